@@ -1,0 +1,42 @@
+"""noregret: sequential decisions for a population, with regret guarantees. Import as `nr`."""
+
+from . import agents, estimators, theory, worlds
+from ._jit import kernel
+from .agents import Agent, make_agent
+from .agents.controls import CertaintyEquivalence, EpsilonGreedy, Oracle, UniformRandom
+from .agents.files import load
+from .agents.glm_orl import GLMORL
+from .agents.glm_rlsvi import GLMRLSVI
+from .links import LinearCombination, Link, MultinomialLogit
+from .planning import Plan
+from .problem import Problem
+from .simulation import Run, simulate
+from .worlds import World, contexts
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Agent",
+    "CertaintyEquivalence",
+    "EpsilonGreedy",
+    "GLMORL",
+    "GLMRLSVI",
+    "LinearCombination",
+    "Link",
+    "MultinomialLogit",
+    "Oracle",
+    "Plan",
+    "Problem",
+    "Run",
+    "UniformRandom",
+    "World",
+    "agents",
+    "contexts",
+    "estimators",
+    "kernel",
+    "load",
+    "make_agent",
+    "simulate",
+    "theory",
+    "worlds",
+]

@@ -1,0 +1,76 @@
+"""One clear sentence for bad input: the argument's name, what was expected, what came."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float64]
+
+
+def integer(name: str, value: Any, least: int = 1) -> int:
+    """An integer of at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
+        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+    return int(value)
+
+
+def positive(name: str, value: Any, below: float = math.inf) -> float:
+    """A finite number in (0, below)."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not (0.0 < number < below and math.isfinite(number)):
+        kind = "a positive number" if below == math.inf else f"a number between 0 and {below:g}"
+        raise ValueError(f"{name} must be {kind}, got {value!r}")
+    return number
+
+
+def nonnegative(name: str, value: Any) -> float:
+    """A finite number of at least 0."""
+    try:
+        number = float(value)
+    except (TypeError, ValueError):
+        number = math.nan
+    if not 0.0 <= number < math.inf:
+        raise ValueError(f"{name} must be a number of at least 0, got {value!r}")
+    return number
+
+
+def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
+    if value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+    return str(value)
+
+
+def array(name: str, value: Any, shape: tuple[int, ...]) -> Floats:
+    """A new C-ordered float64 array of the given shape, all finite."""
+    try:
+        made = np.array(value, dtype=np.float64, order="C")
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} must be an array of numbers of shape {shape}") from None
+    if made.shape != shape:
+        raise ValueError(f"{name} must have shape {shape}, got {made.shape}")
+    if not np.isfinite(made).all():
+        where = tuple(int(i) for i in np.argwhere(~np.isfinite(made))[0])
+        raise ValueError(f"{name} must be finite, got {made[where]} at index {where}")
+    return made
+
+
+def mask(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
+    """A new boolean array of the given shape."""
+    made = np.array(value)
+    if made.shape != shape or made.dtype != np.bool_:
+        raise ValueError(f"{name} must be a boolean array of shape {shape}, got {made.dtype} of shape {made.shape}")
+    return made
+
+
+def names(name: str, value: Any, length: int) -> tuple[str, ...] | None:
+    if value is None:
+        return None
+    made = tuple(str(v) for v in value)
+    if len(made) != length:
+        raise ValueError(f"{name} must have {length} entries, got {len(made)}")
+    return made

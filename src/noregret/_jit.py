@@ -1,0 +1,164 @@
+"""How kernels are compiled, cached and called by address: the only module that knows Numba's internals.
+
+A *kernel* works on arrays its caller owns: it allocates nothing, returns nothing (or one number) and releases
+the GIL. `_nrt=False` makes the compiler enforce the first point and drops the reference counts, about a third of
+the time at small sizes. Three private points of Numba are used, all here: the option `_nrt`, the cache file's
+`_source_stamp`, and the calling convention behind `caller`. `tests/test_jit.py` fails if a Numba release moves one.
+
+Kernels reach each other in two ways. Inside a module they call each other by name and are inlined. Across the
+seams (agent <-> engine, estimator <-> link) they go by address, so that one compiled loop serves every agent and
+one compiled estimator every link.
+
+Under NUMBA_DISABLE_JIT=1 everything runs as plain Python: pdb and coverage work; sums are then added in order, so
+results agree with the compiled ones to rounding, not to the bit.
+"""
+
+import os
+import struct
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, TypeVar
+
+from numba import config, njit, typeof, types
+from numba.core import cgutils, errors, event
+from numba.extending import intrinsic, register_jitable
+
+F = TypeVar("F", bound=Callable[..., Any])
+DISABLED = bool(config.DISABLE_JIT)  # type: ignore[attr-defined]
+
+# Not the full "fast": nan and inf must keep their meaning, and the exponential's rounding trick must survive.
+_RELAXED = {"reassoc", "contract", "nsz", "arcp"}
+_OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
+
+
+def _package_stamp() -> tuple[Any, ...]:
+    """Identity of every source file of the package and of the compiler flags.
+
+    Numba invalidates a cached function when *its own* file changes, not when a callee in another file does, and it
+    ignores the flags. Every kernel therefore carries this stamp."""
+    here = Path(__file__).parent
+    files = sorted((str(p.relative_to(here)), p.stat().st_mtime_ns, p.stat().st_size) for p in here.rglob("*.py"))
+    return (tuple(files), repr(sorted(_OPTIONS.items())), repr(sorted(_RELAXED)))
+
+
+_STAMP = _package_stamp()
+
+
+def _compile(function: Any, fastmath: Any, inline: str = "never") -> Any:
+    # Every option is stated: one left out would be inherited from whichever caller compiles first.
+    options = {"fastmath": fastmath, "inline": inline, **_OPTIONS}
+    try:
+        made: Any = njit(function, cache=True, **options)  # type: ignore[call-overload]
+    except RuntimeError:  # defined at a prompt or by exec: there is no file to keep a cache beside
+        return njit(function, cache=False, **options)  # type: ignore[call-overload]
+    file = getattr(getattr(made, "_cache", None), "_cache_file", None)
+    if file is not None:
+        file._source_stamp = (file._source_stamp, _STAMP)
+    return made
+
+
+def kernel(function: Callable[..., Any]) -> Any:
+    """Compile a kernel. Sums may be reordered; nan and inf keep their meaning."""
+    return _compile(function, _RELAXED)
+
+
+def inlined(function: Callable[..., Any]) -> Any:
+    """A small relaxed kernel that is pasted into its callers: where a call per (s, a) would cost several times its body."""
+    return _compile(function, _RELAXED, inline="always")
+
+
+def strict(function: Callable[..., Any]) -> Any:
+    """Compile with IEEE semantics: random numbers, exp, whatever must come out the same everywhere."""
+    return _compile(function, False)
+
+
+def formula(function: F) -> F:
+    """A scalar formula: it stays a plain Python function, and kernels may call it as well."""
+    return register_jitable(function)  # type: ignore[no-any-return]
+
+
+if DISABLED:
+
+    def address(function: Any, *args: Any) -> Any:
+        return function
+
+    def caller(*fixed: Any) -> Any:
+        return lambda function, args: function(*args)
+
+    def bits(x: float) -> int:
+        return int(struct.unpack("<q", struct.pack("<d", x))[0])
+
+    def from_bits(n: int) -> float:
+        return float(struct.unpack("<d", struct.pack("<Q", n & 0xFFFFFFFFFFFFFFFF))[0])
+
+else:
+
+    def address(function: Any, *args: Any) -> Any:
+        """Address of `function` compiled for the types of `args`, from the cache where it is there."""
+        signature = tuple(typeof(a) for a in args)
+        function.compile(signature)
+        made = function.overloads[signature]
+        if made.signature.return_type != types.none:
+            raise TypeError(f"{function.__name__}: a kernel called by address returns nothing")
+        return made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
+
+    def caller(*fixed: Any) -> Any:
+        """`call(address, (a, b, ...))`: call a kernel by its address; what it raises is raised here.
+
+        Nothing can be checked behind an address, and a wrong type there corrupts memory. Where outsiders bring
+        kernels (links) the argument types are `fixed` and any other call does not compile; the engine, without
+        `fixed`, compiles both ends from the same objects."""
+
+        @intrinsic
+        def call(typing: Any, where: Any, args: Any) -> Any:
+            if fixed and tuple(args.types) != fixed:
+                raise errors.TypingError(f"called with {args.types}, declared for {fixed}")
+
+            def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+                kinds = signature.args[1].types
+                pointer = context.call_conv.get_function_type(types.none, kinds).as_pointer()
+                target = builder.inttoptr(values[0], pointer)
+                unpacked = cgutils.unpack_tuple(builder, values[1])
+                status, _ = context.call_conv.call_function(builder, target, types.none, kinds, unpacked)
+                with cgutils.if_unlikely(builder, status.is_error):
+                    context.call_conv.return_status_propagate(builder, status)
+                return context.get_dummy_value()
+
+            return types.none(where, args), generate
+
+        return call
+
+    @intrinsic
+    def bits(typing: Any, x: Any) -> Any:  # type: ignore[no-redef,misc]
+        return types.int64(types.float64), lambda c, b, s, v: b.bitcast(v[0], c.get_value_type(types.int64))
+
+    @intrinsic
+    def from_bits(typing: Any, n: Any) -> Any:  # type: ignore[no-redef,misc]
+        return types.float64(types.int64), lambda c, b, s, v: b.bitcast(v[0], c.get_value_type(types.float64))
+
+
+invoke = caller()  # for the engine only
+
+
+class _OnCompile(event.Listener):
+    """Numba triggers `numba:compile` only when the cache had nothing: the first one is worth a line."""
+
+    def __init__(self, what: str) -> None:
+        self.what, self.silent = what, bool(os.environ.get("NOREGRET_QUIET"))
+
+    def on_start(self, event: Any) -> None:
+        if not self.silent:
+            self.silent = True
+            print(f"noregret: compiling {self.what} (once; kept for later runs)", file=sys.stderr, flush=True)
+
+    def on_end(self, event: Any) -> None:
+        pass
+
+
+@contextmanager
+def announced(what: str) -> Iterator[None]:
+    """Say on stderr that `what` is being compiled, if it is; NOREGRET_QUIET=1 silences it."""
+    with event.install_listener("numba:compile", _OnCompile(what)):  # type: ignore[no-untyped-call]
+        yield

@@ -1,0 +1,153 @@
+"""What every agent shares: the four verbs, its files, and the two kernels the engine calls.
+
+A compiled agent is three named tuples and two kernels:
+
+    plan(par, state, work, x, k, out)                par    numbers and tables fixed at construction (never saved: rebuilt)
+    learn(par, state, work, x, k, n, path)           state  arrays that are carried from episode to episode, and saved
+                                                     work   scratch
+x [d] context, k episode, n steps taken, out: `PlanBuffer`, path: `Trajectory`. `simulate` runs the two in one compiled
+loop; the verbs below run the same two one at a time, so both make the same decisions to the bit.
+"""
+
+import inspect
+import math
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import _checks as check
+from .._checks import Floats
+from .._jit import DISABLED, address, announced
+from ..planning import Plan
+from ..problem import Problem
+
+
+class PlanBuffer(NamedTuple):
+    policy: NDArray[np.int64]  # [H, S]
+    values: Floats  # [H+1, S]
+
+
+class Trajectory(NamedTuple):
+    states: NDArray[np.int64]  # [H+1]
+    actions: NDArray[np.int64]  # [H]
+    rewards: Floats  # [H], nan where not observed
+
+
+class Agent:
+    """A learner. Subclasses set `name`, the kernels `plan_kernel` and `learn_kernel`, and implement `_build`."""
+
+    name: ClassVar[str]
+    plan_kernel: ClassVar[Any]
+    learn_kernel: ClassVar[Any]
+    bounds_values = False  # whether plan values bound the optimal values from above, with the agent's probability
+
+    def __init__(self, problem: Problem, seed: int = 0, **options: Any) -> None:
+        if not isinstance(problem, Problem):
+            raise ValueError(f"problem must be a noregret.Problem, got {type(problem).__name__}")
+        self.problem, self.seed, self.options = problem, check.integer("seed", seed, 0), options
+        self.par, self.state, self.work = self._build()
+        H, S = problem.horizon, problem.n_states
+        self.episode = 0  # episodes finished
+        self._x = np.zeros(problem.context_dim)
+        self._out = PlanBuffer(np.zeros((H, S), np.int64), np.zeros((H + 1, S)))
+        self._path = Trajectory(np.zeros(H + 1, np.int64), np.zeros(H, np.int64), np.zeros(H))
+        self._step, self._asked, self._open = 0, False, False
+
+    def _build(self) -> tuple[Any, Any, Any]:
+        """(par, state, work) for self.problem, self.seed and self.options."""
+        raise NotImplementedError
+
+    # What it is ---------------------------------------------------------------------------------------------------
+    @property
+    def guarantee(self) -> str | None:
+        """What is proved about this agent with these options, in one sentence; None if nothing is."""
+        return None
+
+    @property
+    def label(self) -> str:
+        """Name with every option that differs from its default; scaled agents say that they carry no guarantee."""
+        defaults = {k: p.default for k, p in inspect.signature(type(self)).parameters.items()}
+        said = [
+            f"{k}={v}" for k, v in self.options.items()
+            if not isinstance(v, np.ndarray) and v != defaults.get(k)
+        ]  # fmt: skip
+        if self.options.get("bonus_scale", 1.0) != 1.0:
+            said.append("no guarantee")
+        return f"{self.name} ({', '.join(said)})" if said else self.name
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.label}, {self.episode} episodes>"
+
+    def fresh(self, seed: int | None = None) -> Self:
+        """A new agent with the same options that has seen nothing."""
+        return type(self)(self.problem, seed=self.seed if seed is None else seed, **self.options)
+
+    # The four verbs -----------------------------------------------------------------------------------------------
+    def begin_episode(self, x: ArrayLike) -> Plan:
+        """Plan for an individual with context x [d]. Arrays of the returned plan are the caller's."""
+        if self._open:
+            raise RuntimeError("begin_episode: the last episode is still open, call end_episode first")
+        x = self.problem.context(x)
+        self.plan_kernel(self.par, self.state, self.work, x, self.episode, self._out)
+        self._x[:], self._step, self._asked, self._open = x, 0, False, True
+        values = self._out.values.copy()
+        return Plan(self._out.policy.copy(), values, values if self.bounds_values else None)
+
+    def act(self, state: int) -> int:
+        """The action for `state` at the current step. Asking again changes nothing."""
+        if not self._open:
+            raise RuntimeError("act: no episode is open, call begin_episode first")
+        h = self._step
+        if h == self.problem.horizon:
+            raise RuntimeError(f"act: all {h} steps of the episode are taken, call end_episode")
+        s = self.problem.state(state)
+        if h > 0 and s != self._path.states[h]:
+            raise ValueError(f"state must be the next_state observed last, {self._path.states[h]}, got {s}")
+        self._path.states[h] = s
+        self._path.actions[h] = self._out.policy[h, s]
+        self._asked = True
+        return int(self._out.policy[h, s])
+
+    def observe(self, reward: float, next_state: int) -> None:
+        """What the action led to: a reward in [0, 1] (nan if it was not seen) and the next state."""
+        if not self._asked:
+            raise RuntimeError("observe: nothing was done yet, call act first")
+        h = self._step
+        s = self.problem.state(next_state, "next_state")
+        try:
+            r = float(reward)
+        except (TypeError, ValueError):
+            r = math.inf
+        if not (math.isnan(r) or 0.0 <= r <= 1.0):
+            raise ValueError(f"reward must be a number from 0 to 1, or nan where it was not seen, got {reward!r}")
+        pair = self._path.states[h], self._path.actions[h]
+        layout = self.problem.layout
+        if not layout.dense and s not in layout.outcomes[pair][: layout.count[pair]]:
+            raise ValueError(f"next_state {s} is outside the support of state {pair[0]}, action {pair[1]}")
+        self._path.rewards[h], self._path.states[h + 1] = r, s
+        self._step, self._asked = h + 1, False
+
+    def end_episode(self) -> None:
+        """Learn from the steps observed, which may be fewer than H."""
+        if not self._open:
+            raise RuntimeError("end_episode: no episode is open, call begin_episode first")
+        self.learn_kernel(self.par, self.state, self.work, self._x, self.episode, self._step, self._path)
+        self.episode += 1
+        self._open = self._asked = False
+
+    # For the engine -----------------------------------------------------------------------------------------------
+    def compiled(self) -> tuple[Any, Any]:
+        """Addresses of the two kernels for this agent's types, compiled now if need be."""
+        head = self.par, self.state, self.work, self._x, 0
+        with announced(self.name):
+            if DISABLED:
+                return self.plan_kernel, self.learn_kernel
+            return address(self.plan_kernel, *head, self._out), address(self.learn_kernel, *head, 0, self._path)
+
+    # Files --------------------------------------------------------------------------------------------------------
+    def save(self, path: Any) -> None:
+        """Write everything needed to go on, also in the middle of an episode (`noregret.load` reads it)."""
+        from .files import write
+
+        write(self, path)

@@ -1,0 +1,186 @@
+"""Controls: what a learner is compared with. None carries a guarantee."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import _checks as check
+from .._checks import Floats
+from .._jit import kernel
+from .._random import EXPLORE, uniforms
+from ..beliefs import estimate
+from ..estimators.linear_algebra import predictors
+from ..links import apply_gradient
+from ..planning import NONE, backward_induction
+from ..problem import Layout, Problem
+from .base import Agent
+from .glm import GLMAgent, norm_of, tie_key
+
+
+@kernel
+def nothing(par, state, work, x, k, n, path):
+    """Learn nothing."""
+
+
+@kernel
+def random_action(layout, s, u):
+    """The floor(u n)-th of the n available actions of state s, u in [0, 1)."""
+    n = 0
+    for a in range(layout.available.shape[1]):
+        if layout.available[s, a]:
+            n += 1
+    skip, chosen = int(u * n), -1
+    while skip >= 0:
+        chosen += 1
+        if layout.available[s, chosen]:
+            skip -= 1
+    return chosen
+
+
+class UniformPar(NamedTuple):
+    seed: int
+    layout: Layout
+
+
+class Nothing(NamedTuple):
+    nothing: Floats
+
+
+@kernel
+def uniform_plan(par, state, work, x, k, out):
+    H, S = out.policy.shape
+    for h in range(H):
+        for s in range(S):
+            u, _ = uniforms(par.seed, k, h * S + s, EXPLORE)
+            out.policy[h, s] = random_action(par.layout, s, u)
+            out.values[h, s] = 0.0
+
+
+class UniformRandom(Agent):
+    """A policy drawn afresh in every episode, each action uniform over what is available: the floor of every comparison.
+
+    In expectation over the draw it is the stochastic uniform policy."""
+
+    name = "uniform-random"
+    plan_kernel = staticmethod(uniform_plan)
+    learn_kernel = staticmethod(nothing)
+
+    def __init__(self, problem: Problem, seed: int = 0) -> None:
+        super().__init__(problem, seed)
+
+    def _build(self) -> tuple[UniformPar, Nothing, Nothing]:
+        return UniformPar(self.seed, self.problem.layout), Nothing(np.zeros(0)), Nothing(np.zeros(0))
+
+
+class OraclePar(NamedTuple):
+    seed: int
+    layout: Layout
+    gradient: int
+    weights: Floats  # [S, A, M, d]
+    theta: Floats  # [S, A, d]
+
+
+class OracleWork(NamedTuple):
+    P: Floats
+    r: Floats
+    xi: Floats
+    noise: Floats
+    Q: Floats
+
+
+@kernel
+def oracle_plan(par, state, work, x, k, out):
+    S, A, M = work.P.shape
+    rows = work.P.reshape(S * A, M)
+    predictors(par.weights.reshape(S * A, M, x.shape[0]), x, rows)
+    apply_gradient(par.gradient, (rows, par.layout.count.reshape(S * A)))
+    predictors(par.theta, x, work.r)
+    key = tie_key(par.seed, k)
+    backward_induction(
+        work.P, par.layout, work.r, work.xi, work.noise, NONE, 0, key, work.Q, out.policy, out.values
+    )
+
+
+class Oracle(Agent):
+    """Plans with the true weights, which it is given: regret zero up to rounding, the ceiling of every comparison.
+
+    weights [S, A, S', d] and reward_weights [S, A, d], as a `World` has them."""
+
+    name = "oracle"
+    plan_kernel = staticmethod(oracle_plan)
+    learn_kernel = staticmethod(nothing)
+    bounds_values = True
+
+    def __init__(self, problem: Problem, weights: ArrayLike, reward_weights: ArrayLike, seed: int = 0) -> None:
+        S, A, d = problem.n_states, problem.n_actions, problem.context_dim
+        super().__init__(
+            problem, seed, weights=check.array("weights", weights, (S, A, S, d)),
+            reward_weights=check.array("reward_weights", reward_weights, (S, A, d)),
+        )  # fmt: skip
+
+    def _build(self) -> tuple[OraclePar, Nothing, OracleWork]:
+        p, f = self.problem, np.zeros
+        S, A, M = p.layout.outcomes.shape
+        weights = p.to_slots(self.options["weights"])
+        par = OraclePar(self.seed, p.layout, p.link.gradient_address(), weights, self.options["reward_weights"])
+        return par, Nothing(f(0)), OracleWork(f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), f(A))
+
+
+@kernel
+def greedy_plan(par, state, work, x, k, out):
+    belief = work.belief
+    estimate(par.newton, state.newton, state.ridge, par.layout, par.belief.printed, x, norm_of(x), belief)
+    key = tie_key(par.seed, k)
+    backward_induction(
+        belief.P, par.layout, belief.reward, work.xi, work.noise, NONE, 0, key, work.Q, out.policy, out.values
+    )
+    if par.exploration > 0.0:
+        epsilon = (k + 1.0) ** -par.exploration
+        H, S = out.policy.shape
+        for h in range(H):
+            for s in range(S):
+                u, v = uniforms(par.seed, k, h * S + s, EXPLORE)
+                if u < epsilon:
+                    out.policy[h, s] = random_action(par.layout, s, v)
+
+
+class CertaintyEquivalence(GLMAgent):
+    """Plans as if the estimates were the truth. Linear regret in general: what exploration is for."""
+
+    name = "certainty-equivalence"
+    plan_kernel = staticmethod(greedy_plan)
+
+    def __init__(
+        self,
+        problem: Problem,
+        constants: str = "corrected",
+        regularization: float | None = None,
+        reward_regularization: float = 1.0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            problem, seed, constants=constants, regularization=regularization,
+            reward_regularization=reward_regularization,
+        )  # fmt: skip
+
+
+class EpsilonGreedy(GLMAgent):
+    """Certainty equivalence, except that each decision is uniform with probability k^-exploration in episode k."""
+
+    name = "epsilon-greedy"
+    plan_kernel = staticmethod(greedy_plan)
+
+    def __init__(
+        self,
+        problem: Problem,
+        exploration: float = 1.0 / 3.0,
+        constants: str = "corrected",
+        regularization: float | None = None,
+        reward_regularization: float = 1.0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            problem, seed, exploration=check.positive("exploration", exploration), constants=constants,
+            regularization=regularization, reward_regularization=reward_regularization,
+        )  # fmt: skip

@@ -1,0 +1,104 @@
+"""Agents as files: one zip of plain arrays (`.npz`) with a JSON header, no pickle in either direction."""
+
+import json
+import os
+import tempfile
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..links import LinearCombination, Link, MultinomialLogit
+from ..problem import Problem
+from .base import Agent
+
+FORMAT = 1
+_LINKS: dict[str, type[Link]] = {"logit": MultinomialLogit, "linear": LinearCombination}
+_SIZES = ("n_states", "n_actions", "horizon", "context_dim")
+_FIELDS = (*_SIZES, "context_bound", "weight_bound", "reward_bound", "long_contexts")
+_NAMES = ("state_names", "action_names", "feature_names")
+
+
+def _leaves(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """(name, array) of every array in nested named tuples."""
+    if hasattr(value, "_fields"):
+        for field in value._fields:
+            yield from _leaves(f"{prefix}.{field}", getattr(value, field))
+    elif isinstance(value, np.ndarray):
+        yield prefix, value
+
+
+def _live(agent: Agent) -> Iterator[tuple[str, Any]]:
+    """Everything that changes over the agent's life."""
+    yield from _leaves("state", agent.state)
+    yield from _leaves("plan", agent._out)
+    yield from _leaves("path", agent._path)
+    yield "context", agent._x
+
+
+def write(agent: Agent, path: Any) -> None:
+    p = agent.problem
+    arrays = dict(_live(agent))
+    options: dict[str, Any] = {}
+    for key, value in agent.options.items():
+        if isinstance(value, np.ndarray):
+            arrays[f"option.{key}"] = value
+        else:
+            options[key] = value
+    for name in ("support", "available"):
+        if getattr(p, name) is not None:
+            arrays[f"problem.{name}"] = getattr(p, name)
+    header = {
+        "noregret": FORMAT,
+        "agent": agent.name,
+        "seed": agent.seed,
+        "options": options,
+        "problem": {k: getattr(p, k) for k in _FIELDS + _NAMES} | {"link": p.link.name},
+        "clock": [agent.episode, agent._step, agent._asked, agent._open],
+    }
+    target = Path(path)
+    # Written beside the target and renamed: a crash leaves the old file or the new one, never half of one.
+    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            np.savez(file, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def load(path: Any, link: Link | None = None) -> Agent:
+    """The agent that `save` wrote, ready to go on. A custom link is code, not data: hand it in again."""
+    from . import agent_class
+
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            arrays = {name: file[name] for name in file.files}
+        header = json.loads(bytes(arrays.pop("header")).decode())
+        version = header["noregret"]
+    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
+        if isinstance(error, FileNotFoundError):
+            raise
+        raise ValueError(f"{path} is not an agent saved by noregret, or it is damaged") from None
+    if version != FORMAT:
+        raise ValueError(f"{path} has format {version}, this version of noregret reads format {FORMAT}")
+    spec = dict(header["problem"])
+    name = spec.pop("link")
+    if link is None:
+        if name not in _LINKS:
+            raise ValueError(f"link must be given: the agent in {path} was saved with the custom link {name!r}")
+        link = _LINKS[name]()
+    masks = {k: arrays.get(f"problem.{k}") for k in ("support", "available")}
+    spec |= {k: tuple(spec[k]) for k in _NAMES if spec[k] is not None}
+    problem = Problem(link=link, **masks, **spec)
+    options = header["options"] | {k[7:]: v for k, v in arrays.items() if k.startswith("option.")}
+    agent = agent_class(header["agent"])(problem, seed=header["seed"], **options)
+    for key, array in _live(agent):
+        if key not in arrays or arrays[key].shape != array.shape:
+            raise ValueError(f"{path} is damaged: {key} is missing or has the wrong shape")
+        array[...] = arrays[key]
+    agent.episode, agent._step, agent._asked, agent._open = header["clock"]
+    return agent

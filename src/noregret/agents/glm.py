@@ -1,0 +1,118 @@
+"""The parts the GLM agents share: one online Newton estimator and one ridge regression per pair, and `learn`.
+
+The agents of this family differ in their plan kernel only; they share the types of par, state and work, and with them the
+compiled simulation loop.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .. import _checks as check
+from .._checks import Floats
+from .._jit import inlined, kernel
+from .._random import TIE, words
+from ..beliefs import BeliefPar, BeliefWork, belief_parts
+from ..estimators.online_newton import NewtonPar, NewtonState, NewtonWork, newton_parts, newton_step
+from ..estimators.ridge import RidgeState, ridge_state, ridge_step
+from ..problem import Layout, Problem
+from .base import Agent
+
+
+class GLMPar(NamedTuple):
+    seed: int
+    layout: Layout
+    newton: NewtonPar
+    belief: BeliefPar
+    log_confidence: float  # ln(1/delta') of each confidence set
+    scale: float  # on every bonus
+    exploration: float  # epsilon-greedy's exponent
+    reward_start: float  # d ln lambda_r
+
+
+class GLMState(NamedTuple):
+    newton: NewtonState
+    ridge: RidgeState
+
+
+class GLMWork(NamedTuple):
+    newton: NewtonWork
+    belief: BeliefWork
+    r: Floats  # [S, A], rewards as planned with
+    xi: Floats  # [S, A], widths as planned with
+    noise: Floats  # [H, S, A], or [0, 0, 0]
+    Q: Floats  # [A]
+
+
+@inlined
+def norm_of(x):
+    total = 0.0
+    for b in range(x.shape[0]):
+        total += x[b] * x[b]
+    return math.sqrt(total)
+
+
+@inlined
+def tie_key(seed, k):
+    """The word that breaks this episode's ties."""
+    return words(seed, k, 0, TIE)[0]
+
+
+@inlined
+def slot_of(layout, s, a, state):
+    """In which slot of pair (s, a) the next state is kept."""
+    if layout.dense == 1:
+        return state
+    for j in range(layout.count[s, a]):
+        if layout.outcomes[s, a, j] == state:
+            return j
+    raise ValueError("a next state lies outside the support")
+
+
+@kernel
+def learn(par, state, work, x, k, n, path):
+    norm = norm_of(x)
+    for h in range(n):
+        s, a = path.states[h], path.actions[h]
+        y = slot_of(par.layout, s, a, path.states[h + 1])
+        newton_step(par.newton, state.newton, work.newton, par.layout.count[s, a : a + 1], s, a, y, x, norm)
+        if not math.isnan(path.rewards[h]):
+            ridge_step(state.ridge, par.reward_start, s, a, path.rewards[h], x, work.newton.zx, work.newton.factor)
+
+
+class GLMAgent(Agent):
+    """Options every agent of the family takes (with defaults set by the subclass's constructor):
+
+    constants              "corrected", or "paper" for the constants as printed
+    regularization         lambda of the transition estimates; None: recommended (`estimators.online_newton`)
+    reward_regularization  lambda of the reward regression"""
+
+    learn_kernel = staticmethod(learn)
+    width_cap = math.inf  # of printed widths
+    perturbs = False  # whether planning needs room for noise
+    uses_widths = False  # whether planning fills in the widths
+
+    def _log_confidence(self, problem: Problem) -> float:
+        return 0.0
+
+    def _build(self) -> tuple[GLMPar, GLMState, GLMWork]:
+        p, o = self.problem, self.options
+        S, A, d, f = p.n_states, p.n_actions, p.context_dim, np.zeros
+        constants: Any = check.one_of("constants", o["constants"], ("corrected", "paper"))
+        lam_r = check.positive("reward_regularization", o["reward_regularization"])
+        assert p.weight_bound is not None
+        newton_par, newton, newton_work = newton_parts(
+            p.link, p.layout.count, d, p.weight_bound, p.context_bound, constants, o["regularization"]
+        )
+        belief_par, belief_work = belief_parts(
+            p.link, p.layout, constants, p.reward_bound, lam_r, p.context_bound, self.width_cap
+        )
+        scale, exploration = float(o.get("bonus_scale", 1.0)), float(o.get("exploration", 0.0))
+        start = d * math.log(lam_r)
+        par = GLMPar(
+            self.seed, p.layout, newton_par, belief_par, self._log_confidence(p), scale, exploration, start
+        )
+        noise = f((p.horizon, S, A)) if self.perturbs else f((0, 0, 0))
+        work = GLMWork(newton_work, belief_work, f((S, A)), f((S, A)), noise, f(A))
+        return par, GLMState(newton, ridge_state(S, A, d, lam_r)), work

@@ -1,0 +1,75 @@
+"""GLM-ORL: optimism in the face of uncertainty for contextual MDPs (Modi and Tewari 2020, Algorithm 2)."""
+
+import math
+
+from .. import _checks as check
+from .._jit import kernel
+from ..beliefs import estimate, widths
+from ..planning import backward_induction
+from ..problem import Problem
+from .glm import GLMAgent, norm_of, tie_key
+
+
+@kernel
+def plan(par, state, work, x, k, out):
+    belief, norm = work.belief, norm_of(x)
+    estimate(par.newton, state.newton, state.ridge, par.layout, par.belief.printed, x, norm, belief)
+    log = par.log_confidence
+    widths(par.belief, par.newton, state.newton, state.ridge, par.layout, log, log, x, norm, belief)
+    for s in range(work.r.shape[0]):
+        for a in range(work.r.shape[1]):
+            work.r[s, a] = belief.reward[s, a] + par.scale * belief.interval[s, a]
+            work.xi[s, a] = par.scale * belief.width[s, a]
+    key = tie_key(par.seed, k)
+    backward_induction(
+        belief.P, par.layout, work.r, work.xi, work.noise, par.belief.spread, 1, key, work.Q, out.policy, out.values
+    )
+
+
+class GLMORL(GLMAgent):
+    """Plan with the largest value the confidence sets allow, then learn from what was seen.
+
+        Q_h = clip( P_hat V_{h+1} + r_hat + spread(V_{h+1}) xi_p + xi_r, 0, H - h )        (h from 0)
+
+    delta         the sets of all pairs, and with them optimism in every episode, hold with probability 1 - delta
+    constants     "corrected": half the span of V (or its centred 2-norm, linear link), Theorems A and B, delta split over
+                  2 n_pairs + 1 events. "paper": the sup-norm, Theorem 3.1, delta/(2SA + SH); the value clip is H - h in
+                  both, the printed one (H - h - 1) being a slip that makes the last step worthless
+    bonus_scale   multiplies every bonus; anything but 1 carries no guarantee
+
+    Cost per episode O(SA(Sd + d^2) + S^2 A H), memory O(SA(Sd + d^2)), both constant in the number of episodes."""
+
+    name = "glm-orl"
+    plan_kernel = staticmethod(plan)
+    uses_widths = True
+
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float = 0.05,
+        constants: str = "corrected",
+        bonus_scale: float = 1.0,
+        regularization: float | None = None,
+        reward_regularization: float = 1.0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            problem, seed, delta=check.positive("delta", delta, below=1.0), constants=constants,
+            bonus_scale=check.nonnegative("bonus_scale", bonus_scale), regularization=regularization,
+            reward_regularization=reward_regularization,
+        )  # fmt: skip
+        self.bounds_values = constants == "corrected" and bonus_scale == 1.0
+
+    def _log_confidence(self, problem: Problem) -> float:
+        S, A, H = problem.n_states, problem.n_actions, problem.horizon
+        events = 2 * S * A + S * H if self.options["constants"] == "paper" else 2 * problem.n_pairs + 1
+        return math.log(events / self.options["delta"])
+
+    @property
+    def guarantee(self) -> str | None:
+        if not self.bounds_values:
+            return None
+        return (
+            f"with probability {1 - self.options['delta']:g}, in every episode and for any contexts within the bounds, "
+            "plan.upper is at least the optimal value"
+        )

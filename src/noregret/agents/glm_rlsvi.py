@@ -1,0 +1,93 @@
+"""GLM-RLSVI: randomised exploration by perturbed rewards (Modi and Tewari 2020, Algorithm 3; after Russo 2019)."""
+
+import math
+
+from .. import _checks as check
+from .._jit import inlined, kernel
+from .._random import NOISE, normals
+from ..beliefs import EUCLIDEAN, estimate, widths
+from ..planning import NONE, backward_induction
+from ..problem import Problem
+from .glm import GLMAgent, norm_of, tie_key
+
+
+@kernel
+def plan(par, state, work, x, k, out):
+    belief, norm = work.belief, norm_of(x)
+    estimate(par.newton, state.newton, state.ridge, par.layout, par.belief.printed, x, norm, belief)
+    # delta = 1/(2 S A k^2) in episode k = 1, 2, ...: the chances of failure sum to at most pi^2/6
+    log = par.log_confidence + 2.0 * math.log(k + 1.0)
+    widths(par.belief, par.newton, state.newton, state.ridge, par.layout, log, log, x, norm, belief)
+    perturb(par, k, belief, work.noise)
+    key = tie_key(par.seed, k)
+    backward_induction(
+        belief.P, par.layout, belief.reward, work.xi, work.noise, NONE, 0, key, work.Q, out.policy, out.values
+    )
+
+
+@inlined
+def perturb(par, k, belief, noise):
+    """noise [H, S, A] ~ N(0, S H phi^2), or N(0, S H phi) as printed, independently."""
+    H, S, A = noise.shape
+    lipschitz = par.belief.lipschitz
+    reach = par.belief.reward_bound * par.belief.context_bound
+    for h in range(H):
+        left = float(H - h - 1)  # the paper's H - h, which counts steps from 1
+        for i in range(0, S * A, 2):
+            first, second = normals(par.seed, k, h * S * A + i, NOISE)
+            for j in range(i, min(i + 2, S * A)):
+                s, a = j // A, j % A
+                z = first if j == i else second
+                if par.belief.printed == 1:
+                    phi = left * belief.width[s, a] + min(reach, belief.interval[s, a])
+                    deviation = math.sqrt(S * H * phi)
+                else:
+                    width = belief.width[s, a]
+                    if par.belief.width == EUCLIDEAN:  # as a bound on the 1-norm
+                        width = min(2.0, lipschitz[s, a] * width)
+                    phi = 0.5 * left * width + belief.interval[s, a]
+                    deviation = math.sqrt(float(S * H)) * phi
+                noise[h, s, a] = par.scale * deviation * z
+
+
+class GLMRLSVI(GLMAgent):
+    """Perturb the estimated rewards enough to be optimistic with constant probability, plan, learn.
+
+        Q_h = P_hat V_{h+1} + r_hat + b_h,   b_h ~ N(0, S H phi_h^2),   phi_h = 1/2 (H - h - 1) xi_p + xi_r        (h from 0)
+
+    Nothing is clipped: clipping breaks the argument. Values are random, not bounds.
+
+    constants     "paper": variance S H phi, phi = (H - h - 1) xi_p + xi_r, sup-norm widths, as printed. The paper's
+                  delta = pi^2/(SA) exceeds 1 for small problems; 1/(2 S A k^2) is used in both
+    bonus_scale   multiplies the standard deviation; anything but 1 carries no guarantee
+
+    Cost and memory as GLM-ORL, plus S A H normal draws an episode."""
+
+    name = "glm-rlsvi"
+    plan_kernel = staticmethod(plan)
+    uses_widths = True
+    width_cap = 2.0
+    perturbs = True
+
+    def __init__(
+        self,
+        problem: Problem,
+        constants: str = "corrected",
+        bonus_scale: float = 1.0,
+        regularization: float | None = None,
+        reward_regularization: float = 1.0,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            problem, seed, constants=constants, bonus_scale=check.nonnegative("bonus_scale", bonus_scale),
+            regularization=regularization, reward_regularization=reward_regularization,
+        )  # fmt: skip
+
+    def _log_confidence(self, problem: Problem) -> float:
+        return math.log(2.0 * problem.n_pairs)
+
+    @property
+    def guarantee(self) -> str | None:
+        if self.options["constants"] != "corrected" or self.options["bonus_scale"] != 1.0:
+            return None
+        return "in every episode whose sets hold, the plan is optimistic with probability at least 0.158 given the past"

@@ -1,0 +1,190 @@
+"""From estimates to beliefs about one individual: P_hat, r_hat and how far each may be from the truth.
+
+For a context x and every pair at once,
+
+    P_hat = grad Phi(v), v the nearest possible prediction to W x        r_hat = theta'x
+    w = sqrt(gamma ||x||^2_{Z^{-1}} - ||v - W x||^2)                     radius of the set of predictions around v
+    xi_p: w as a bound on the distance of the distributions              xi_r: `theory.widths.reward_interval`
+
+Three ways from w to xi_p (`Link.width`), and the spread of V that goes with each (`planning`):
+
+    LIPSCHITZ  min(cap, L w)                                   1-norm; any link; as printed with L = beta sqrt(S), no cap
+    TANH       min(2 tanh(w / (2 sqrt 2)), prior cap)          1-norm; logit
+    EUCLIDEAN  min(sqrt 2, w)                                  2-norm; linear
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ._checks import Floats
+from ._jit import inlined, kernel
+from .estimators.linear_algebra import predictors, quadratic_forms
+from .links import Constants, Link, apply_gradient, apply_projection, exp
+from .planning import CENTRED, HALF_SPAN, SUP
+from .problem import Layout
+
+LIPSCHITZ, TANH, EUCLIDEAN = 0, 1, 2
+
+
+class BeliefPar(NamedTuple):
+    width: int  # LIPSCHITZ, TANH or EUCLIDEAN
+    spread: int  # planning.SUP, HALF_SPAN or CENTRED
+    printed: int  # 1: constants as printed, for rewards too
+    cap: float  # of LIPSCHITZ
+    lipschitz: Floats  # [S, A]
+    reward_regularization: float
+    reward_bound: float
+    context_bound: float
+
+
+class BeliefWork(NamedTuple):
+    P: Floats  # [S, A, M]
+    reward: Floats  # r_hat, [S, A]
+    width: Floats  # xi_p, [S, A]
+    interval: Floats  # xi_r, [S, A]
+    moved: Floats  # [S * A]
+    forms: Floats  # [2, S * A]: ||x||^2 in Z^{-1} and in V^{-1}
+    table: Floats  # [4, M+1], of `prior_caps`
+    smallest: Floats  # [M], likewise
+
+
+def belief_parts(
+    link: Link, layout: Layout, constants: Constants, reward_bound: float, reward_regularization: float,
+    context_bound: float, cap: float,
+) -> tuple[BeliefPar, BeliefWork]:  # fmt: skip
+    """`cap` limits a printed (Lipschitz) width: inf in GLM-ORL, 2 in GLM-RLSVI."""
+    S, A, M = layout.outcomes.shape
+    printed = constants == "paper"
+    width = LIPSCHITZ if printed else {"lipschitz": LIPSCHITZ, "tanh": TANH, "l2": EUCLIDEAN}[link.width]
+    spread = SUP if printed else CENTRED if width == EUCLIDEAN else HALF_SPAN
+    table = np.array([0.0] + [link.l1(m, constants) for m in range(1, M + 1)])
+    bound = cap if printed else 2.0
+    par = BeliefPar(
+        width, spread, int(printed), bound, table[layout.count], reward_regularization, reward_bound, context_bound
+    )
+    f = np.zeros
+    return par, BeliefWork(f((S, A, M)), f((S, A)), f((S, A)), f((S, A)), f(S * A), f((2, S * A)), f((4, M + 1)), f(M))
+
+
+@inlined
+def estimate(newton_par, newton, ridge, layout, printed, x, norm, work):
+    """work.P, work.reward <- P_hat, r_hat; work.moved <- ||v - W x||^2."""
+    S, A, M = work.P.shape
+    n, d = S * A, x.shape[0]
+    rows, count = work.P.reshape(n, M), layout.count.reshape(n)
+    predictors(newton.weights.reshape(n, M, d), x, rows)
+    apply_projection(newton_par.region, (rows, newton_par.weight_bound * norm, count, work.moved))
+    apply_gradient(newton_par.gradient, (rows, count))
+    theta, reward = ridge.theta.reshape(n, d), work.reward.reshape(n)
+    for i in range(n):
+        v = 0.0
+        for b in range(d):
+            v += theta[i, b] * x[b]
+        reward[i] = v if printed == 1 else min(max(v, 0.0), 1.0)
+
+
+@inlined
+def widths(par, newton_par, newton, ridge, layout, log_p, log_r, x, norm, work):
+    """work.width, work.interval <- xi_p, xi_r, with ln(1/delta) = log_p for transitions and log_r for rewards.
+
+    After `estimate`, whose P_hat and displacements it uses."""
+    S, A, M = work.P.shape
+    n, d = S * A, x.shape[0]
+    zz, vv = work.forms[0], work.forms[1]
+    quadratic_forms(newton.inverse.reshape(n, d, d), ridge.inverse.reshape(n, d, d), x, zz, vv)
+    radius, log_weight = newton.radius.reshape(n), newton_par.log_weight.reshape(n)
+    z_logdet, v_logdet = newton.logdet.reshape(n), ridge.logdet.reshape(n)
+    width, interval, lipschitz = work.width.reshape(n), work.interval.reshape(n), par.lipschitz.reshape(n)
+    lam, negative = par.reward_regularization, 0.0
+    for i in range(n):
+        negative += 0.0 if zz[i] >= 0.0 and vv[i] >= 0.0 else 1.0
+    if negative > 0.0:
+        raise ValueError("a Gram matrix is no longer positive definite: a context or a bound is out of range")
+    if par.printed == 1:
+        prior = math.sqrt(lam * d)
+        for i in range(n):
+            width[i] = math.sqrt(max(radius[i] + log_weight[i] * log_p, 0.0) * zz[i])
+            interval[i] = (prior + 0.5 * math.sqrt(2.0 * log_r + z_logdet[i])) * math.sqrt(zz[i])
+    else:
+        prior = math.sqrt(lam) * par.reward_bound
+        for i in range(n):
+            width[i] = math.sqrt(max(max(radius[i] + log_weight[i] * log_p, 0.0) * zz[i] - work.moved[i], 0.0))
+            interval[i] = min(1.0, (prior + 0.5 * math.sqrt(2.0 * log_r + v_logdet[i])) * math.sqrt(vv[i]))
+    if par.width == LIPSCHITZ:
+        for i in range(n):
+            width[i] = min(par.cap, lipschitz[i] * width[i])
+    elif par.width == EUCLIDEAN:
+        for i in range(n):
+            width[i] = min(1.4142135623730951, width[i])
+    else:
+        for i in range(n):  # 2 tanh(y/2) = 2 - 4/(e^y + 1), with the exponential that vectorises
+            width[i] = 2.0 - 4.0 / (exp(0.7071067811865476 * min(width[i], 80.0)) + 1.0)
+        high = exp(newton_par.weight_bound * norm)
+        prior_caps(work.P.reshape(n, M), layout.count.reshape(n), high, work.table, work.smallest, width)
+
+
+@kernel
+def prior_caps(p, count, high, table, smallest, width):
+    """width[i] <- min(width[i], theory.widths.logit_prior_cap(p[i], ln high)), computed only where it can matter.
+
+    The sum of the k smallest entries is at most k times their mean, which gives a lower bound on the cap at once: most
+    rows stop there as data comes in. For the others the smallest entries are sorted, as many as are usually needed; the
+    excess is concave in k, so it is the maximum once the last of them no longer adds to it.
+    table [4, M+1] and smallest [M] are scratch."""
+    filled, first, second = -1, 0, 0
+    for i in range(p.shape[0]):
+        n = count[i] - 1
+        if n != filled:
+            filled = n
+            first, second = tabulate(n, high, table)
+        mean = (1.0 - p[i, n]) / max(n, 1)
+        least = max(table[0, first] - first * mean, table[1, second] - second * mean - p[i, n])
+        if n > 0 and width[i] > 2.0 * least:
+            kept = min(n, 2 * max(first, second) + 4)
+            while True:
+                for j in range(kept):  # insertion without branches: each entry sinks to its place
+                    v = p[i, j]
+                    for k in range(j):
+                        u = smallest[k]
+                        smallest[k] = u if u < v else v
+                        v = v if u < v else u
+                    smallest[j] = v
+                for j in range(kept, n):
+                    v = p[i, j]
+                    if v < smallest[kept - 1]:
+                        for k in range(kept):
+                            u = smallest[k]
+                            smallest[k] = u if u < v else v
+                            v = v if u < v else u
+                last = smallest[kept - 1]
+                if kept == n or (table[2, kept] <= last and table[3, kept] <= last):
+                    break
+                kept = n
+            without, within, total = 0.0, table[1, 0], 0.0
+            for k in range(kept):
+                total += smallest[k]
+                without = max(without, table[0, k + 1] - total)
+                within = max(within, table[1, k + 1] - total)
+            width[i] = min(width[i], 2.0 * max(without, within - p[i, n]))
+
+
+@kernel
+def tabulate(n, high, table):
+    """table[0], table[1] <- F(k) = (0 or 1 + k high)/(1 + k high + (n - k)/high), the largest mass a set of k free outcomes
+    can have, without and with the pinned one; table[2], table[3] <- F(k) - F(k-1). Returns the best k of each family when
+    all outcomes are equally likely."""
+    base, slope, even = 1.0 + n / high, high - 1.0 / high, 1.0 / (n + 1.0)
+    first, second = 0, 0
+    for k in range(n + 1):
+        scale = 1.0 / (base + k * slope)
+        table[0, k] = k * high * scale
+        table[1, k] = (1.0 + k * high) * scale
+        table[2, k] = table[0, k] - table[0, k - 1] if k > 0 else 0.0
+        table[3, k] = table[1, k] - table[1, k - 1] if k > 0 else 0.0
+        if table[2, k] > even:
+            first = k
+        if table[3, k] > even:
+            second = k
+    return first, second

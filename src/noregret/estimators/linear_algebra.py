@@ -1,0 +1,142 @@
+"""Small dense kernels shared by the estimators: Cholesky factor, inverse, quadratic forms, projection on a ball.
+
+All in place, without allocation; d is small (up to about a hundred), so plain loops beat library calls.
+"""
+
+import math
+
+from .._jit import inlined, kernel
+
+
+@kernel
+def cholesky(matrix, shift, factor):
+    """factor [d, d] <- lower triangle L with L L' = matrix + shift I (the upper triangle is left alone)."""
+    d = matrix.shape[0]
+    for i in range(d):
+        for j in range(i + 1):
+            v = matrix[i, j]
+            if i == j:
+                v += shift
+            for k in range(j):
+                v -= factor[i, k] * factor[j, k]
+            if i == j:
+                if not v > 0.0:
+                    raise ValueError("a Gram matrix is no longer positive definite: a context or a bound is out of range")
+                factor[i, i] = math.sqrt(v)
+            else:
+                factor[i, j] = v / factor[j, j]
+
+
+@kernel
+def solve_factored(factor, v):
+    """v [d] <- (L L')^{-1} v."""
+    d = v.shape[0]
+    for i in range(d):
+        t = v[i]
+        for k in range(i):
+            t -= factor[i, k] * v[k]
+        v[i] = t / factor[i, i]
+    for i in range(d - 1, -1, -1):
+        t = v[i]
+        for k in range(i + 1, d):
+            t -= factor[k, i] * v[k]
+        v[i] = t / factor[i, i]
+
+
+@kernel
+def refresh_inverse(gram, inverse, logdet, start, factor, column):
+    """inverse <- gram^{-1} and logdet[0] <- ln det gram - start, directly: wipes out what rank-one updates have lost."""
+    d = gram.shape[0]
+    cholesky(gram, 0.0, factor)
+    total = 0.0
+    for i in range(d):
+        total += 2.0 * math.log(factor[i, i])
+    logdet[0] = total - start
+    for j in range(d):
+        for i in range(d):
+            column[i] = 1.0 if i == j else 0.0
+        solve_factored(factor, column)
+        for i in range(d):
+            inverse[i, j] = column[i]
+
+
+@inlined
+def rank_one(gram, inverse, logdet, x, zx, q, kappa):
+    """gram += kappa x x' with its inverse (Sherman-Morrison) and log-determinant; zx = inverse x and q = x'zx before."""
+    d = x.shape[0]
+    shrink = kappa / (1.0 + kappa * q)
+    for i in range(d):
+        a, b = shrink * zx[i], kappa * x[i]
+        for j in range(d):
+            inverse[i, j] -= a * zx[j]
+            gram[i, j] += b * x[j]
+    logdet[0] += math.log1p(kappa * q)
+
+
+@inlined
+def times(matrix, x, out):
+    """out [n] = matrix [n, d] x."""
+    n, d = matrix.shape
+    for i in range(n):
+        v = 0.0
+        for j in range(d):
+            v += matrix[i, j] * x[j]
+        out[i] = v
+
+
+@kernel
+def predictors(W, x, z):
+    """z [n, m] = W [n, m, d] x."""
+    n, m, d = W.shape
+    for i in range(n):
+        for j in range(m):
+            v = 0.0
+            for b in range(d):
+                v += W[i, j, b] * x[b]
+            z[i, j] = v
+
+
+@kernel
+def quadratic_forms(first, second, x, p, q):
+    """p [n] = x' first[n] x, q [n] = x' second[n] x, both [n, d, d]: two sums at a time hide each other's latency."""
+    n, d, _ = first.shape
+    for i in range(n):
+        a, b = 0.0, 0.0
+        for j in range(d):
+            s, t = 0.0, 0.0
+            for k in range(d):
+                s += first[i, j, k] * x[k]
+                t += second[i, j, k] * x[k]
+            a += s * x[j]
+            b += t * x[j]
+        p[i], q[i] = a, b
+
+
+@kernel
+def project_on_ball(gram, radius, w, factor, target, step):
+    """w [d] <- argmin { ||v - w||_gram : ||v||_2 <= radius }, exactly, for a w outside the ball.
+
+    v(mu) = (gram + mu I)^{-1} gram w, with mu > 0 the root of the secular equation 1/||v(mu)|| = 1/radius. That function
+    of mu is concave, so Newton's method from mu = 0 approaches the root from the left without overshooting (Conn, Gould
+    and Toint 2000, section 7.3). Each iteration is one Cholesky factor."""
+    d = w.shape[0]
+    times(gram, w, target)
+    mu = 0.0
+    for _ in range(60):
+        cholesky(gram, mu, factor)
+        norm2, slope = 0.0, 0.0
+        for i in range(d):
+            w[i] = target[i]
+        solve_factored(factor, w)
+        for i in range(d):
+            norm2 += w[i] * w[i]
+            step[i] = w[i]
+        solve_factored(factor, step)
+        for i in range(d):
+            slope += w[i] * step[i]
+        norm = math.sqrt(norm2)
+        if norm <= radius * (1.0 + 1e-14):
+            break
+        mu += (norm2 / slope) * (norm - radius) / radius
+    for i in range(d):
+        w[i] *= radius / norm

@@ -1,0 +1,283 @@
+"""The online Newton step for generalized linear models with categorical outcomes, and its confidence set.
+
+Model: outcome y ~ grad Phi(W* x). State per pair: W, the Gram matrix Z with its inverse and log-determinant, and the
+squared radius gamma of the set ||W - W*||_Z^2 <= gamma, which holds at all times together with probability 1 - delta.
+
+    Z <- Z + kappa x x';    a = grad Phi(W x) - y;    W <- W - a (Z^{-1} x)'                         O(m d + d^2) a step
+
+as printed   (Modi and Tewari 2020, Algorithm 1) kappa = alpha/2; rows of W pinned; after each step every row longer
+             than B_p is projected on its ball in the Z-norm; gamma of their Theorem 3.1
+corrected    before each step W is moved, in the Z-norm, to the nearest weights whose prediction at this x is possible
+             (`Link.region`): W += (v - W x)(Z^{-1} x)'/||x||^2_{Z^{-1}}, v the nearest possible prediction. Centred
+             coordinates, kappa = (2 - s) alpha(B_p ||x||) and Theorem A for the logit link; kappa = 3/2 alpha and Theorem B
+             for every other.
+
+Neither cost nor memory depends on the number of observations. The inverse is recomputed from Z every REFRESH steps.
+Caveat: the set is about W*, not about the data: a link or bound that is wrong makes it wrong, silently.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import _checks as check
+from .._checks import Floats
+from .._jit import inlined
+from ..links import Constants, Link, apply_gradient, apply_projection
+from ..problem import Problem
+from ..theory import radii, widths
+from ..theory.constants import logit_alpha_centred
+from ..theory.radii import printed
+from .linear_algebra import predictors, project_on_ball, rank_one, refresh_inverse, times
+
+REFRESH = 1000  # steps between direct inversions of one pair's Gram matrix
+SLACK = 0.25  # s of Theorem A
+STEP = 1.5  # c of Theorem B
+
+PRINTED, THEOREM_A, THEOREM_B = 0, 1, 2
+
+
+class NewtonPar(NamedTuple):
+    """Fixed at construction; the arrays are [S, A] because pairs may differ in their number of outcomes."""
+
+    gradient: Any  # address of the link's gradient
+    region: Any  # address of the link's projection
+    form: int  # PRINTED, THEOREM_A or THEOREM_B
+    pinned: int  # 1: the last row stays 0
+    regularization: float
+    weight_bound: float
+    context_bound: float
+    alpha: Floats  # [S, A], at the bound B_p R
+    kappa: Floats  # [S, A], at the bound B_p R
+    norm2: Floats  # [S, A], bound on ||W* - W_1||_F^2
+    log_weight: Floats  # [S, A], coefficient of ln(1/delta) in gamma
+
+
+class NewtonState(NamedTuple):
+    weights: Floats  # [S, A, M, d]
+    gram: Floats  # Z, [S, A, d, d]
+    inverse: Floats  # Z^{-1}
+    logdet: Floats  # ln det Z / lambda^d, [S, A]
+    radius: Floats  # gamma without its ln(1/delta) term, [S, A]
+    samples: NDArray[np.int64]  # [S, A]
+
+
+class NewtonWork(NamedTuple):
+    z: Floats  # [1, M]
+    before: Floats  # [M]
+    moved: Floats  # [1]
+    zx: Floats  # [d]
+    factor: Floats  # [d, d]
+    target: Floats  # [d]
+    step: Floats  # [d]
+
+
+def newton_parts(
+    link: Link,
+    count: NDArray[np.int64],
+    context_dim: int,
+    weight_bound: float,
+    context_bound: float,
+    constants: Constants,
+    regularization: float | None,
+) -> tuple[NewtonPar, NewtonState, NewtonWork]:
+    """Parameters, initial state and scratch for one estimator per pair; count [S, A] is the number of outcomes."""
+    (S, A), M, d, reach = count.shape, int(count.max()), context_dim, weight_bound * context_bound
+    form = PRINTED if constants == "paper" else THEOREM_A if link.form == "A" else THEOREM_B
+
+    def per_pair(f: Callable[[int], float]) -> Floats:
+        return np.ascontiguousarray(np.array([0.0] + [f(m) for m in range(1, M + 1)])[count])
+
+    def alpha_of(m: int) -> float:
+        return link.alpha(m, reach, constants)
+
+    alpha, norm2 = per_pair(alpha_of), per_pair(lambda m: link.weight_norm2(m, weight_bound, d, constants))
+    if form == PRINTED:
+        kappa = alpha / 2.0
+        log_weight = per_pair(lambda m: radii.printed_log_weight(weight_bound, context_bound, alpha_of(m)))
+    elif form == THEOREM_A:
+        kappa, log_weight = (2.0 - SLACK) * alpha, np.full((S, A), radii.theorem_a_log_weight(SLACK))
+    else:
+        kappa, log_weight = STEP * alpha, per_pair(lambda m: radii.theorem_b_log_weight(alpha_of(m), STEP))
+    if regularization is None:
+        regularization = default_regularization(form, d, float(kappa.min()), float(norm2.max()))
+    lam = check.positive("regularization", regularization)
+    pinned = int(link.coordinates_for(constants) == "pinned")
+    addresses = link.gradient_address(), link.region_address(constants)
+    par = NewtonPar(*addresses, form, pinned, lam, weight_bound, context_bound, alpha, kappa, norm2, log_weight)
+    weights = np.zeros((S, A, M, d)) + per_pair(lambda m: link.initial_weight(m, constants))[:, :, None, None]
+    weights[np.arange(M) >= count[..., None]] = 0.0
+    radius = lam * norm2
+    if form == PRINTED:
+        radius = per_pair(
+            lambda m: radii.printed(
+                m, link.weight_norm2(m, weight_bound, d, constants), weight_bound, context_bound, alpha_of(m), lam, 0, 0.0, 1.0
+            )
+        )
+    eye, f = np.eye(d), np.zeros
+    grams = np.tile(lam * eye, (S, A, 1, 1)), np.tile(eye / lam, (S, A, 1, 1))
+    state = NewtonState(weights, *grams, f((S, A)), radius, np.zeros((S, A), np.int64))
+    return par, state, NewtonWork(f((1, M)), f(M), f(1), f(d), f((d, d)), f(d), f(d))
+
+
+def default_regularization(form: int, context_dim: int, kappa: float, norm2: float) -> float:
+    """lambda = 2 d / (kappa B_0^2) under Theorem A: the prior's share of gamma, lambda B_0^2, then equals the slope of
+    the gradient sum's bound (2 d/kappa) ln(1 + ...). 1 elsewhere. Any positive value is valid."""
+    return 2.0 * context_dim / (kappa * norm2) if form == THEOREM_A and norm2 > 0.0 else 1.0
+
+
+@inlined
+def newton_step(par, state, work, count, s, a, y, x, norm):
+    """Learn that pair (s, a) with context x, ||x|| = norm, was followed by its outcome in slot y; count [1] outcomes."""
+    W, gram, inverse = state.weights[s, a], state.gram[s, a], state.inverse[s, a]
+    d, live = x.shape[0], count[0]
+    rows = live - par.pinned
+    z, before, zx = work.z, work.before, work.zx
+    times(W, x, z[0])
+    times(inverse, x, zx)
+    q = 0.0
+    for b in range(d):
+        q += zx[b] * x[b]
+    gain = 0.0  # how gamma changes
+    if par.form != PRINTED:
+        for j in range(live):
+            before[j] = z[0, j]
+        apply_projection(par.region, (z, par.weight_bound * norm, count, work.moved))
+        if work.moved[0] > 0.0 and q > 0.0:
+            gain -= work.moved[0] / q
+            for j in range(rows):
+                v = (z[0, j] - before[j]) / q
+                for b in range(d):
+                    W[j, b] += v * zx[b]
+    apply_gradient(par.gradient, (z, count))
+    z[0, y] -= 1.0
+    kappa = par.kappa[s, a]
+    if par.form == THEOREM_A and norm < par.context_bound * (1.0 - 1e-12):
+        kappa = (2.0 - SLACK) * logit_alpha_centred(live, par.weight_bound * norm)
+    rank_one(gram, inverse, state.logdet[s, a : a + 1], x, zx, q, kappa)
+    shrink, size = 1.0 / (1.0 + kappa * q), 0.0
+    for j in range(rows):
+        v = z[0, j] * shrink
+        size += z[0, j] * z[0, j]
+        for b in range(d):
+            W[j, b] -= v * zx[b]
+    state.samples[s, a] += 1
+    t = state.samples[s, a]
+    if t % REFRESH == 0:
+        start = d * math.log(par.regularization)
+        refresh_inverse(gram, inverse, state.logdet[s, a : a + 1], start, work.factor, work.target)
+    if par.form == PRINTED:
+        for j in range(rows):
+            total = 0.0
+            for b in range(d):
+                total += W[j, b] * W[j, b]
+            if total > par.weight_bound * par.weight_bound:
+                project_on_ball(gram, par.weight_bound, W[j], work.factor, work.target, work.step)
+        state.radius[s, a] = printed(
+            live, par.norm2[s, a], par.weight_bound, par.context_bound, par.alpha[s, a], par.regularization, t,
+            state.logdet[s, a], 1.0,
+        )  # fmt: skip
+    else:
+        state.radius[s, a] += gain + size * q * shrink
+
+
+class OnlineNewton:
+    """One estimator on its own.
+
+    >>> import noregret as nr
+    >>> est = nr.estimators.OnlineNewton(nr.MultinomialLogit(), n_outcomes=3, context_dim=2, weight_bound=1.0)
+    >>> est.update([0.6, 0.8], 2)
+    >>> est.probabilities([0.6, 0.8]).round(3).tolist()
+    [0.329, 0.329, 0.342]
+
+    regularization=None takes the recommended value (`default_regularization`). `constants="paper"` is Algorithm 1 of Modi
+    and Tewari with Theorem 3.1 as printed. The linear link expects contexts in the simplex."""
+
+    def __init__(
+        self,
+        link: Link,
+        n_outcomes: int,
+        context_dim: int,
+        weight_bound: float | None = None,
+        context_bound: float = 1.0,
+        delta: float = 0.05,
+        constants: Constants = "corrected",
+        regularization: float | None = None,
+    ) -> None:
+        m = check.integer("n_outcomes", n_outcomes)
+        check.one_of("constants", constants, ("corrected", "paper"))
+        self.delta = check.positive("delta", delta, below=1.0)
+        # A problem of one pair checks the other arguments and the contexts.
+        self._problem = Problem(1, 1, 1, context_dim, link, context_bound, weight_bound)
+        self.link, self.constants, self.n_outcomes = link, constants, m
+        bound, R = self._problem.weight_bound, self._problem.context_bound
+        assert bound is not None
+        self._count = np.full(1, m, np.int64)
+        parts = newton_parts(link, self._count[None], context_dim, bound, R, constants, regularization)
+        self._par, self._state, self._work = parts
+
+    def update(self, x: ArrayLike, outcome: int) -> None:
+        """Learn from one observation: context x [d], outcome in 0..m-1."""
+        x = self._problem.context(x, "x")
+        y = check.integer("outcome", outcome, 0)
+        if y >= self.n_outcomes:
+            raise ValueError(f"outcome must be below n_outcomes = {self.n_outcomes}, got {outcome!r}")
+        newton_step(self._par, self._state, self._work, self._count, 0, 0, y, x, float(np.linalg.norm(x)))
+
+    @property
+    def weights(self) -> Floats:
+        """W [m, d], in the coordinates of the estimator (pinned, centred or free: `Link.coordinates_for`)."""
+        return self._state.weights[0, 0].copy()
+
+    @property
+    def gram(self) -> Floats:
+        """Z [d, d]."""
+        return self._state.gram[0, 0].copy()
+
+    @property
+    def inverse(self) -> Floats:
+        """Z^{-1} [d, d], as the updates keep it."""
+        return self._state.inverse[0, 0].copy()
+
+    @property
+    def logdet(self) -> float:
+        """ln det Z / lambda^d."""
+        return float(self._state.logdet[0, 0])
+
+    @property
+    def radius(self) -> float:
+        """gamma, the squared radius at this delta. Negative: the set is empty, an assumption must be wrong."""
+        log_term = self._par.log_weight[0, 0] * math.log(1.0 / self.delta)
+        return float(self._state.radius[0, 0] + log_term)
+
+    @property
+    def samples(self) -> int:
+        return int(self._state.samples[0, 0])
+
+    def _predict(self, x: ArrayLike) -> tuple[Floats, float]:
+        """Distribution [m] at x, and w >= ||W_hat x - W* x||_2 on the event that the set holds."""
+        x = self._problem.context(x, "x")
+        z, moved = (self._state.weights[0, 0] @ x)[None], np.zeros(1)
+        assert self._problem.weight_bound is not None
+        self.link.region(self.constants)(z, self._problem.weight_bound * float(np.linalg.norm(x)), self._count, moved)
+        self.link.gradient(z, self._count)
+        w2 = max(self.radius, 0.0) * float(x @ self._state.inverse[0, 0] @ x)
+        if self.constants == "corrected":  # Pythagoras: moving to the possible predictions only brought it nearer
+            w2 -= moved[0]
+        return z[0], math.sqrt(max(w2, 0.0))
+
+    def probabilities(self, x: ArrayLike) -> Floats:
+        """Estimated distribution of the outcome at x, [m]."""
+        return self._predict(x)[0]
+
+    def l1_width(self, x: ArrayLike) -> float:
+        """Bound on the 1-norm between the estimated and the true distribution at x, while the set holds; at most 2."""
+        p, w = self._predict(x)
+        if self.constants == "paper" or self.link.width != "tanh":
+            return min(2.0, self.link.l1(self.n_outcomes, self.constants) * w)
+        assert self._problem.weight_bound is not None
+        reach = self._problem.weight_bound * float(np.linalg.norm(self._problem.context(x)))
+        return min(widths.logit_l1(w), widths.logit_prior_cap(p, reach))

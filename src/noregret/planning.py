@@ -1,0 +1,154 @@
+"""Finite-horizon planning over one Bellman operator.
+
+Step h = 0, ..., H-1 in code is step h + 1 of the paper; V[H] = 0. For a model (P, r) of one individual,
+
+    (T_h V)(s, a) = r(s, a) + sum_j P(s, a, j) V(outcome j) + spread(V) xi(s, a) + noise_h(s, a),   clipped to [0, H - h] or not
+
+and everything else composes it: `backward_induction` maximises over the available actions (optimal values with xi = 0 and
+no noise, optimistic values with a width xi, perturbed ones with noise), `evaluate` follows a given policy, `regret` does
+both against the truth.
+
+spread(V) turns a width of the transition estimate into a bonus, |<P - P_hat, V>| <= spread(V) xi:
+
+    NONE       0
+    SUP        max V              xi bounds the 1-norm; as printed by Modi and Tewari
+    HALF_SPAN  (max V - min V)/2  xi bounds the 1-norm: both sum to one, so the midrange may be subtracted
+    CENTRED    ||V - mean V||_2   xi bounds the 2-norm, and the bonus is at most max V - min V
+
+P [S, A, M], r, xi [S, A], policy [H, S], V [H+1, S].
+"""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ._checks import Floats
+from ._jit import inlined
+from ._random import mix
+
+NONE, SUP, HALF_SPAN, CENTRED = 0, 1, 2, 3
+TIE = 1e-9  # actions whose values differ by less are tied, so that rounding does not choose between them
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A policy for one individual and what the planner believed of it.
+
+    policy [H, S]; values [H+1, S] as the planner computed them (upper bounds for optimistic agents, perturbed values for
+    randomised ones, exact values for `World.optimal`). upper and lower [H+1, S] bound the optimal value and the policy's
+    own value with the agent's probability, None where the agent claims no such thing; certificate bounds the shortfall
+    at the initial state, likewise."""
+
+    policy: NDArray[np.int64]
+    values: Floats
+    upper: Floats | None = None
+    lower: Floats | None = None
+    certificate: float | None = None
+
+
+@inlined
+def expectation(P, layout, s, a, V):
+    """sum_j P(s, a, j) V(outcome j): the Bellman operator's one sum."""
+    total = 0.0
+    if layout.dense == 1:
+        for j in range(P.shape[2]):
+            total += P[s, a, j] * V[j]
+    else:
+        for j in range(layout.count[s, a]):
+            total += P[s, a, j] * V[layout.outcomes[s, a, j]]
+    return total
+
+
+@inlined
+def spread_of(V, kind):
+    """(spread(V), upper limit of the bonus) for one of the kinds above."""
+    low, high, total = V[0], V[0], 0.0
+    for s in range(V.shape[0]):
+        low, high = min(low, V[s]), max(high, V[s])
+        total += V[s]
+    if kind == SUP:
+        return high, math.inf
+    if kind == HALF_SPAN:
+        return 0.5 * (high - low), high - low
+    if kind == CENTRED:
+        mean, square = total / V.shape[0], 0.0
+        for s in range(V.shape[0]):
+            square += (V[s] - mean) * (V[s] - mean)
+        return math.sqrt(square), high - low
+    return 0.0, 0.0
+
+
+@inlined
+def backward_induction(P, layout, r, xi, noise, spread, clip, key, Q, policy, V):
+    """Fill policy and V by maximising T_h from the last step back.
+
+    noise [H, S, A], or [0, 0, 0] for none; Q [A] is scratch. Among the actions within TIE of the best one, `mix(key, .)`
+    picks: uniformly, independently over (h, s), a pure function of the key. V holds the maximum itself."""
+    H, S = policy.shape
+    A = r.shape[1]
+    perturbed = noise.shape[0] > 0
+    for s in range(S):
+        V[H, s] = 0.0
+    for h in range(H - 1, -1, -1):
+        after = V[h + 1]
+        scale, limit = spread_of(after, spread)
+        top = float(H - h)
+        for s in range(S):
+            best, second, action = -math.inf, -math.inf, 0
+            for a in range(A):
+                q = -math.inf
+                if layout.available[s, a]:
+                    q = r[s, a] + expectation(P, layout, s, a, after)
+                    if spread != NONE:
+                        q += min(scale * xi[s, a], limit)
+                    if perturbed:
+                        q += noise[h, s, a]
+                    if clip == 1:
+                        q = min(max(q, 0.0), top)
+                Q[a] = q
+                second = max(second, min(best, q))
+                action = a if q > best else action
+                best = max(best, q)
+            if second >= best - TIE:
+                tied, action = 0, 0
+                for a in range(A - 1, -1, -1):
+                    if Q[a] >= best - TIE:
+                        tied += 1
+                        action = a
+                skip = int((mix(key, h * S + s) * np.uint64(tied)) >> np.uint64(32))
+                while skip > 0:
+                    action += 1
+                    if Q[action] >= best - TIE:
+                        skip -= 1
+            V[h, s] = best
+            policy[h, s] = action
+
+
+@inlined
+def evaluate(P, layout, r, policy, V):
+    """V [H+1, S] <- exact values of `policy` in the model (P, r)."""
+    H, S = policy.shape
+    for s in range(S):
+        V[H, s] = 0.0
+    for h in range(H - 1, -1, -1):
+        for s in range(S):
+            a = policy[h, s]
+            V[h, s] = r[s, a] + expectation(P, layout, s, a, V[h + 1])
+
+
+@inlined
+def optimal_values(P, layout, r, V):
+    """V [H+1, S] <- optimal values in the model (P, r), without a policy."""
+    H, S = V.shape[0] - 1, V.shape[1]
+    for s in range(S):
+        V[H, s] = 0.0
+    for h in range(H - 1, -1, -1):
+        after = V[h + 1]
+        for s in range(S):
+            best = -math.inf
+            for a in range(r.shape[1]):
+                if layout.available[s, a]:
+                    best = max(best, r[s, a] + expectation(P, layout, s, a, after))
+            V[h, s] = best

@@ -1,0 +1,188 @@
+"""What the learner is told: sizes, the link, the bounds of the assumptions, and what is possible at all.
+
+`Problem` is shared by the truth (a `World`) and by the learner (an agent); it holds no weights.
+"""
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from . import _checks as check
+from .links import EXP_LIMIT, LinearCombination, Link, MultinomialLogit
+
+_TOLERANCE = 1e-9  # slack in the checks of norms and sums, for rounding in what users compute
+
+
+class Layout(NamedTuple):
+    """Where the supported next states of each pair are kept: slot j of pair (s, a) is state outcomes[s, a, j].
+
+    With a full support slot j is state j and `dense` is 1. With a support mask only M = max_sa (number of supported
+    states) slots are stored, and slots from count[s, a] on are padding."""
+
+    count: NDArray[np.int64]  # [S, A]
+    outcomes: NDArray[np.int64]  # [S, A, M]
+    available: NDArray[np.bool_]  # [S, A]
+    dense: int
+
+
+@dataclass(frozen=True, eq=False)
+class Problem:
+    """S states, A actions, horizon H, contexts in R^d, next states through `link`, mean rewards theta_sa'x in [0, 1].
+
+    context_bound   R:   ||x||_2 <= R for every context
+    weight_bound    B_p: every row of every W_sa has 2-norm at most B_p; for the logit link after the last supported
+                    outcome's row has been subtracted. Default 1, or sqrt(d) for LinearCombination.
+    reward_bound    B_r: ||theta_sa||_2 <= B_r
+    support         bool [S, A, S'] or None: next states that can occur at all
+    available       bool [S, A] or None: actions that may be taken
+    long_contexts   "raise", or "rescale" to shrink a context above the bound onto it
+
+    The guarantees hold when these bounds do: they are assumptions, not estimates."""
+
+    n_states: int
+    n_actions: int
+    horizon: int
+    context_dim: int
+    link: Link = field(default_factory=MultinomialLogit)
+    context_bound: float = 1.0
+    weight_bound: float | None = None
+    reward_bound: float = 1.0
+    support: ArrayLike | None = None
+    available: ArrayLike | None = None
+    long_contexts: Literal["raise", "rescale"] = "raise"
+    state_names: tuple[str, ...] | None = None
+    action_names: tuple[str, ...] | None = None
+    feature_names: tuple[str, ...] | None = None
+    layout: Layout = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        def put(name: str, value: Any) -> None:
+            object.__setattr__(self, name, value)
+
+        for name in ("n_states", "n_actions", "horizon", "context_dim"):
+            put(name, check.integer(name, getattr(self, name)))
+        if not isinstance(self.link, Link):
+            raise ValueError(f"link must be a noregret.Link such as MultinomialLogit(), got {self.link!r}")
+        S, A, d = self.n_states, self.n_actions, self.context_dim
+        if self.weight_bound is None:
+            put("weight_bound", self.link.default_weight_bound(d))
+        for name in ("context_bound", "weight_bound", "reward_bound"):
+            put(name, check.positive(name, getattr(self, name)))
+        if 2.0 * self.reach > EXP_LIMIT:
+            raise ValueError(
+                f"weight_bound * context_bound must be at most {EXP_LIMIT / 2:g}, got {self.reach:g}: "
+                "the probabilities could not be told from 0"
+            )
+        check.one_of("long_contexts", self.long_contexts, ("raise", "rescale"))
+        for name, length in (("state_names", S), ("action_names", A), ("feature_names", d)):
+            put(name, check.names(name, getattr(self, name), length))
+        available = np.ones((S, A), bool) if self.available is None else check.mask("available", self.available, (S, A))
+        stuck = np.flatnonzero(~available.any(1))
+        if stuck.size:
+            raise ValueError(f"available must leave at least one action in every state, state {stuck[0]} has none")
+        support = np.ones((S, A, S), bool) if self.support is None else check.mask("support", self.support, (S, A, S))
+        nowhere = np.argwhere(available & ~support.any(2))
+        if nowhere.size:
+            s, a = (int(i) for i in nowhere[0])
+            raise ValueError(f"support must leave at least one next state to every available pair, ({s}, {a}) has none")
+        for name, made in (("available", available), ("support", support)):
+            if getattr(self, name) is not None:
+                made.setflags(write=False)
+                put(name, made)
+        put("layout", _layout(support, available))
+
+    @property
+    def reach(self) -> float:
+        """B_p R: no linear predictor is larger."""
+        assert self.weight_bound is not None
+        return self.weight_bound * self.context_bound
+
+    @property
+    def n_pairs(self) -> int:
+        """Number of available state-action pairs."""
+        return int(self.layout.available.sum())
+
+    def context(self, x: Any, name: str = "context") -> NDArray[np.float64]:
+        """`x` as a checked float64 array [d] of its own, rescaled if the problem says so."""
+        try:
+            made = np.array(x, dtype=np.float64)
+        except (TypeError, ValueError):
+            raise ValueError(f"{name} must be {self.context_dim} numbers") from None
+        if made.shape != (self.context_dim,):
+            raise ValueError(f"{name} must have shape ({self.context_dim},), got {made.shape}")
+        norm2 = float(made @ made)
+        if not math.isfinite(norm2):
+            if np.isfinite(made).all():
+                raise ValueError(f"{name} is too large: its squared norm overflows")
+            raise ValueError(f"{name} must be finite, got {made.tolist()}")
+        limit = self.context_bound
+        if norm2 > limit * limit * (1.0 + _TOLERANCE):
+            if self.long_contexts == "raise":
+                raise ValueError(
+                    f"{name} has norm {math.sqrt(norm2):.6g}, above context_bound = {limit:g} "
+                    '(rescale it, or set long_contexts="rescale")'
+                )
+            made *= limit / math.sqrt(norm2)
+        if isinstance(self.link, LinearCombination):
+            total = float(made.sum())
+            if self.long_contexts == "rescale" and total > 0.0:
+                made /= total
+                total = 1.0
+            if made.min() < -_TOLERANCE or abs(total - 1.0) > _TOLERANCE:
+                raise ValueError(
+                    f"{name} must be nonnegative and sum to 1 under LinearCombination, got sum {total:.6g} "
+                    f"and smallest entry {made.min():.6g}"
+                )
+        return made
+
+    def contexts(self, X: Any, name: str = "contexts") -> NDArray[np.float64]:
+        """Rows `X` [n, d], each checked as `context` does."""
+        made = np.array(X, dtype=np.float64)
+        if made.ndim != 2 or made.shape[1] != self.context_dim:
+            raise ValueError(f"{name} must have shape (n, {self.context_dim}), got {made.shape}")
+        return np.array([self.context(row, f"{name}[{i}]") for i, row in enumerate(made)]).reshape(made.shape)
+
+    def state(self, value: Any, name: str = "state") -> int:
+        """`value` as a state index, by number (or by name, where states have names)."""
+        if isinstance(value, str) and self.state_names and value in self.state_names:
+            return self.state_names.index(value)
+        if isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < self.n_states:
+            return int(value)
+        raise ValueError(f"{name} must be a state number from 0 to {self.n_states - 1}, got {value!r}")
+
+    def to_slots(self, dense: NDArray[Any]) -> NDArray[Any]:
+        """[S, A, S', ...] -> [S, A, M, ...]: keep the supported next states, pad with 0."""
+        count, outcomes, _, full = self.layout
+        if full:
+            return np.ascontiguousarray(dense)
+        s, a = np.ogrid[: self.n_states, : self.n_actions]
+        made = dense[s[..., None], a[..., None], outcomes]
+        made[np.arange(outcomes.shape[2]) >= count[..., None]] = 0
+        return np.ascontiguousarray(made)
+
+    def from_slots(self, slots: NDArray[Any]) -> NDArray[Any]:
+        """[S, A, M, ...] -> [S, A, S', ...], 0 outside the support."""
+        count, outcomes, _, full = self.layout
+        if full:
+            return slots.copy()
+        made = np.zeros((self.n_states, self.n_actions, self.n_states) + slots.shape[3:], slots.dtype)
+        s, a, j = np.nonzero(np.arange(outcomes.shape[2]) < count[..., None])
+        made[s, a, outcomes[s, a, j]] = slots[s, a, j]
+        return made
+
+
+def _layout(support: NDArray[np.bool_], available: NDArray[np.bool_]) -> Layout:
+    S, A, _ = support.shape
+    if support.all():
+        outcomes = np.broadcast_to(np.arange(S), (S, A, S)).copy()
+        return Layout(np.full((S, A), S, np.int64), outcomes, available, 1)
+    support = support.copy()
+    support[~support.any(2), 0] = True  # pairs that are never taken still need one slot
+    count = support.sum(2).astype(np.int64)
+    # A stable sort of "not supported" puts the supported next states first, in order.
+    outcomes = np.argsort(~support, axis=2, kind="stable")[:, :, : count.max()].astype(np.int64)
+    outcomes[np.arange(outcomes.shape[2]) >= count[..., None]] = 0
+    return Layout(count, np.ascontiguousarray(outcomes), available, 0)

@@ -1,0 +1,106 @@
+"""What only somebody who knows the truth can see: did the sets hold, was optimism justified, how wide were the widths.
+
+Counted per episode, at planning time, with cumulative totals in `COLUMNS` order:
+
+    optimism_failures       some value V_h(s) of the plan lay below the optimal one
+    set_failures            the true weights of some pair lay outside the confidence set, or a mean reward outside its
+                            interval
+    justified_failures      optimism failed although every set held (a proof says: never)
+    transition_width        xi_p summed over the steps taken (1-norm; 2-norm for the linear link)
+    reward_width            xi_r summed over the steps taken
+    steps                   steps taken
+    worst_ratio             largest squared distance / radius over pairs and episodes so far (not a total)
+"""
+
+import math
+from typing import Any
+
+from .._jit import kernel
+from ..agents.base import Agent
+from ..agents.glm import GLMAgent
+
+COLUMNS = (
+    "optimism_failures",
+    "set_failures",
+    "justified_failures",
+    "transition_width",
+    "reward_width",
+    "steps",
+    "worst_ratio",
+)
+_SLACK = 1e-9
+
+
+@kernel
+def below_optimal(truth, out):
+    """Whether a planned value lies below the optimal one somewhere."""
+    H, S = out.policy.shape
+    for h in range(H):
+        for s in range(S):
+            if out.values[h, s] < truth.optimal[h, s] - _SLACK:
+                return True
+    return False
+
+
+@kernel
+def watch_values(par, state, work, truth, path, out, tally, inside):
+    """For agents without confidence sets of their own."""
+    if below_optimal(truth, out):
+        tally[0] += 1.0
+    tally[5] += out.policy.shape[0]
+
+
+@kernel
+def ratio(par, newton, truth, s, a, log):
+    """||W - W*||_Z^2 / gamma of one pair, W* in the coordinates of the estimate."""
+    d, n = truth.theta.shape[2], truth.layout.count[s, a]
+    centred = par.form == 1
+    total = 0.0
+    for j in range(n):
+        for b in range(d):
+            left, mean_b = 0.0, 0.0
+            if centred:
+                for i in range(n):
+                    mean_b += truth.weights[s, a, i, b] / n
+            for c in range(d):
+                mean_c = 0.0
+                if centred:
+                    for i in range(n):
+                        mean_c += truth.weights[s, a, i, c] / n
+                left += newton.gram[s, a, b, c] * (newton.weights[s, a, j, c] - truth.weights[s, a, j, c] + mean_c)
+            total += left * (newton.weights[s, a, j, b] - truth.weights[s, a, j, b] + mean_b)
+    radius = newton.radius[s, a] + par.log_weight[s, a] * log
+    return total / radius if radius > 0.0 else math.inf
+
+
+@kernel
+def watch_sets(par, state, work, truth, path, out, tally, inside):
+    """For the GLM agents, with the widths of the plan just made."""
+    H = out.policy.shape[0]
+    S, A = truth.r.shape
+    held = True
+    for s in range(S):
+        for a in range(A):
+            if truth.layout.available[s, a]:
+                v = ratio(par.newton, state.newton, truth, s, a, par.log_confidence)
+                tally[6] = max(tally[6], v)
+                error = abs(work.belief.reward[s, a] - truth.r[s, a])
+                inside[s, a] = v <= 1.0 + _SLACK and error <= work.belief.interval[s, a] + _SLACK
+                held = held and inside[s, a]
+    failed = below_optimal(truth, out)
+    if failed:
+        tally[0] += 1.0
+    if not held:
+        tally[1] += 1.0
+    if failed and held:
+        tally[2] += 1.0
+    for h in range(H):
+        s, a = path.states[h], path.actions[h]
+        tally[3] += work.belief.width[s, a]
+        tally[4] += work.belief.interval[s, a]
+    tally[5] += H
+
+
+def watch_for(agent: Agent) -> Any:
+    """The kernel that watches this agent."""
+    return watch_sets if isinstance(agent, GLMAgent) and agent.uses_widths else watch_values

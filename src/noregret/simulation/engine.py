@@ -1,0 +1,155 @@
+"""The one place where the truth and the learner meet: a fused compiled loop, and a Python loop with the same meaning.
+
+One episode: the agent plans for the context, the world rolls the policy out and evaluates it exactly, the agent learns.
+The agent's two kernels and the world's one are called by address from `loop`, which is compiled once per family of agents.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._checks import Floats
+from .._jit import address, announced, invoke, kernel
+from ..agents.base import Agent
+from ..planning import evaluate, optimal_values
+from ..worlds import World
+from ..worlds.contexts import Adversary
+from ..worlds.world import individual, transition
+from .diagnostics import COLUMNS, watch_for
+
+CHUNK = 2048  # episodes between two looks at Python: contexts live one chunk at a time, Ctrl-C is heard
+
+
+class Meter(NamedTuple):
+    """What is measured along the way."""
+
+    gap: Floats  # [1]: V* - V^pi of the episode
+    total: Floats  # [1]: regret so far
+    curve: Floats  # [points]
+    tally: Floats  # [len(COLUMNS)]: diagnostics so far
+    tallies: Floats  # [points, len(COLUMNS)], or [0, 0]
+    inside: NDArray[np.bool_]  # [S, A], scratch
+
+
+@kernel
+def roll_out(truth, x, start, k, policy, path, gap):
+    """The individual's MDP, the policy's exact shortfall gap[0] from optimal at `start`, and one trajectory."""
+    individual(truth, x)
+    optimal_values(truth.P, truth.layout, truth.r, truth.optimal)
+    evaluate(truth.P, truth.layout, truth.r, policy, truth.own)
+    gap[0] = truth.optimal[0, start] - truth.own[0, start]
+    path.states[0] = start
+    for h in range(policy.shape[0]):
+        s = path.states[h]
+        a = policy[h, s]
+        path.actions[h] = a
+        transition(truth, k, h, s, a, path.rewards[h : h + 1], path.states[h + 1 : h + 2])
+
+
+@kernel
+def loop(plan, learn, world, watch, watching, par, state, work, truth, X, starts, first, every, out, path, meter):
+    """Episodes first, first + 1, ... with contexts X [n, d] and initial states [n]."""
+    for i in range(X.shape[0]):
+        x, k = X[i], first + i
+        invoke(plan, (par, state, work, x, k, out))
+        invoke(world, (truth, x, starts[i], k, out.policy, path, meter.gap))
+        if watching == 1:
+            invoke(watch, (par, state, work, truth, path, out, meter.tally, meter.inside))
+        invoke(learn, (par, state, work, x, k, out.policy.shape[0], path))
+        meter.total[0] += meter.gap[0]
+        if (k + 1) % every == 0:
+            point = (k + 1) // every - 1
+            meter.curve[point] = meter.total[0]
+            if watching == 1:
+                for j in range(meter.tally.shape[0]):
+                    meter.tallies[point, j] = meter.tally[j]
+
+
+class Session:
+    """One seed of one agent in one world, advanced chunk by chunk."""
+
+    def __init__(self, agent: Any, world: World, seed: int, episodes: int, every: int, diagnostics: bool) -> None:
+        p = world.problem
+        self.agent, self.world, self.seed = agent, world, seed
+        self.episodes, self.every, self.diagnostics, self.done = episodes, every, diagnostics, 0
+        points, f = episodes // every, np.zeros
+        tallies = f((points, len(COLUMNS))) if diagnostics else f((0, 0))
+        inside = np.zeros((p.n_states, p.n_actions), bool)
+        self.meter = Meter(f(1), f(1), f(points), f(len(COLUMNS)), tallies, inside)
+        self.truth = world.truth(seed)
+        self.adaptive = isinstance(world.contexts, Adversary)
+
+    def contexts(self, n: int) -> tuple[Floats, NDArray[np.int64]]:
+        """Contexts and initial states of the next n episodes."""
+        world, X = self.world, np.empty((n, self.world.problem.context_dim))
+        if isinstance(world.contexts, Adversary):
+            world.contexts.fill(self.seed, self.done, X, self.agent)
+            X[:] = world.problem.contexts(X, f"contexts (episodes from {self.done})")
+        else:
+            world.contexts.fill(self.seed, self.done, X)
+        starts = np.zeros(n, np.int64)
+        world.fill_starts(self.seed, self.done, starts)
+        return X, starts
+
+
+class FusedSession(Session):
+    """For compiled agents."""
+
+    def prepare(self) -> None:
+        """Compile what this kind of agent needs, or load it from the cache."""
+        agent, p, m = self.agent, self.world.problem, self.meter
+        self.plan, self.learn = agent.compiled()
+        x, out, path = agent._x, agent._out, agent._path
+        with announced("the simulator"):
+            self.roll = address(roll_out, self.truth, x, 0, 0, out.policy, path, m.gap)
+            self.watch: Any = self.learn  # never called unless watching
+            if self.diagnostics:
+                head = agent.par, agent.state, agent.work, self.truth, path, out
+                self.watch = address(watch_for(agent), *head, m.tally, m.inside)
+            self._loop(np.zeros((0, p.context_dim)), np.zeros(0, np.int64))
+
+    def _loop(self, X: Floats, starts: NDArray[np.int64]) -> None:
+        a, kernels = self.agent, (self.plan, self.learn, self.roll, self.watch, int(self.diagnostics))
+        loop(*kernels, a.par, a.state, a.work, self.truth, X, starts, self.done, self.every, a._out, a._path, self.meter)
+
+    def advance(self) -> int:
+        """Run the next chunk; the number of episodes it had."""
+        n = min(1 if self.adaptive else CHUNK, self.episodes - self.done)
+        self._loop(*self.contexts(n))
+        self.done += n
+        self.agent.episode += n
+        return n
+
+
+class PythonSession(Session):
+    """For anything with the four verbs: slower, with the same contexts, luck and regret."""
+
+    def prepare(self) -> None:
+        if self.diagnostics:
+            raise ValueError("diagnostics need a compiled agent (a subclass of noregret.agents.Agent)")
+
+    def advance(self) -> int:
+        agent, truth, m, H = self.agent, self.truth, self.meter, self.world.problem.horizon
+        X, starts = self.contexts(1)
+        k, s = self.done, int(starts[0])
+        policy = np.ascontiguousarray(agent.begin_episode(X[0]).policy, np.int64)
+        individual(truth, X[0])
+        optimal_values(truth.P, truth.layout, truth.r, truth.optimal)
+        evaluate(truth.P, truth.layout, truth.r, policy, truth.own)
+        reward, after = np.zeros(1), np.zeros(1, np.int64)
+        m.total[0] += truth.optimal[0, s] - truth.own[0, s]
+        for h in range(H):
+            transition(truth, k, h, s, agent.act(s), reward, after)
+            s = int(after[0])
+            agent.observe(float(reward[0]), s)
+        agent.end_episode()
+        if (k + 1) % self.every == 0:
+            m.curve[(k + 1) // self.every - 1] = m.total[0]
+        self.done += 1
+        return 1
+
+
+def session(agent: Any, world: World, seed: int, episodes: int, every: int, diagnostics: bool, compiled: bool) -> Any:
+    kind = FusedSession if compiled and isinstance(agent, Agent) else PythonSession
+    return kind(agent, world, seed, episodes, every, diagnostics)

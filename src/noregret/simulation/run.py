@@ -1,0 +1,167 @@
+"""`simulate`, and the result of it."""
+
+import os
+import time
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _checks as check
+from .._checks import Floats
+from ..worlds import World
+from .diagnostics import COLUMNS
+from .engine import session
+
+
+@dataclass(frozen=True)
+class Run:
+    """Curves of one agent in one world.
+
+    episodes [points]; regret [seeds, points], cumulative and exact: the sum of V*_x(s_1) - V^pi_x(s_1). `label` names the
+    agent with its non-default options and says where a scaled bonus voids the guarantee. diagnostics: name -> [seeds,
+    points], cumulative counts (see `simulation.diagnostics`), empty unless asked for. seconds: processor seconds per
+    seed, [seeds]."""
+
+    agent: str
+    label: str
+    world: str
+    guarantee: str | None
+    seeds: tuple[int, ...]
+    episodes: NDArray[np.int64]
+    regret: Floats
+    seconds: Floats
+    diagnostics: dict[str, Floats] = field(default_factory=dict)
+
+    @property
+    def final(self) -> Floats:
+        """Regret at the end, [seeds]."""
+        return self.regret[:, -1]
+
+    @property
+    def late(self) -> Floats:
+        """Regret per episode over the last tenth, [seeds]."""
+        n = self.episodes.size
+        back = max(n - max(n // 10, 1), 1) - 1
+        if n == 1:
+            return np.asarray(self.regret[:, -1] / self.episodes[-1])
+        return np.asarray((self.regret[:, -1] - self.regret[:, back]) / (self.episodes[-1] - self.episodes[back]))
+
+    @property
+    def speed(self) -> float:
+        """Episodes per processor second."""
+        return float(self.episodes[-1] * len(self.seeds) / max(self.seconds.sum(), 1e-9))
+
+    def table(self) -> dict[str, Any]:
+        """Long format, one row a seed and point: columns agent, world, seed, episode, regret and the diagnostics."""
+        n, m = self.regret.shape
+        columns: dict[str, Any] = {
+            "agent": [self.label] * (n * m),
+            "world": [self.world] * (n * m),
+            "seed": np.repeat(self.seeds, m),
+            "episode": np.tile(self.episodes, n),
+            "regret": self.regret.ravel(),
+        }
+        return columns | {k: v.ravel() for k, v in self.diagnostics.items()}
+
+    def save(self, path: Any) -> None:
+        """Write `table` as Parquet (.parquet) or CSV (.csv)."""
+        save_tables([self], path)
+
+
+def save_tables(runs: Iterable[Run], path: Any) -> None:
+    """One file for several runs, in long format."""
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    table = pa.concat_tables([pa.table(run.table()) for run in runs], promote_options="default")
+    kind = Path(path).suffix
+    if kind == ".parquet":
+        pyarrow.parquet.write_table(table, path)
+    elif kind == ".csv":
+        pyarrow.csv.write_csv(table, path)
+    else:
+        raise ValueError(f"path must end in .parquet or .csv, got {str(path)!r}")
+
+
+def simulate(
+    agent: Any,
+    world: World,
+    episodes: int,
+    seeds: int | Iterable[int] = 1,
+    every: int = 1,
+    workers: int | None = None,
+    diagnostics: bool = False,
+    compiled: bool = True,
+    progress: Callable[[int], None] | None = None,
+) -> Run:
+    """Run fresh copies of `agent` in `world`, one per seed, on all cores.
+
+    seeds         how many (0, 1, ...), or which. A seed decides the individuals, their luck and the agent's own draws;
+                  two agents with the same seed meet the same individuals and the same luck
+    every         record the regret after every so many episodes (each episode's regret is counted either way)
+    workers       threads; default one per core. The result does not depend on it
+    diagnostics   also count failures of the confidence sets and of optimism, and add up the widths
+    compiled      False runs the live verbs episode by episode: slow, the same result
+    progress      called with a number of finished episodes, from the worker threads
+
+    Any object with begin_episode, act, observe, end_episode and fresh(seed) is an agent."""
+    if not isinstance(world, World):
+        raise ValueError(f"world must be a noregret.World, got {type(world).__name__}")
+    episodes, every = check.integer("episodes", episodes), check.integer("every", every)
+    if every > episodes:
+        raise ValueError(f"every must be at most episodes = {episodes}, got {every}")
+    if isinstance(seeds, int | np.integer):
+        chosen = tuple(range(check.integer("seeds", seeds)))
+    else:
+        chosen = tuple(check.integer("seeds", s, 0) for s in seeds)
+        if not chosen:
+            raise ValueError("seeds must name at least one seed")
+    own = getattr(agent, "problem", world.problem)
+    if own is not world.problem and not _compatible(own, world.problem):
+        raise ValueError("agent was made for a problem of another shape than the world's")
+    threads = check.integer("workers", workers if workers is not None else os.cpu_count() or 1)
+    copies = [agent.fresh(seed) for seed in chosen]
+    parts = [
+        session(a, world, s, episodes, every, diagnostics, compiled) for a, s in zip(copies, chosen, strict=True)
+    ]
+    for part in parts:
+        part.prepare()
+    seconds = np.zeros(len(parts))
+
+    def work(i: int) -> None:
+        part = parts[i]
+        while part.done < episodes:
+            start = time.thread_time()
+            n = part.advance()
+            seconds[i] += time.thread_time() - start
+            if progress is not None:
+                progress(n)
+
+    with ThreadPoolExecutor(min(threads, len(parts))) as pool:
+        list(pool.map(work, range(len(parts))))
+    counts = {}
+    if diagnostics:
+        tallies = np.stack([part.meter.tallies for part in parts])
+        counts = {name: tallies[:, :, j] for j, name in enumerate(COLUMNS)}
+    return Run(
+        agent=getattr(agent, "name", type(agent).__name__),
+        label=getattr(agent, "label", type(agent).__name__),
+        world=world.name,
+        guarantee=getattr(agent, "guarantee", None),
+        seeds=chosen,
+        episodes=np.arange(every, episodes + 1, every),
+        regret=np.stack([part.meter.curve for part in parts]),
+        seconds=seconds,
+        diagnostics=counts,
+    )
+
+
+def _compatible(a: Any, b: Any) -> bool:
+    same = all(getattr(a, n) == getattr(b, n) for n in ("n_states", "n_actions", "horizon", "context_dim"))
+    return same and all(np.array_equal(u, v) for u, v in zip(a.layout, b.layout, strict=True))

@@ -1,0 +1,9 @@
+"""The mathematics as small pure functions, named after what they compute and used by the agents themselves.
+
+`constants`: curvature and smoothness of the links. `radii`: squared radii of the confidence sets around an online
+Newton estimate. `widths`: from a set around the weights to distances between distributions, and reward intervals.
+"""
+
+from . import constants, radii, widths
+
+__all__ = ["constants", "radii", "widths"]

@@ -1,0 +1,92 @@
+"""Squared radii gamma of the confidence sets ||W_t - W*||_{Z_t}^2 <= gamma_t around an online Newton estimate.
+
+    Z_1 = lambda I,  Z_{t+1} = Z_t + kappa_t x_t x_t',  W_{t+1} = W_t - a_t (Z_{t+1}^{-1} x_t)',  a_t = grad Phi(W_t x_t) - y_t
+
+The step size eta of Modi and Tewari's Algorithm 1 is fixed at 1: (eta, lambda) and (1, lambda/eta) give the same
+estimates and the same widths. All three radii are affine in ln(1/delta): `*_log_weight` is that slope, which lets an
+agent change delta between episodes (GLM-RLSVI does) without touching its state.
+
+gradient_sum = sum_i ||a_i||^2 ||x_i||^2_{Z_{i+1}^{-1}}; displacement = sum of the squared Z-norms of the projections.
+"""
+
+import math
+
+from .._jit import formula
+
+
+@formula
+def printed(
+    n_outcomes: int,
+    weight_norm2: float,
+    weight_bound: float,
+    context_bound: float,
+    alpha: float,
+    regularization: float,
+    samples: int,
+    logdet: float,
+    delta: float,
+) -> float:
+    """Theorem 3.1 of Modi and Tewari (2020), with kappa = alpha/2 and logdet = ln det Z_{t+1}/det Z_1:
+
+        lambda B^2 + 8 B_p R + 2 [ (4/alpha + 8/3 B_p R) tau_t + (4/alpha) logdet ],  tau_t = ln(2 ceil(2 ln(S t)) t^2/delta)
+
+    True for any valid alpha and S >= 2, and very loose. The ceiling is kept at least 1 (S = t = 1 would give ln 0), and
+    before the first sample t counts as 1."""
+    t = float(max(samples, 1))
+    peels = max(1.0, math.ceil(2.0 * math.log(n_outcomes * t)))
+    tau = math.log(2.0 * peels * t * t / delta)
+    slope = printed_log_weight(weight_bound, context_bound, alpha)
+    reach = weight_bound * context_bound
+    return regularization * weight_norm2 + 8.0 * reach + slope * tau + (8.0 / alpha) * logdet
+
+
+@formula
+def printed_log_weight(weight_bound: float, context_bound: float, alpha: float) -> float:
+    """2 (4/alpha + 8/3 B_p R)."""
+    return 2.0 * (4.0 / alpha + (8.0 / 3.0) * weight_bound * context_bound)
+
+
+@formula
+def theorem_a(
+    weight_norm2: float, regularization: float, slack: float, gradient_sum: float, displacement: float, delta: float
+) -> float:
+    """Logit, kappa_t = (2 - s) alpha_t with alpha_t valid on the segment [W_t x_t, W* x_t], 0 < s <= 1:
+
+        gamma = lambda B_0^2 + (2/s) ln(1/delta) + gradient_sum - displacement,   for all t at once, probability 1 - delta
+
+    (Strong convexity at W_t, and the supermartingale prod (p_t/p*)^s exp(s (1-s) alpha_t ||(W_t - W*) x_t||^2 / 2).) No
+    union over t and no 1/alpha on ln(1/delta)."""
+    log_term = theorem_a_log_weight(slack) * math.log(1.0 / delta)
+    return regularization * weight_norm2 + log_term + gradient_sum - displacement
+
+
+@formula
+def theorem_a_log_weight(slack: float) -> float:
+    """2/s."""
+    return 2.0 / slack
+
+
+@formula
+def theorem_b(
+    weight_norm2: float,
+    regularization: float,
+    alpha: float,
+    c: float,
+    gradient_sum: float,
+    displacement: float,
+    delta: float,
+) -> float:
+    """Any link that is alpha-strongly convex where it is used, kappa = c alpha with 0 < c < 2:
+
+        gamma = lambda B_0^2 + ln(1/delta) / ((2 - c) alpha) + gradient_sum - displacement
+
+    (Monotonicity of the gradient, and Hoeffding's lemma for <y - p, z>, whose range is at most sqrt(2) ||z||.) Where
+    alpha varies with the context, the alpha here is the smallest one, fixed beforehand."""
+    log_term = theorem_b_log_weight(alpha, c) * math.log(1.0 / delta)
+    return regularization * weight_norm2 + log_term + gradient_sum - displacement
+
+
+@formula
+def theorem_b_log_weight(alpha: float, c: float) -> float:
+    """1 / ((2 - c) alpha)."""
+    return 1.0 / ((2.0 - c) * alpha)

@@ -1,0 +1,54 @@
+"""From a set around the weights to a distance between distributions, and intervals for mean rewards.
+
+w is always sqrt(gamma) ||x||_{Z^{-1}}: the 2-norm by which the linear predictor of a member of the set can differ from
+the estimated one.
+"""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .._jit import formula
+
+
+@formula
+def logit_l1(w: float) -> float:
+    """||softmax(u) - softmax(v)||_1 <= 2 tanh(span(u - v)/4) <= 2 tanh(||C(u - v)|| / (2 sqrt 2)), the first attained."""
+    return 2.0 * math.tanh(w / (2.0 * math.sqrt(2.0)))
+
+
+def logit_prior_cap(p: ArrayLike, bound: float) -> float:
+    """max ||softmax(y) - p||_1 over the pinned box (y_S = 0, |y_i| <= bound otherwise): what is known before any data.
+
+    Twice the largest excess of mass on a set U of outcomes; the best y has U high and the rest low, and for a given
+    size U takes the k smallest p_i, without or with the pinned outcome. p [S] is any distribution."""
+    p = np.asarray(p, float)
+    n = p.size - 1
+    high = math.exp(bound)
+    k = np.arange(n + 1)
+    smallest = np.concatenate(([0.0], np.cumsum(np.sort(p[:-1]))))
+    partition = 1.0 + k * high + (n - k) / high
+    without = k * high / partition - smallest
+    with_pinned = (1.0 + k * high) / partition - smallest - p[-1]
+    return float(2.0 * max(without.max(), with_pinned.max()))
+
+
+@formula
+def reward_interval(
+    w2: float, logdet: float, reward_bound: float, regularization: float, delta: float
+) -> float:
+    """Half-width for a mean reward theta'x with rewards in [0, 1] (1/2-sub-Gaussian), its own Gram matrix V:
+
+        ( sqrt(lambda) B_r + 1/2 sqrt(2 ln(1/delta) + ln det V/lambda^d) ) ||x||_{V^{-1}},  at most 1
+
+    w2 = ||x||^2_{V^{-1}}. Abbasi-Yadkori, Pal and Szepesvari (2011); Lattimore and Szepesvari (2020), Theorem 20.5."""
+    radius = math.sqrt(regularization) * reward_bound + 0.5 * math.sqrt(2.0 * math.log(1.0 / delta) + logdet)
+    return min(1.0, radius * math.sqrt(w2))
+
+
+@formula
+def reward_interval_printed(w2: float, logdet: float, dim: int, regularization: float, delta: float) -> float:
+    """As printed by Modi and Tewari (eq. CI_r): sqrt(lambda d) for sqrt(lambda) B_r, and the Z of the transitions for
+    V in both w2 and logdet. Caveat: fails when B_r > sqrt(d)."""
+    return (math.sqrt(regularization * dim) + math.sqrt(0.25 * (logdet + 2.0 * math.log(1.0 / delta)))) * math.sqrt(w2)

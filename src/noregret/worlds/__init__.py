@@ -1,0 +1,45 @@
+"""Populations to learn from, by name. The truth and the learner meet only in `simulate`."""
+
+import difflib
+from collections.abc import Callable
+from typing import Any
+
+from .blind import BlindOptimum, blind_optimum
+from .clinic import clinic
+from .random_worlds import random_linear, random_logit
+from .world import Individual, World
+
+_WORLDS: dict[str, Callable[..., World]] = {
+    "clinic": clinic,
+    "random-linear": random_linear,
+    "random-logit": random_logit,
+}
+
+__all__ = [
+    "BlindOptimum",
+    "Individual",
+    "World",
+    "blind_optimum",
+    "clinic",
+    "make_world",
+    "names",
+    "random_linear",
+    "random_logit",
+]
+
+
+def names() -> list[str]:
+    """Every world's name, for `make_world` and the command line."""
+    return list(_WORLDS)
+
+
+def make_world(name: str, **options: Any) -> World:
+    """`make_world("random-logit", n_states=4)` is `random_logit(n_states=4)`."""
+    if name not in _WORLDS:
+        near = difflib.get_close_matches(name, _WORLDS, n=3, cutoff=0.4)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise ValueError(f"unknown world {name!r}{hint} (worlds: {', '.join(_WORLDS)})")
+    try:
+        return _WORLDS[name](**options)
+    except TypeError as error:
+        raise ValueError(f"world {name}: {str(error).split('() ')[-1]}") from None

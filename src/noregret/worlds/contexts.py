@@ -1,0 +1,135 @@
+"""Where individuals come from: sources of context vectors.
+
+A source fills rows for a range of episodes, `fill(seed, first, X)`: X [n, d] <- contexts of episodes first, first + 1, ...
+It is a pure function of (seed, episode), so any chunk can be made again. `Adversary` alone looks at the learner.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import _checks as check
+from .._checks import Floats
+from .._jit import strict
+from .._random import CONTEXT, normals, uniforms
+
+
+@strict
+def _fill_sphere(seed, first, radius, intercept, X):
+    n, d = X.shape
+    start = 1 if intercept > 0.0 and d > 1 else 0
+    for k in range(n):
+        total = 0.0
+        for j in range(start, d, 2):
+            u, v = normals(seed, first + k, j, CONTEXT)
+            X[k, j] = u
+            total += u * u
+            if j + 1 < d:
+                X[k, j + 1] = v
+                total += v * v
+        scale = radius * math.sqrt(1.0 - intercept * intercept) if start == 1 else radius
+        for j in range(start, d):
+            X[k, j] *= scale / math.sqrt(total)
+        if intercept > 0.0:
+            X[k, 0] = radius * intercept if d > 1 else radius
+
+
+@strict
+def _fill_simplex(seed, first, X):
+    n, d = X.shape
+    for k in range(n):
+        total = 0.0
+        for j in range(0, d, 2):
+            u, v = uniforms(seed, first + k, j, CONTEXT)
+            X[k, j] = -math.log(1.0 - u)
+            total += X[k, j]
+            if j + 1 < d:
+                X[k, j + 1] = -math.log(1.0 - v)
+                total += X[k, j + 1]
+        for j in range(d):
+            X[k, j] /= total
+
+
+@strict
+def _fill_rows(seed, first, rows, shuffle, X):
+    m = rows.shape[0]
+    for k in range(X.shape[0]):
+        i = (first + k) % m
+        if shuffle:
+            u, _ = uniforms(seed, first + k, 0, CONTEXT)
+            i = int(u * m)
+        for j in range(X.shape[1]):
+            X[k, j] = rows[i, j]
+
+
+class Contexts:
+    """Base of the sources. `dim` is d."""
+
+    dim: int
+    support: Floats | None = None  # [m, d]: the contexts that occur, equally often in the long run, if they are finitely many
+
+    def fill(self, seed: int, first: int, X: Floats) -> None:
+        raise NotImplementedError
+
+
+class Sphere(Contexts):
+    """Uniform on the sphere of the given radius; with intercept = a, the first coordinate is the constant a * radius and
+    the others are uniform on the sphere of radius sqrt(1 - a^2) * radius (d = 1: the constant radius)."""
+
+    def __init__(self, dim: int, radius: float = 1.0, intercept: float = 0.0) -> None:
+        self.dim, self.radius = check.integer("dim", dim), check.positive("radius", radius)
+        self.intercept = check.nonnegative("intercept", intercept)
+        if self.intercept >= 1.0:
+            raise ValueError(f"intercept must be below 1, got {intercept!r}")
+
+    def fill(self, seed: int, first: int, X: Floats) -> None:
+        _fill_sphere(seed, first, self.radius, self.intercept, X)
+
+
+class Simplex(Contexts):
+    """Uniform on the probability simplex."""
+
+    def __init__(self, dim: int) -> None:
+        self.dim = check.integer("dim", dim)
+
+    def fill(self, seed: int, first: int, X: Floats) -> None:
+        _fill_simplex(seed, first, X)
+
+
+class Table(Contexts):
+    """Rows of a table [m, d]: drawn uniformly with replacement, or in turn with order="cycle"."""
+
+    def __init__(self, rows: ArrayLike, order: str = "random") -> None:
+        made = np.array(rows, dtype=np.float64)
+        if made.ndim != 2 or 0 in made.shape:
+            raise ValueError(f"rows must have shape (m, d) with m and d at least 1, got {made.shape}")
+        self.support = check.array("rows", made, made.shape)
+        self.dim, self.order = made.shape[1], check.one_of("order", order, ("random", "cycle"))
+
+    def fill(self, seed: int, first: int, X: Floats) -> None:
+        _fill_rows(seed, first, self.support, self.order == "random", X)
+
+
+class Cycle(Table):
+    """The indicator vectors e_1, ..., e_d in turn, times `scale`: d tabular problems that share nothing."""
+
+    def __init__(self, dim: int, scale: float = 1.0) -> None:
+        super().__init__(check.positive("scale", scale) * np.eye(check.integer("dim", dim)), order="cycle")
+
+
+class Adversary(Contexts):
+    """A function (seed, episode, agent) -> context [d]. It may look at the learner (not touch it) and choose the worst.
+
+    Called once per episode, so a simulation runs at the speed of the function."""
+
+    def __init__(self, dim: int, function: Callable[[int, int, Any], ArrayLike]) -> None:
+        if not callable(function):
+            raise ValueError(f"function must be callable with (seed, episode, agent), got {function!r}")
+        self.dim, self.function = check.integer("dim", dim), function
+
+    def fill(self, seed: int, first: int, X: Floats, agent: Any = None) -> None:
+        for i in range(X.shape[0]):
+            X[i] = self.function(seed, first + i, agent)

@@ -1,0 +1,63 @@
+"""Random populations, for experiments: the same seed gives the same world."""
+
+import math
+
+import numpy as np
+
+from .. import _checks as check
+from ..links import LinearCombination, MultinomialLogit
+from ..problem import Problem
+from .contexts import Simplex, Sphere
+from .world import World
+
+
+def random_logit(
+    n_states: int = 5,
+    n_actions: int = 3,
+    horizon: int = 5,
+    context_dim: int = 4,
+    weight_bound: float = 2.0,
+    seed: int = 0,
+) -> World:
+    """Multinomial logit transitions with rows of norm `weight_bound` in random directions (the last row is zero).
+
+    Contexts are (1, u)/sqrt 2 with u uniform on the unit sphere: an intercept and d - 1 signed features. Mean rewards are
+    a + b'u with a uniform on [0, 1] and ||b|| = min(a, 1 - a), so that they fill [0, 1] and never leave it;
+    ||theta|| <= sqrt 2 = reward_bound."""
+    S, A, d = (check.integer(n, v) for n, v in zip(("n_states", "n_actions", "context_dim"),
+                                                  (n_states, n_actions, context_dim), strict=True))  # fmt: skip
+    problem = Problem(S, A, horizon, d, MultinomialLogit(), 1.0, weight_bound, math.sqrt(2.0))
+    g = np.random.default_rng(check.integer("seed", seed, 0))
+    W = g.standard_normal((S, A, S, d))
+    W *= weight_bound / np.linalg.norm(W, axis=-1, keepdims=True)
+    W[:, :, -1] = 0.0
+    level = g.random((S, A))
+    theta = np.zeros((S, A, d))
+    if d == 1:
+        theta[..., 0] = level
+    else:
+        direction = g.standard_normal((S, A, d - 1))
+        direction *= (np.minimum(level, 1.0 - level) / np.linalg.norm(direction, axis=-1))[..., None]
+        theta[..., 0], theta[..., 1:] = level, direction
+        theta *= math.sqrt(2.0)
+    return World(problem, W, theta, Sphere(d, intercept=math.sqrt(0.5)), name="random-logit")
+
+
+def random_linear(
+    n_states: int = 5,
+    n_actions: int = 3,
+    horizon: int = 5,
+    context_dim: int = 4,
+    concentration: float = 0.3,
+    seed: int = 0,
+) -> World:
+    """A mixture of d base MDPs with Dirichlet(concentration) transition rows and uniform rewards; simplex contexts.
+
+    Small concentrations make the base MDPs nearly deterministic and so very different from each other."""
+    S, A, d = (check.integer(n, v) for n, v in zip(("n_states", "n_actions", "context_dim"),
+                                                  (n_states, n_actions, context_dim), strict=True))  # fmt: skip
+    check.positive("concentration", concentration)
+    problem = Problem(S, A, horizon, d, LinearCombination(), reward_bound=math.sqrt(d))
+    g = np.random.default_rng(check.integer("seed", seed, 0))
+    bases = g.dirichlet(np.full(S, concentration), (S, A, d))
+    return World(problem, np.swapaxes(bases, 2, 3), g.random((S, A, d)), Simplex(d), name="random-linear")

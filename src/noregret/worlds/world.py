@@ -1,0 +1,295 @@
+"""The truth: weights, contexts, luck, exact values. Knows nothing of agents."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import _checks as check
+from .._checks import Floats
+from .._jit import inlined, strict
+from .._random import LUCK, START, uniforms
+from ..estimators.linear_algebra import predictors
+from ..links import LinearCombination, apply_gradient
+from ..planning import NONE, Plan, backward_induction, evaluate
+from ..problem import Layout, Problem
+from .contexts import Adversary, Contexts, Simplex, Sphere
+
+_SLACK = 1e-9
+
+
+class Truth(NamedTuple):
+    """A world as kernels see it: parameters of its own, and room for the model of one individual."""
+
+    gradient: Any  # address of the link
+    seed: int
+    layout: Layout
+    weights: Floats  # [S, A, M, d]
+    theta: Floats  # [S, A, d]
+    P: Floats  # [S, A, M]
+    r: Floats  # [S, A]
+    optimal: Floats  # [H+1, S]
+    own: Floats  # [H+1, S]
+
+
+@inlined
+def individual(truth, x):
+    """truth.P, truth.r <- the MDP of the individual with context x."""
+    S, A, M = truth.P.shape
+    rows = truth.P.reshape(S * A, M)
+    predictors(truth.weights.reshape(S * A, M, x.shape[0]), x, rows)
+    apply_gradient(truth.gradient, (rows, truth.layout.count.reshape(S * A)))
+    predictors(truth.theta, x, truth.r)
+    for s in range(S):
+        for a in range(A):
+            r = truth.r[s, a]
+            if not (r >= -1e-9 and r <= 1.0 + 1e-9) and truth.layout.available[s, a]:
+                raise ValueError("reward_weights give a mean reward outside [0, 1] at a context")
+            truth.r[s, a] = min(max(r, 0.0), 1.0)
+
+
+@inlined
+def transition(truth, k, h, s, a, reward, after):
+    """reward[0], after[0] <- what follows action a in state s at step h of episode k: the same luck for every agent.
+
+    Rewards are Bernoulli with the pair's mean."""
+    u, v = uniforms(truth.seed, k, h, LUCK)
+    n, j = truth.layout.count[s, a], 0
+    total = truth.P[s, a, 0]
+    while total <= u and j < n - 1:
+        j += 1
+        total += truth.P[s, a, j]
+    after[0] = truth.layout.outcomes[s, a, j]
+    reward[0] = 1.0 if v < truth.r[s, a] else 0.0
+
+
+@strict
+def draw_starts(seed, first, edges, out):
+    """out [n] <- initial states of episodes first, first + 1, ...; edges [S] are cumulative probabilities."""
+    for i in range(out.shape[0]):
+        u, _ = uniforms(seed, first + i, 0, START)
+        s = 0
+        while edges[s] <= u and s < edges.shape[0] - 1:
+            s += 1
+        out[i] = s
+
+
+class World:
+    """A population: `problem`, true weights, a source of contexts, and where episodes start.
+
+    weights          [S, A, S', d]; rows outside the support are ignored. Logit: the last supported row of each pair is
+                     subtracted from the others (the distributions do not change), then every row obeys weight_bound.
+                     Linear: each column weights[s, a, :, j] is a distribution over the support.
+    reward_weights   [S, A, d]: mean rewards theta'x, in [0, 1] for every context that occurs
+    contexts         a source from `noregret.contexts`, or a function (seed, episode, agent) -> [d]. Default: the simplex
+                     for the linear link, the sphere of radius context_bound otherwise
+    initial_state    a state, a distribution [S], or a function (seed, episode) -> state
+
+    Episodes are numbered from 0. Everything random is a function of (seed, episode, step)."""
+
+    def __init__(
+        self,
+        problem: Problem,
+        weights: ArrayLike,
+        reward_weights: ArrayLike,
+        contexts: Contexts | Callable[[int, int, Any], ArrayLike] | None = None,
+        initial_state: int | str | ArrayLike | Callable[[int, int], int] = 0,
+        name: str = "world",
+    ) -> None:
+        if not isinstance(problem, Problem):
+            raise ValueError(f"problem must be a noregret.Problem, got {type(problem).__name__}")
+        S, A, d = problem.n_states, problem.n_actions, problem.context_dim
+        self.problem, self.name = problem, name
+        self.weights = _canonical(problem, check.array("weights", weights, (S, A, S, d)))
+        self.reward_weights = check.array("reward_weights", reward_weights, (S, A, d))
+        self._check_rewards()
+        self.contexts = self._source(contexts)
+        self.initial_state, self.fill_starts = initial_state, self._starter(initial_state)
+        for array in (self.weights, self.reward_weights):
+            array.setflags(write=False)
+        self._slots = problem.to_slots(self.weights)
+
+    def __repr__(self) -> str:
+        p = self.problem
+        return f"<World {self.name}: S={p.n_states} A={p.n_actions} H={p.horizon} d={p.context_dim}, {p.link!r}>"
+
+    def _check_rewards(self) -> None:
+        p, available = self.problem, self.problem.layout.available
+        norms = np.where(available, np.linalg.norm(self.reward_weights, axis=-1), 0.0)
+        s, a = np.unravel_index(norms.argmax(), norms.shape)
+        if norms[s, a] > p.reward_bound * (1 + _SLACK):
+            raise ValueError(
+                f"reward_weights[{s}, {a}] has norm {norms[s, a]:.6g}, above reward_bound = {p.reward_bound:g}"
+            )
+
+    def _source(self, contexts: Any) -> Contexts:
+        p = self.problem
+        if contexts is None:
+            linear = isinstance(p.link, LinearCombination)
+            return Simplex(p.context_dim) if linear else Sphere(p.context_dim, p.context_bound)
+        source = contexts if isinstance(contexts, Contexts) or not callable(contexts) else None
+        source = source or Adversary(p.context_dim, contexts)
+        if not isinstance(source, Contexts):
+            raise ValueError(f"contexts must be a source from noregret.contexts or a function, got {contexts!r}")
+        if source.dim != p.context_dim:
+            raise ValueError(f"contexts must have dimension context_dim = {p.context_dim}, got {source.dim}")
+        if source.support is not None:
+            p.contexts(source.support)
+            for i, x in enumerate(source.support):
+                self._means(x, f"contexts[{i}]")
+        elif not isinstance(source, Adversary):
+            x = np.empty((1, p.context_dim))
+            source.fill(0, 0, x)
+            p.context(x[0])
+        return source
+
+    def _means(self, x: Floats, name: str = "context") -> Floats:
+        """theta'x [S, A], clipped against rounding."""
+        r = self.reward_weights @ x
+        bad = np.argwhere(self.problem.layout.available & ((r < -_SLACK) | (r > 1 + _SLACK)))
+        if bad.size:
+            s, a = bad[0]
+            raise ValueError(f"reward_weights[{s}, {a}] give mean reward {r[s, a]:.6g} at {name}, outside [0, 1]")
+        return np.asarray(np.clip(r, 0.0, 1.0), dtype=np.float64)
+
+    def _starter(self, value: Any) -> Callable[[int, int, NDArray[np.int64]], None]:
+        """A function (seed, first, out [n]) that fills in the initial states of consecutive episodes."""
+        p = self.problem
+        if callable(value):
+
+            def ask(seed: int, first: int, out: NDArray[np.int64]) -> None:
+                for i in range(out.size):
+                    out[i] = p.state(value(seed, first + i), "initial_state")
+
+            return ask
+        if np.ndim(value) == 0:
+            s = p.state(value, "initial_state")
+            return lambda seed, first, out: out.fill(s)
+        weights = check.array("initial_state", value, (p.n_states,))
+        if weights.min() < 0 or abs(weights.sum() - 1) > _SLACK:
+            raise ValueError("initial_state must be a state, a distribution that sums to 1, or a function")
+        edges = np.cumsum(weights)
+        return lambda seed, first, out: draw_starts(seed, first, edges, out)
+
+    # The individual -----------------------------------------------------------------------------------------------
+    def start(self, seed: int, episode: int) -> int:
+        """The initial state of an episode."""
+        out = np.zeros(1, np.int64)
+        self.fill_starts(seed, episode, out)
+        return int(out[0])
+
+    def context(self, seed: int, episode: int) -> Floats:
+        """The context of an episode, [d] (an adversary is told of no agent)."""
+        x = np.empty((1, self.problem.context_dim))
+        self.contexts.fill(seed, episode, x)
+        return self.problem.context(x[0])
+
+    def transitions(self, x: ArrayLike) -> Floats:
+        """P(s'|s, a) for context x, [S, A, S']."""
+        p, x = self.problem, self.problem.context(x)
+        rows = (self._slots @ x).reshape(-1, self._slots.shape[2])
+        p.link.gradient(rows, p.layout.count.ravel())
+        return p.from_slots(rows.reshape(self._slots.shape[:3]))
+
+    def rewards(self, x: ArrayLike) -> Floats:
+        """Mean rewards for context x, [S, A], in [0, 1]."""
+        return self._means(self.problem.context(x))
+
+    def optimal(self, x: ArrayLike) -> Plan:
+        """Optimal policy and values for context x."""
+        p = self.problem
+        H, S, A = p.horizon, p.n_states, p.n_actions
+        policy, values, none = np.zeros((H, S), np.int64), np.zeros((H + 1, S)), np.zeros((0, 0, 0))
+        P, r, key = p.to_slots(self.transitions(x)), self.rewards(x), np.uint64(0)
+        backward_induction(P, p.layout, r, r, none, NONE, 0, key, np.zeros(A), policy, values)
+        return Plan(policy, values, values, values)
+
+    def values(self, policy: ArrayLike, x: ArrayLike) -> Floats:
+        """Exact values of a policy [H, S] of actions for context x, [H+1, S]."""
+        p = self.problem
+        made = np.array(policy)
+        shape = (p.horizon, p.n_states)
+        if made.shape != shape or made.dtype.kind not in "iu" or made.min() < 0 or made.max() >= p.n_actions:
+            raise ValueError(f"policy must be actions 0 to {p.n_actions - 1} of shape {shape}")
+        if not p.layout.available[np.arange(p.n_states)[None], made].all():
+            raise ValueError("policy takes an action that is not available")
+        values = np.zeros((p.horizon + 1, p.n_states))
+        P = p.to_slots(self.transitions(x))
+        evaluate(P, p.layout, self.rewards(x), made.astype(np.int64), values)
+        return values
+
+    def value(self, policy: ArrayLike, x: ArrayLike, state: int | None = None) -> float:
+        """Exact value of a policy at the initial state (given, or the world's fixed one or distribution)."""
+        values = self.values(policy, x)[0]
+        if state is None and callable(self.initial_state):
+            raise ValueError("state must be given: the initial state of this world is a function of the episode")
+        if state is None and np.ndim(self.initial_state) == 1:  # type: ignore[arg-type]
+            return float(values @ np.asarray(self.initial_state, float))
+        return float(values[self.problem.state(self.start(0, 0) if state is None else state)])
+
+    def individual(self, episode: int = 0, seed: int = 0) -> "Individual":
+        """One individual, to be met step by step: for trying a live agent by hand."""
+        return Individual(self, episode, seed)
+
+    def truth(self, seed: int) -> Truth:
+        """What the compiled loop needs, with scratch of its own."""
+        p, f = self.problem, np.zeros
+        S, A, M = p.layout.outcomes.shape
+        shape = (p.horizon + 1, S)
+        address = p.link.gradient_address()
+        slots, theta = self._slots, self.reward_weights
+        return Truth(address, seed, p.layout, slots.copy(), theta.copy(), f((S, A, M)), f((S, A)), f(shape), f(shape))
+
+
+class Individual:
+    """context [d], state, and `step(action) -> (reward, next_state)`, with the luck the simulator would deal."""
+
+    def __init__(self, world: World, episode: int, seed: int) -> None:
+        self._world, self._episode, self._truth, self._h = world, episode, world.truth(seed), 0
+        self.context = world.context(seed, episode)
+        self.state = world.start(seed, episode)
+        individual(self._truth, self.context)
+
+    def step(self, action: int) -> tuple[float, int]:
+        p = self._world.problem
+        if self._h == p.horizon:
+            raise RuntimeError(f"step: the episode is over after {p.horizon} steps")
+        a = check.integer("action", action, 0)
+        if a >= p.n_actions or not p.layout.available[self.state, a]:
+            raise ValueError(f"action {a} is not available in state {self.state}")
+        reward, after = np.zeros(1), np.zeros(1, np.int64)
+        transition(self._truth, self._episode, self._h, self.state, a, reward, after)
+        self._h, self.state = self._h + 1, int(after[0])
+        return float(reward[0]), self.state
+
+
+def _canonical(p: Problem, W: Floats) -> Floats:
+    """Weights with zeros outside the support, in the representation the bounds are about; checked."""
+    count, outcomes, available, _ = p.layout
+    supported: NDArray[np.bool_] = p.from_slots(np.arange(outcomes.shape[2]) < count[..., None])
+    if p.link.pins and p.link.coordinates != "free":
+        last = np.take_along_axis(outcomes, count[..., None] - 1, axis=2)[..., 0]
+        s, a = np.ogrid[: p.n_states, : p.n_actions]
+        W = W - W[s, a, last][:, :, None, :]
+    W = np.where(supported[..., None], W, 0.0)
+    live = supported & available[..., None]
+    if isinstance(p.link, LinearCombination):
+        totals = W.sum(2)
+        low = np.where(live, W.min(-1), 0.0)
+        bad = np.argwhere(available & ((np.abs(totals - 1) > _SLACK).any(-1) | (low < -_SLACK).any(-1)))
+        if bad.size:
+            s, a = (int(i) for i in bad[0])
+            raise ValueError(
+                f"weights[{s}, {a}, :, j] must be a distribution over the support for every base MDP j under "
+                f"LinearCombination, got sums {totals[s, a].round(6).tolist()} and smallest entry {W[s, a].min():.6g}"
+            )
+    norms = np.where(live, np.linalg.norm(W, axis=-1), 0.0)
+    assert p.weight_bound is not None
+    if norms.max() > p.weight_bound * (1 + _SLACK):
+        at = tuple(int(i) for i in np.unravel_index(norms.argmax(), norms.shape))
+        raise ValueError(
+            f"weights{list(at)} has norm {norms[at]:.6g}, above weight_bound = {p.weight_bound:g}"
+            + (" (after subtracting the last supported outcome's row)" if p.link.pins else "")
+        )
+    return np.ascontiguousarray(W)
