@@ -16,11 +16,11 @@ from .worlds import World, contexts
 __version__ = "0.1.0"
 
 __all__ = [
+    "GLMORL",
+    "GLMRLSVI",
     "Agent",
     "CertaintyEquivalence",
     "EpsilonGreedy",
-    "GLMORL",
-    "GLMRLSVI",
     "LinearCombination",
     "Link",
     "MultinomialLogit",

@@ -2,8 +2,9 @@
 
 A *kernel* works on arrays its caller owns: it allocates nothing, returns nothing (or one number) and releases
 the GIL. `_nrt=False` makes the compiler enforce the first point and drops the reference counts, about a third of
-the time at small sizes. Three private points of Numba are used, all here: the option `_nrt`, the cache file's
-`_source_stamp`, and the calling convention behind `caller`. `tests/test_jit.py` fails if a Numba release moves one.
+the time at small sizes. Four private points of Numba are used, all here: the option `_nrt`, the cache file's
+`_source_stamp`, the `entry_point` of a compiled function, and the calling convention behind `caller`.
+`tests/test_jit.py` fails if a Numba release moves one.
 
 Kernels reach each other in two ways. Inside a module they call each other by name and are inlined. Across the
 seams (agent <-> engine, estimator <-> link) they go by address, so that one compiled loop serves every agent and
@@ -26,7 +27,7 @@ from numba.core import cgutils, errors, event
 from numba.extending import intrinsic, register_jitable
 
 F = TypeVar("F", bound=Callable[..., Any])
-DISABLED = bool(config.DISABLE_JIT)  # type: ignore[attr-defined]
+DISABLED = bool(config.DISABLE_JIT)
 
 # Not the full "fast": nan and inf must keep their meaning, and the exponential's rounding trick must survive.
 _RELAXED = {"reassoc", "contract", "nsz", "arcp"}
@@ -50,9 +51,9 @@ def _compile(function: Any, fastmath: Any, inline: str = "never") -> Any:
     # Every option is stated: one left out would be inherited from whichever caller compiles first.
     options = {"fastmath": fastmath, "inline": inline, **_OPTIONS}
     try:
-        made: Any = njit(function, cache=True, **options)  # type: ignore[call-overload]
+        made: Any = njit(function, cache=True, **options)
     except RuntimeError:  # defined at a prompt or by exec: there is no file to keep a cache beside
-        return njit(function, cache=False, **options)  # type: ignore[call-overload]
+        return njit(function, cache=False, **options)
     file = getattr(getattr(made, "_cache", None), "_cache_file", None)
     if file is not None:
         file._source_stamp = (file._source_stamp, _STAMP)
@@ -65,7 +66,8 @@ def kernel(function: Callable[..., Any]) -> Any:
 
 
 def inlined(function: Callable[..., Any]) -> Any:
-    """A small relaxed kernel that is pasted into its callers: where a call per (s, a) would cost several times its body."""
+    """A small relaxed kernel that is pasted into its callers: where a call per (s, a) would cost several times its
+    body."""
     return _compile(function, _RELAXED, inline="always")
 
 
@@ -82,6 +84,9 @@ def formula(function: F) -> F:
 if DISABLED:
 
     def address(function: Any, *args: Any) -> Any:
+        return function
+
+    def direct(function: Any, *args: Any) -> Any:
         return function
 
     def caller(*fixed: Any) -> Any:
@@ -103,6 +108,15 @@ else:
         if made.signature.return_type != types.none:
             raise TypeError(f"{function.__name__}: a kernel called by address returns nothing")
         return made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
+
+    def direct(function: Any, *args: Any) -> Any:
+        """`function` compiled for the types of `args`, as a callable that no longer looks at them.
+
+        The dispatcher spends about 8 us on the types of an agent's forty arrays; this skips it. Call it with the same
+        types only."""
+        signature = tuple(typeof(a) for a in args)
+        function.compile(signature)
+        return function.overloads[signature].entry_point
 
     def caller(*fixed: Any) -> Any:
         """`call(address, (a, b, ...))`: call a kernel by its address; what it raises is raised here.
@@ -131,27 +145,35 @@ else:
         return call
 
     @intrinsic
-    def bits(typing: Any, x: Any) -> Any:  # type: ignore[no-redef,misc]
+    def bits(typing: Any, x: Any) -> Any:
         return types.int64(types.float64), lambda c, b, s, v: b.bitcast(v[0], c.get_value_type(types.int64))
 
     @intrinsic
-    def from_bits(typing: Any, n: Any) -> Any:  # type: ignore[no-redef,misc]
+    def from_bits(typing: Any, n: Any) -> Any:
         return types.float64(types.int64), lambda c, b, s, v: b.bitcast(v[0], c.get_value_type(types.float64))
 
 
 invoke = caller()  # for the engine only
 
 
-class _OnCompile(event.Listener):
+def _to_stderr(line: str) -> None:
+    if not os.environ.get("NOREGRET_QUIET"):
+        print(f"noregret: {line}", file=sys.stderr, flush=True)
+
+
+_say: list[Callable[[str], None]] = [_to_stderr]  # the last one speaks
+
+
+class _OnCompile(event.Listener):  # type: ignore[misc]
     """Numba triggers `numba:compile` only when the cache had nothing: the first one is worth a line."""
 
     def __init__(self, what: str) -> None:
-        self.what, self.silent = what, bool(os.environ.get("NOREGRET_QUIET"))
+        self.what, self.said = what, False
 
     def on_start(self, event: Any) -> None:
-        if not self.silent:
-            self.silent = True
-            print(f"noregret: compiling {self.what} (once; kept for later runs)", file=sys.stderr, flush=True)
+        if not self.said:
+            self.said = True
+            _say[-1](f"compiling {self.what} (once; kept for later runs)")
 
     def on_end(self, event: Any) -> None:
         pass
@@ -159,6 +181,17 @@ class _OnCompile(event.Listener):
 
 @contextmanager
 def announced(what: str) -> Iterator[None]:
-    """Say on stderr that `what` is being compiled, if it is; NOREGRET_QUIET=1 silences it."""
-    with event.install_listener("numba:compile", _OnCompile(what)):  # type: ignore[no-untyped-call]
+    """Say that `what` is being compiled, if it is: on stderr unless NOREGRET_QUIET is set or `announce_with` is
+    active."""
+    with event.install_listener("numba:compile", _OnCompile(what)):
         yield
+
+
+@contextmanager
+def announce_with(say: Callable[[str], None]) -> Iterator[None]:
+    """Send announcements to `say` for a while."""
+    _say.append(say)
+    try:
+        yield
+    finally:
+        _say.remove(say)

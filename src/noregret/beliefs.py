@@ -8,8 +8,8 @@ For a context x and every pair at once,
 
 Three ways from w to xi_p (`Link.width`), and the spread of V that goes with each (`planning`):
 
-    LIPSCHITZ  min(cap, L w)                                   1-norm; any link; as printed with L = beta sqrt(S), no cap
-    TANH       min(2 tanh(w / (2 sqrt 2)), prior cap)          1-norm; logit
+    LIPSCHITZ  min(cap, L w)                                   1-norm; any link; as printed with L = beta sqrt(S), no
+    cap TANH       min(2 tanh(w / (2 sqrt 2)), prior cap)          1-norm; logit
     EUCLIDEAN  min(sqrt 2, w)                                  2-norm; linear
 """
 
@@ -97,7 +97,7 @@ def widths(par, newton_par, newton, ridge, layout, log_p, log_r, x, norm, work):
     radius, log_weight = newton.radius.reshape(n), newton_par.log_weight.reshape(n)
     z_logdet, v_logdet = newton.logdet.reshape(n), ridge.logdet.reshape(n)
     width, interval, lipschitz = work.width.reshape(n), work.interval.reshape(n), par.lipschitz.reshape(n)
-    lam, negative = par.reward_regularization, 0.0
+    count, lam, negative = layout.count.reshape(n), par.reward_regularization, 0.0
     for i in range(n):
         negative += 0.0 if zz[i] >= 0.0 and vv[i] >= 0.0 else 1.0
     if negative > 0.0:
@@ -110,7 +110,8 @@ def widths(par, newton_par, newton, ridge, layout, log_p, log_r, x, norm, work):
     else:
         prior = math.sqrt(lam) * par.reward_bound
         for i in range(n):
-            width[i] = math.sqrt(max(max(radius[i] + log_weight[i] * log_p, 0.0) * zz[i] - work.moved[i], 0.0))
+            w2 = max(radius[i] + log_weight[i] * log_p, 0.0) * zz[i] - work.moved[i]
+            width[i] = math.sqrt(max(w2, 0.0)) if count[i] > 1 else 0.0  # one possible outcome: nothing to know
             interval[i] = min(1.0, (prior + 0.5 * math.sqrt(2.0 * log_r + v_logdet[i])) * math.sqrt(vv[i]))
     if par.width == LIPSCHITZ:
         for i in range(n):
@@ -122,7 +123,7 @@ def widths(par, newton_par, newton, ridge, layout, log_p, log_r, x, norm, work):
         for i in range(n):  # 2 tanh(y/2) = 2 - 4/(e^y + 1), with the exponential that vectorises
             width[i] = 2.0 - 4.0 / (exp(0.7071067811865476 * min(width[i], 80.0)) + 1.0)
         high = exp(newton_par.weight_bound * norm)
-        prior_caps(work.P.reshape(n, M), layout.count.reshape(n), high, work.table, work.smallest, width)
+        prior_caps(work.P.reshape(n, M), count, high, work.table, work.smallest, width)
 
 
 @kernel
@@ -172,9 +173,9 @@ def prior_caps(p, count, high, table, smallest, width):
 
 @kernel
 def tabulate(n, high, table):
-    """table[0], table[1] <- F(k) = (0 or 1 + k high)/(1 + k high + (n - k)/high), the largest mass a set of k free outcomes
-    can have, without and with the pinned one; table[2], table[3] <- F(k) - F(k-1). Returns the best k of each family when
-    all outcomes are equally likely."""
+    """table[0], table[1] <- F(k) = (0 or 1 + k high)/(1 + k high + (n - k)/high), the largest mass a set of k free
+    outcomes can have, without and with the pinned one; table[2], table[3] <- F(k) - F(k-1). Returns the best k of each
+    family when all outcomes are equally likely."""
     base, slope, even = 1.0 + n / high, high - 1.0 / high, 1.0 / (n + 1.0)
     first, second = 0, 0
     for k in range(n + 1):

@@ -1,13 +1,13 @@
 """Link functions: from the linear predictors z = W x of one state-action pair to the distribution of the next state.
 
-A link is the gradient of a convex function Phi, P(.|s, a, x) = grad Phi(W_sa x), with alpha-strong convexity where it is
-used and beta-smoothness. Two kernels describe it to the estimators, both over rows, in place:
+A link is the gradient of a convex function Phi, P(.|s, a, x) = grad Phi(W_sa x), with alpha-strong convexity where it
+is used and beta-smoothness. Two kernels describe it to the estimators, both over rows, in place:
 
     gradient(z [n, m], count [n])                             z <- grad Phi(z)
     project(z [n, m], bound, count [n], moved [n])            z <- nearest point of the region in which W* x must lie
 
-Row i has count[i] outcomes; what lies beyond is padding and comes out as 0. `bound` is B_p ||x||, `moved[i]` receives the
-squared distance. The region depends on the coordinates in which the weights are kept:
+Row i has count[i] outcomes; what lies beyond is padding and comes out as 0. `bound` is B_p ||x||, `moved[i]` receives
+the squared distance. The region depends on the coordinates in which the weights are kept:
 
     "free"     every row of W is a parameter; region: the box |z_i| <= bound, or the simplex for LinearCombination
     "pinned"   the last outcome's row is 0 (shift-invariant links); region: the box, last coordinate 0
@@ -263,8 +263,8 @@ class MultinomialLogit(Link):
     """P(j|s, a, x) = exp(w_j'x) / sum_i exp(w_i'x), the last supported outcome's row being the reference (zero).
 
     constants="corrected": centred coordinates with the exact `theory.constants.logit_alpha_centred`, beta = 1/2, width
-    through 2 tanh and the prior cap, radius of Theorem A. constants="paper": pinned, alpha = e^{-BR}/S^2 as printed (which
-    is not valid for S >= 3 and BR above about 1.8: see `theory.constants.logit_alpha_printed`), beta = 1."""
+    through 2 tanh and the prior cap, radius of Theorem A. constants="paper": pinned, alpha = e^{-BR}/S^2 as printed
+    (which is not valid for S >= 3 and BR above about 1.8: see `theory.constants.logit_alpha_printed`), beta = 1."""
 
     name, form, width = "logit", "A", "tanh"
 
@@ -293,9 +293,9 @@ class MultinomialLogit(Link):
 class LinearCombination(Link):
     """P(.|s, a, x) = W_sa x: a mixture, with weights x in the simplex, of d base MDPs, the columns of W_sa.
 
-    Phi(y) = ||y||^2/2, alpha = beta = 1. constants="corrected": W_1 = 1/S, kappa = 3/2, Theorem B, widths in the 2-norm;
-    "paper": W_1 = 0, kappa = 1/2, the printed radius. The planner's distribution is the projection of W x on the simplex
-    in both (non-expansive, so the set around W x stays valid)."""
+    Phi(y) = ||y||^2/2, alpha = beta = 1. constants="corrected": W_1 = 1/S, kappa = 3/2, Theorem B, widths in the
+    2-norm; "paper": W_1 = 0, kappa = 1/2, the printed radius. The planner's distribution is the projection of W x on
+    the simplex in both (non-expansive, so the set around W x stays valid)."""
 
     name, form, width, pins = "linear", "B", "l2", False
 

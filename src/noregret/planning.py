@@ -2,11 +2,12 @@
 
 Step h = 0, ..., H-1 in code is step h + 1 of the paper; V[H] = 0. For a model (P, r) of one individual,
 
-    (T_h V)(s, a) = r(s, a) + sum_j P(s, a, j) V(outcome j) + spread(V) xi(s, a) + noise_h(s, a),   clipped to [0, H - h] or not
+    (T_h V)(s, a) = r(s, a) + sum_j P(s, a, j) V(outcome j) + spread(V) xi(s, a) + noise_h(s, a),   clipped to [0, H -
+    h] or not
 
-and everything else composes it: `backward_induction` maximises over the available actions (optimal values with xi = 0 and
-no noise, optimistic values with a width xi, perturbed ones with noise), `evaluate` follows a given policy, `regret` does
-both against the truth.
+and everything else composes it: `backward_induction` maximises over the available actions (optimal values with xi = 0
+and no noise, optimistic values with a width xi, perturbed ones with noise), `evaluate` follows a given policy, `regret`
+does both against the truth.
 
 spread(V) turns a width of the transition estimate into a bonus, |<P - P_hat, V>| <= spread(V) xi:
 
@@ -20,13 +21,15 @@ P [S, A, M], r, xi [S, A], policy [H, S], V [H+1, S].
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ._checks import Floats
-from ._jit import inlined
+from ._jit import address, caller, inlined, kernel
 from ._random import mix
+from .problem import Layout
 
 NONE, SUP, HALF_SPAN, CENTRED = 0, 1, 2, 3
 TIE = 1e-9  # actions whose values differ by less are tied, so that rounding does not choose between them
@@ -36,10 +39,10 @@ TIE = 1e-9  # actions whose values differ by less are tied, so that rounding doe
 class Plan:
     """A policy for one individual and what the planner believed of it.
 
-    policy [H, S]; values [H+1, S] as the planner computed them (upper bounds for optimistic agents, perturbed values for
-    randomised ones, exact values for `World.optimal`). upper and lower [H+1, S] bound the optimal value and the policy's
-    own value with the agent's probability, None where the agent claims no such thing; certificate bounds the shortfall
-    at the initial state, likewise."""
+    policy [H, S]; values [H+1, S] as the planner computed them (upper bounds for optimistic agents, perturbed values
+    for randomised ones, exact values for `World.optimal`). upper and lower [H+1, S] bound the optimal value and the
+    policy's own value with the agent's probability, None where the agent claims no such thing; certificate bounds the
+    shortfall at the initial state, likewise."""
 
     policy: NDArray[np.int64]
     values: Floats
@@ -80,12 +83,12 @@ def spread_of(V, kind):
     return 0.0, 0.0
 
 
-@inlined
+@kernel
 def backward_induction(P, layout, r, xi, noise, spread, clip, key, Q, policy, V):
     """Fill policy and V by maximising T_h from the last step back.
 
-    noise [H, S, A], or [0, 0, 0] for none; Q [A] is scratch. Among the actions within TIE of the best one, `mix(key, .)`
-    picks: uniformly, independently over (h, s), a pure function of the key. V holds the maximum itself."""
+    noise [H, S, A], or [0, 0, 0] for none; Q [A] is scratch. Among the actions within TIE of the best one, `mix(key,
+    .)` picks: uniformly, independently over (h, s), a pure function of the key. V holds the maximum itself."""
     H, S = policy.shape
     A = r.shape[1]
     perturbed = noise.shape[0] > 0
@@ -124,6 +127,16 @@ def backward_induction(P, layout, r, xi, noise, spread, clip, key, Q, policy, V)
                         skip -= 1
             V[h, s] = best
             policy[h, s] = action
+
+
+def planner_address(layout: Layout) -> Any:
+    """Address of `backward_induction`, for `apply_planner`: one compiled planner serves every agent."""
+    f, i = np.zeros, np.zeros((1, 1), np.int64)
+    table, cube = f((1, 1)), f((1, 1, 1))
+    return address(backward_induction, cube, layout, table, table, cube, 0, 0, np.uint64(0), f(1), i, table)
+
+
+apply_planner = caller()
 
 
 @inlined

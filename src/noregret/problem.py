@@ -22,7 +22,7 @@ class Layout(NamedTuple):
     With a full support slot j is state j and `dense` is 1. With a support mask only M = max_sa (number of supported
     states) slots are stored, and slots from count[s, a] on are padding."""
 
-    count: NDArray[np.int64]  # [S, A]
+    count: NDArray[np.int64]  # type: ignore[assignment]  # [S, A]; hides tuple.count
     outcomes: NDArray[np.int64]  # [S, A, M]
     available: NDArray[np.bool_]  # [S, A]
     dense: int
@@ -48,7 +48,7 @@ class Problem:
     context_dim: int
     link: Link = field(default_factory=MultinomialLogit)
     context_bound: float = 1.0
-    weight_bound: float | None = None
+    weight_bound: float = None  # type: ignore[assignment]  # None: the link's default
     reward_bound: float = 1.0
     support: ArrayLike | None = None
     available: ArrayLike | None = None
@@ -97,7 +97,6 @@ class Problem:
     @property
     def reach(self) -> float:
         """B_p R: no linear predictor is larger."""
-        assert self.weight_bound is not None
         return self.weight_bound * self.context_bound
 
     @property
@@ -113,19 +112,17 @@ class Problem:
             raise ValueError(f"{name} must be {self.context_dim} numbers") from None
         if made.shape != (self.context_dim,):
             raise ValueError(f"{name} must have shape ({self.context_dim},), got {made.shape}")
-        norm2 = float(made @ made)
-        if not math.isfinite(norm2):
-            if np.isfinite(made).all():
-                raise ValueError(f"{name} is too large: its squared norm overflows")
+        norm = math.hypot(*made.tolist())
+        if not math.isfinite(norm):
             raise ValueError(f"{name} must be finite, got {made.tolist()}")
         limit = self.context_bound
-        if norm2 > limit * limit * (1.0 + _TOLERANCE):
+        if norm > limit * (1.0 + _TOLERANCE):
             if self.long_contexts == "raise":
                 raise ValueError(
-                    f"{name} has norm {math.sqrt(norm2):.6g}, above context_bound = {limit:g} "
+                    f"{name} has norm {norm:.6g}, above context_bound = {limit:g} "
                     '(rescale it, or set long_contexts="rescale")'
                 )
-            made *= limit / math.sqrt(norm2)
+            made *= limit / norm
         if isinstance(self.link, LinearCombination):
             total = float(made.sum())
             if self.long_contexts == "rescale" and total > 0.0:
@@ -168,7 +165,7 @@ class Problem:
         count, outcomes, _, full = self.layout
         if full:
             return slots.copy()
-        made = np.zeros((self.n_states, self.n_actions, self.n_states) + slots.shape[3:], slots.dtype)
+        made = np.zeros((self.n_states, self.n_actions, self.n_states, *slots.shape[3:]), slots.dtype)
         s, a, j = np.nonzero(np.arange(outcomes.shape[2]) < count[..., None])
         made[s, a, outcomes[s, a, j]] = slots[s, a, j]
         return made

@@ -2,8 +2,9 @@
 
 A compiled agent is three named tuples and two kernels:
 
-    plan(par, state, work, x, k, out)                par    numbers and tables fixed at construction (never saved: rebuilt)
-    learn(par, state, work, x, k, n, path)           state  arrays that are carried from episode to episode, and saved
+    plan(par, state, work, x, k, out)                par    numbers and tables fixed at construction (never saved:
+    rebuilt) learn(par, state, work, x, k, n, path)           state  arrays that are carried from episode to episode,
+    and saved
                                                      work   scratch
 x [d] context, k episode, n steps taken, out: `PlanBuffer`, path: `Trajectory`. `simulate` runs the two in one compiled
 loop; the verbs below run the same two one at a time, so both make the same decisions to the bit.
@@ -11,6 +12,7 @@ loop; the verbs below run the same two one at a time, so both make the same deci
 
 import inspect
 import math
+from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -18,7 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _checks as check
 from .._checks import Floats
-from .._jit import DISABLED, address, announced
+from .._jit import address, announced, direct
 from ..planning import Plan
 from ..problem import Problem
 
@@ -53,6 +55,7 @@ class Agent:
         self._out = PlanBuffer(np.zeros((H, S), np.int64), np.zeros((H + 1, S)))
         self._path = Trajectory(np.zeros(H + 1, np.int64), np.zeros(H, np.int64), np.zeros(H))
         self._step, self._asked, self._open = 0, False, False
+        self._direct: tuple[Any, Any] | None = None  # the kernels for the live verbs
 
     def _build(self) -> tuple[Any, Any, Any]:
         """(par, state, work) for self.problem, self.seed and self.options."""
@@ -89,7 +92,9 @@ class Agent:
         if self._open:
             raise RuntimeError("begin_episode: the last episode is still open, call end_episode first")
         x = self.problem.context(x)
-        self.plan_kernel(self.par, self.state, self.work, x, self.episode, self._out)
+        if self._direct is None:
+            self._direct = self._compile(direct)
+        self._direct[0](self.par, self.state, self.work, x, self.episode, self._out)
         self._x[:], self._step, self._asked, self._open = x, 0, False, True
         values = self._out.values.copy()
         return Plan(self._out.policy.copy(), values, values if self.bounds_values else None)
@@ -132,18 +137,21 @@ class Agent:
         """Learn from the steps observed, which may be fewer than H."""
         if not self._open:
             raise RuntimeError("end_episode: no episode is open, call begin_episode first")
-        self.learn_kernel(self.par, self.state, self.work, self._x, self.episode, self._step, self._path)
+        if self._direct is None:  # loaded in the middle of an episode
+            self._direct = self._compile(direct)
+        self._direct[1](self.par, self.state, self.work, self._x, self.episode, self._step, self._path)
         self.episode += 1
         self._open = self._asked = False
 
     # For the engine -----------------------------------------------------------------------------------------------
     def compiled(self) -> tuple[Any, Any]:
         """Addresses of the two kernels for this agent's types, compiled now if need be."""
+        return self._compile(address)
+
+    def _compile(self, how: Callable[..., Any]) -> tuple[Any, Any]:
         head = self.par, self.state, self.work, self._x, 0
         with announced(self.name):
-            if DISABLED:
-                return self.plan_kernel, self.learn_kernel
-            return address(self.plan_kernel, *head, self._out), address(self.learn_kernel, *head, 0, self._path)
+            return how(self.plan_kernel, *head, self._out), how(self.learn_kernel, *head, 0, self._path)
 
     # Files --------------------------------------------------------------------------------------------------------
     def save(self, path: Any) -> None:

@@ -1,6 +1,6 @@
 """Controls: what a learner is compared with. None carries a guarantee."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -9,13 +9,12 @@ from .. import _checks as check
 from .._checks import Floats
 from .._jit import kernel
 from .._random import EXPLORE, uniforms
-from ..beliefs import estimate
 from ..estimators.linear_algebra import predictors
 from ..links import apply_gradient
-from ..planning import NONE, backward_induction
+from ..planning import NONE, apply_planner, planner_address
 from ..problem import Layout, Problem
 from .base import Agent
-from .glm import GLMAgent, norm_of, tie_key
+from .glm import GLMAgent, apply_beliefs, tie_key
 
 
 @kernel
@@ -58,7 +57,8 @@ def uniform_plan(par, state, work, x, k, out):
 
 
 class UniformRandom(Agent):
-    """A policy drawn afresh in every episode, each action uniform over what is available: the floor of every comparison.
+    """A policy drawn afresh in every episode, each action uniform over what is available: the floor of every
+    comparison.
 
     In expectation over the draw it is the stochastic uniform policy."""
 
@@ -76,7 +76,8 @@ class UniformRandom(Agent):
 class OraclePar(NamedTuple):
     seed: int
     layout: Layout
-    gradient: int
+    gradient: Any
+    planner: Any
     weights: Floats  # [S, A, M, d]
     theta: Floats  # [S, A, d]
 
@@ -97,8 +98,8 @@ def oracle_plan(par, state, work, x, k, out):
     apply_gradient(par.gradient, (rows, par.layout.count.reshape(S * A)))
     predictors(par.theta, x, work.r)
     key = tie_key(par.seed, k)
-    backward_induction(
-        work.P, par.layout, work.r, work.xi, work.noise, NONE, 0, key, work.Q, out.policy, out.values
+    apply_planner(
+        par.planner, (work.P, par.layout, work.r, work.xi, work.noise, NONE, 0, key, work.Q, out.policy, out.values)
     )
 
 
@@ -123,17 +124,25 @@ class Oracle(Agent):
         p, f = self.problem, np.zeros
         S, A, M = p.layout.outcomes.shape
         weights = p.to_slots(self.options["weights"])
-        par = OraclePar(self.seed, p.layout, p.link.gradient_address(), weights, self.options["reward_weights"])
+        par = OraclePar(
+            self.seed,
+            p.layout,
+            p.link.gradient_address(),
+            planner_address(p.layout),
+            weights,
+            self.options["reward_weights"],
+        )
         return par, Nothing(f(0)), OracleWork(f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), f(A))
 
 
 @kernel
 def greedy_plan(par, state, work, x, k, out):
+    apply_beliefs(par.believe, (par, state, work, x, 0.0))
     belief = work.belief
-    estimate(par.newton, state.newton, state.ridge, par.layout, par.belief.printed, x, norm_of(x), belief)
     key = tie_key(par.seed, k)
-    backward_induction(
-        belief.P, par.layout, belief.reward, work.xi, work.noise, NONE, 0, key, work.Q, out.policy, out.values
+    apply_planner(
+        par.planner,
+        (belief.P, par.layout, belief.reward, work.xi, work.noise, NONE, 0, key, work.Q, out.policy, out.values),
     )
     if par.exploration > 0.0:
         epsilon = (k + 1.0) ** -par.exploration

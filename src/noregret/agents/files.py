@@ -4,7 +4,7 @@ import json
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ from ..problem import Problem
 from .base import Agent
 
 FORMAT = 1
-_LINKS: dict[str, type[Link]] = {"logit": MultinomialLogit, "linear": LinearCombination}
+_LINKS: dict[str, Callable[[], Link]] = {"logit": MultinomialLogit, "linear": LinearCombination}
 _SIZES = ("n_states", "n_actions", "horizon", "context_dim")
 _FIELDS = (*_SIZES, "context_bound", "weight_bound", "reward_bound", "long_contexts")
 _NAMES = ("state_names", "action_names", "feature_names")
@@ -91,7 +91,7 @@ def load(path: Any, link: Link | None = None) -> Agent:
         if name not in _LINKS:
             raise ValueError(f"link must be given: the agent in {path} was saved with the custom link {name!r}")
         link = _LINKS[name]()
-    masks = {k: arrays.get(f"problem.{k}") for k in ("support", "available")}
+    masks: dict[str, Any] = {k: arrays.get(f"problem.{k}") for k in ("support", "available")}
     spec |= {k: tuple(spec[k]) for k in _NAMES if spec[k] is not None}
     problem = Problem(link=link, **masks, **spec)
     options = header["options"] | {k[7:]: v for k, v in arrays.items() if k.startswith("option.")}

@@ -1,7 +1,7 @@
 """The parts the GLM agents share: one online Newton estimator and one ridge regression per pair, and `learn`.
 
-The agents of this family differ in their plan kernel only; they share the types of par, state and work, and with them the
-compiled simulation loop.
+The agents of this family differ in their plan kernel only; they share the types of par, state and work, and with them
+the compiled simulation loop.
 """
 
 import math
@@ -11,11 +11,12 @@ import numpy as np
 
 from .. import _checks as check
 from .._checks import Floats
-from .._jit import inlined, kernel
+from .._jit import address, announced, caller, inlined, kernel
 from .._random import TIE, words
-from ..beliefs import BeliefPar, BeliefWork, belief_parts
+from ..beliefs import BeliefPar, BeliefWork, belief_parts, estimate, widths
 from ..estimators.online_newton import NewtonPar, NewtonState, NewtonWork, newton_parts, newton_step
 from ..estimators.ridge import RidgeState, ridge_state, ridge_step
+from ..planning import planner_address
 from ..problem import Layout, Problem
 from .base import Agent
 
@@ -23,12 +24,15 @@ from .base import Agent
 class GLMPar(NamedTuple):
     seed: int
     layout: Layout
+    believe: Any  # address of `believe`
+    planner: Any  # address of `planning.backward_induction`
     newton: NewtonPar
     belief: BeliefPar
     log_confidence: float  # ln(1/delta') of each confidence set
     scale: float  # on every bonus
     exploration: float  # epsilon-greedy's exponent
     reward_start: float  # d ln lambda_r
+    widths: int  # 1: planning needs the widths
 
 
 class GLMState(NamedTuple):
@@ -51,6 +55,18 @@ def norm_of(x):
     for b in range(x.shape[0]):
         total += x[b] * x[b]
     return math.sqrt(total)
+
+
+@kernel
+def believe(par, state, work, x, log):
+    """P_hat, r_hat and the widths for context x, with ln(1/delta) = log; in work.belief."""
+    norm = norm_of(x)
+    estimate(par.newton, state.newton, state.ridge, par.layout, par.belief.printed, x, norm, work.belief)
+    if par.widths == 1:
+        widths(par.belief, par.newton, state.newton, state.ridge, par.layout, log, log, x, norm, work.belief)
+
+
+apply_beliefs = caller()
 
 
 @inlined
@@ -101,7 +117,6 @@ class GLMAgent(Agent):
         S, A, d, f = p.n_states, p.n_actions, p.context_dim, np.zeros
         constants: Any = check.one_of("constants", o["constants"], ("corrected", "paper"))
         lam_r = check.positive("reward_regularization", o["reward_regularization"])
-        assert p.weight_bound is not None
         newton_par, newton, newton_work = newton_parts(
             p.link, p.layout.count, d, p.weight_bound, p.context_bound, constants, o["regularization"]
         )
@@ -111,8 +126,21 @@ class GLMAgent(Agent):
         scale, exploration = float(o.get("bonus_scale", 1.0)), float(o.get("exploration", 0.0))
         start = d * math.log(lam_r)
         par = GLMPar(
-            self.seed, p.layout, newton_par, belief_par, self._log_confidence(p), scale, exploration, start
+            self.seed,
+            p.layout,
+            0,
+            0,
+            newton_par,
+            belief_par,
+            self._log_confidence(p),
+            scale,
+            exploration,
+            start,
+            int(self.uses_widths),
         )
         noise = f((p.horizon, S, A)) if self.perturbs else f((0, 0, 0))
         work = GLMWork(newton_work, belief_work, f((S, A)), f((S, A)), noise, f(A))
-        return par, GLMState(newton, ridge_state(S, A, d, lam_r)), work
+        state = GLMState(newton, ridge_state(S, A, d, lam_r))
+        with announced(f"the beliefs of {self.name}"):
+            where = address(believe, par, state, work, f(d), 0.0), planner_address(p.layout)
+        return par._replace(believe=where[0], planner=where[1]), state, work

@@ -4,25 +4,23 @@ import math
 
 from .. import _checks as check
 from .._jit import kernel
-from ..beliefs import estimate, widths
-from ..planning import backward_induction
+from ..planning import apply_planner
 from ..problem import Problem
-from .glm import GLMAgent, norm_of, tie_key
+from .glm import GLMAgent, apply_beliefs, tie_key
 
 
 @kernel
 def plan(par, state, work, x, k, out):
-    belief, norm = work.belief, norm_of(x)
-    estimate(par.newton, state.newton, state.ridge, par.layout, par.belief.printed, x, norm, belief)
-    log = par.log_confidence
-    widths(par.belief, par.newton, state.newton, state.ridge, par.layout, log, log, x, norm, belief)
+    apply_beliefs(par.believe, (par, state, work, x, par.log_confidence))
+    belief = work.belief
     for s in range(work.r.shape[0]):
         for a in range(work.r.shape[1]):
             work.r[s, a] = belief.reward[s, a] + par.scale * belief.interval[s, a]
             work.xi[s, a] = par.scale * belief.width[s, a]
     key = tie_key(par.seed, k)
-    backward_induction(
-        belief.P, par.layout, work.r, work.xi, work.noise, par.belief.spread, 1, key, work.Q, out.policy, out.values
+    apply_planner(
+        par.planner,
+        (belief.P, par.layout, work.r, work.xi, work.noise, par.belief.spread, 1, key, work.Q, out.policy, out.values),
     )
 
 
@@ -32,7 +30,8 @@ class GLMORL(GLMAgent):
         Q_h = clip( P_hat V_{h+1} + r_hat + spread(V_{h+1}) xi_p + xi_r, 0, H - h )        (h from 0)
 
     delta         the sets of all pairs, and with them optimism in every episode, hold with probability 1 - delta
-    constants     "corrected": half the span of V (or its centred 2-norm, linear link), Theorems A and B, delta split over
+    constants     "corrected": half the span of V (or its centred 2-norm, linear link), Theorems A and B, delta split
+    over
                   2 n_pairs + 1 events. "paper": the sup-norm, Theorem 3.1, delta/(2SA + SH); the value clip is H - h in
                   both, the printed one (H - h - 1) being a slip that makes the last step worthless
     bonus_scale   multiplies every bonus; anything but 1 carries no guarantee

@@ -5,23 +5,23 @@ import math
 from .. import _checks as check
 from .._jit import inlined, kernel
 from .._random import NOISE, normals
-from ..beliefs import EUCLIDEAN, estimate, widths
-from ..planning import NONE, backward_induction
+from ..beliefs import EUCLIDEAN
+from ..planning import NONE, apply_planner
 from ..problem import Problem
-from .glm import GLMAgent, norm_of, tie_key
+from .glm import GLMAgent, apply_beliefs, tie_key
 
 
 @kernel
 def plan(par, state, work, x, k, out):
-    belief, norm = work.belief, norm_of(x)
-    estimate(par.newton, state.newton, state.ridge, par.layout, par.belief.printed, x, norm, belief)
     # delta = 1/(2 S A k^2) in episode k = 1, 2, ...: the chances of failure sum to at most pi^2/6
     log = par.log_confidence + 2.0 * math.log(k + 1.0)
-    widths(par.belief, par.newton, state.newton, state.ridge, par.layout, log, log, x, norm, belief)
+    apply_beliefs(par.believe, (par, state, work, x, log))
+    belief = work.belief
     perturb(par, k, belief, work.noise)
     key = tie_key(par.seed, k)
-    backward_induction(
-        belief.P, par.layout, belief.reward, work.xi, work.noise, NONE, 0, key, work.Q, out.policy, out.values
+    apply_planner(
+        par.planner,
+        (belief.P, par.layout, belief.reward, work.xi, work.noise, NONE, 0, key, work.Q, out.policy, out.values),
     )
 
 
@@ -53,7 +53,8 @@ def perturb(par, k, belief, noise):
 class GLMRLSVI(GLMAgent):
     """Perturb the estimated rewards enough to be optimistic with constant probability, plan, learn.
 
-        Q_h = P_hat V_{h+1} + r_hat + b_h,   b_h ~ N(0, S H phi_h^2),   phi_h = 1/2 (H - h - 1) xi_p + xi_r        (h from 0)
+        Q_h = P_hat V_{h+1} + r_hat + b_h,   b_h ~ N(0, S H phi_h^2),   phi_h = 1/2 (H - h - 1) xi_p + xi_r        (h
+        from 0)
 
     Nothing is clipped: clipping breaks the argument. Values are random, not bounds.
 

@@ -5,7 +5,7 @@ All in place, without allocation; d is small (up to about a hundred), so plain l
 
 import math
 
-from .._jit import inlined, kernel
+from .._jit import kernel
 
 
 @kernel
@@ -21,7 +21,9 @@ def cholesky(matrix, shift, factor):
                 v -= factor[i, k] * factor[j, k]
             if i == j:
                 if not v > 0.0:
-                    raise ValueError("a Gram matrix is no longer positive definite: a context or a bound is out of range")
+                    raise ValueError(
+                        "a Gram matrix is no longer positive definite: a context or a bound is out of range"
+                    )
                 factor[i, i] = math.sqrt(v)
             else:
                 factor[i, j] = v / factor[j, j]
@@ -45,7 +47,8 @@ def solve_factored(factor, v):
 
 @kernel
 def refresh_inverse(gram, inverse, logdet, start, factor, column):
-    """inverse <- gram^{-1} and logdet[0] <- ln det gram - start, directly: wipes out what rank-one updates have lost."""
+    """inverse <- gram^{-1} and logdet[0] <- ln det gram - start, directly: wipes out what rank-one updates have
+    lost."""
     d = gram.shape[0]
     cholesky(gram, 0.0, factor)
     total = 0.0
@@ -60,9 +63,10 @@ def refresh_inverse(gram, inverse, logdet, start, factor, column):
             inverse[i, j] = column[i]
 
 
-@inlined
+@kernel
 def rank_one(gram, inverse, logdet, x, zx, q, kappa):
-    """gram += kappa x x' with its inverse (Sherman-Morrison) and log-determinant; zx = inverse x and q = x'zx before."""
+    """gram += kappa x x' with its inverse (Sherman-Morrison) and log-determinant; zx = inverse x and q = x'zx
+    before."""
     d = x.shape[0]
     shrink = kappa / (1.0 + kappa * q)
     for i in range(d):
@@ -73,7 +77,7 @@ def rank_one(gram, inverse, logdet, x, zx, q, kappa):
     logdet[0] += math.log1p(kappa * q)
 
 
-@inlined
+@kernel
 def times(matrix, x, out):
     """out [n] = matrix [n, d] x."""
     n, d = matrix.shape
@@ -116,9 +120,9 @@ def quadratic_forms(first, second, x, p, q):
 def project_on_ball(gram, radius, w, factor, target, step):
     """w [d] <- argmin { ||v - w||_gram : ||v||_2 <= radius }, exactly, for a w outside the ball.
 
-    v(mu) = (gram + mu I)^{-1} gram w, with mu > 0 the root of the secular equation 1/||v(mu)|| = 1/radius. That function
-    of mu is concave, so Newton's method from mu = 0 approaches the root from the left without overshooting (Conn, Gould
-    and Toint 2000, section 7.3). Each iteration is one Cholesky factor."""
+    v(mu) = (gram + mu I)^{-1} gram w, with mu > 0 the root of the secular equation 1/||v(mu)|| = 1/radius. That
+    function of mu is concave, so Newton's method from mu = 0 approaches the root from the left without overshooting
+    (Conn, Gould and Toint 2000, section 7.3). Each iteration is one Cholesky factor."""
     d = w.shape[0]
     times(gram, w, target)
     mu = 0.0

@@ -9,8 +9,8 @@ as printed   (Modi and Tewari 2020, Algorithm 1) kappa = alpha/2; rows of W pinn
              than B_p is projected on its ball in the Z-norm; gamma of their Theorem 3.1
 corrected    before each step W is moved, in the Z-norm, to the nearest weights whose prediction at this x is possible
              (`Link.region`): W += (v - W x)(Z^{-1} x)'/||x||^2_{Z^{-1}}, v the nearest possible prediction. Centred
-             coordinates, kappa = (2 - s) alpha(B_p ||x||) and Theorem A for the logit link; kappa = 3/2 alpha and Theorem B
-             for every other.
+             coordinates, kappa = (2 - s) alpha(B_p ||x||) and Theorem A for the logit link; kappa = 3/2 alpha and
+             Theorem B for every other.
 
 Neither cost nor memory depends on the number of observations. The inverse is recomputed from Z every REFRESH steps.
 Caveat: the set is about W*, not about the data: a link or bound that is wrong makes it wrong, silently.
@@ -31,7 +31,7 @@ from ..problem import Problem
 from ..theory import radii, widths
 from ..theory.constants import logit_alpha_centred
 from ..theory.radii import printed
-from .linear_algebra import predictors, project_on_ball, rank_one, refresh_inverse, times
+from .linear_algebra import project_on_ball, rank_one, refresh_inverse, times
 
 REFRESH = 1000  # steps between direct inversions of one pair's Gram matrix
 SLACK = 0.25  # s of Theorem A
@@ -47,6 +47,7 @@ class NewtonPar(NamedTuple):
     region: Any  # address of the link's projection
     form: int  # PRINTED, THEOREM_A or THEOREM_B
     pinned: int  # 1: the last row stays 0
+    centred: int  # 1: the rows sum to 0
     regularization: float
     weight_bound: float
     context_bound: float
@@ -105,16 +106,30 @@ def newton_parts(
     if regularization is None:
         regularization = default_regularization(form, d, float(kappa.min()), float(norm2.max()))
     lam = check.positive("regularization", regularization)
-    pinned = int(link.coordinates_for(constants) == "pinned")
-    addresses = link.gradient_address(), link.region_address(constants)
-    par = NewtonPar(*addresses, form, pinned, lam, weight_bound, context_bound, alpha, kappa, norm2, log_weight)
+    kept = link.coordinates_for(constants)
+    addresses = (
+        link.gradient_address(),
+        link.region_address(constants),
+        form,
+        int(kept == "pinned"),
+        int(kept == "centred"),
+    )
+    par = NewtonPar(*addresses, lam, weight_bound, context_bound, alpha, kappa, norm2, log_weight)
     weights = np.zeros((S, A, M, d)) + per_pair(lambda m: link.initial_weight(m, constants))[:, :, None, None]
     weights[np.arange(M) >= count[..., None]] = 0.0
     radius = lam * norm2
     if form == PRINTED:
         radius = per_pair(
             lambda m: radii.printed(
-                m, link.weight_norm2(m, weight_bound, d, constants), weight_bound, context_bound, alpha_of(m), lam, 0, 0.0, 1.0
+                m,
+                link.weight_norm2(m, weight_bound, d, constants),
+                weight_bound,
+                context_bound,
+                alpha_of(m),
+                lam,
+                0,
+                0.0,
+                1.0,
             )
         )
     eye, f = np.eye(d), np.zeros
@@ -131,7 +146,8 @@ def default_regularization(form: int, context_dim: int, kappa: float, norm2: flo
 
 @inlined
 def newton_step(par, state, work, count, s, a, y, x, norm):
-    """Learn that pair (s, a) with context x, ||x|| = norm, was followed by its outcome in slot y; count [1] outcomes."""
+    """Learn that pair (s, a) with context x, ||x|| = norm, was followed by its outcome in slot y; count [1]
+    outcomes."""
     W, gram, inverse = state.weights[s, a], state.gram[s, a], state.inverse[s, a]
     d, live = x.shape[0], count[0]
     rows = live - par.pinned
@@ -193,8 +209,8 @@ class OnlineNewton:
     >>> est.probabilities([0.6, 0.8]).round(3).tolist()
     [0.329, 0.329, 0.342]
 
-    regularization=None takes the recommended value (`default_regularization`). `constants="paper"` is Algorithm 1 of Modi
-    and Tewari with Theorem 3.1 as printed. The linear link expects contexts in the simplex."""
+    regularization=None takes the recommended value (`default_regularization`). `constants="paper"` is Algorithm 1 of
+    Modi and Tewari with Theorem 3.1 as printed. The linear link expects contexts in the simplex."""
 
     def __init__(
         self,
@@ -211,10 +227,9 @@ class OnlineNewton:
         check.one_of("constants", constants, ("corrected", "paper"))
         self.delta = check.positive("delta", delta, below=1.0)
         # A problem of one pair checks the other arguments and the contexts.
-        self._problem = Problem(1, 1, 1, context_dim, link, context_bound, weight_bound)
+        self._problem = Problem(1, 1, 1, context_dim, link, context_bound, weight_bound)  # type: ignore[arg-type]
         self.link, self.constants, self.n_outcomes = link, constants, m
         bound, R = self._problem.weight_bound, self._problem.context_bound
-        assert bound is not None
         self._count = np.full(1, m, np.int64)
         parts = newton_parts(link, self._count[None], context_dim, bound, R, constants, regularization)
         self._par, self._state, self._work = parts
@@ -230,17 +245,17 @@ class OnlineNewton:
     @property
     def weights(self) -> Floats:
         """W [m, d], in the coordinates of the estimator (pinned, centred or free: `Link.coordinates_for`)."""
-        return self._state.weights[0, 0].copy()
+        return np.array(self._state.weights[0, 0])
 
     @property
     def gram(self) -> Floats:
         """Z [d, d]."""
-        return self._state.gram[0, 0].copy()
+        return np.array(self._state.gram[0, 0])
 
     @property
     def inverse(self) -> Floats:
         """Z^{-1} [d, d], as the updates keep it."""
-        return self._state.inverse[0, 0].copy()
+        return np.array(self._state.inverse[0, 0])
 
     @property
     def logdet(self) -> float:
@@ -261,7 +276,6 @@ class OnlineNewton:
         """Distribution [m] at x, and w >= ||W_hat x - W* x||_2 on the event that the set holds."""
         x = self._problem.context(x, "x")
         z, moved = (self._state.weights[0, 0] @ x)[None], np.zeros(1)
-        assert self._problem.weight_bound is not None
         self.link.region(self.constants)(z, self._problem.weight_bound * float(np.linalg.norm(x)), self._count, moved)
         self.link.gradient(z, self._count)
         w2 = max(self.radius, 0.0) * float(x @ self._state.inverse[0, 0] @ x)
@@ -278,6 +292,5 @@ class OnlineNewton:
         p, w = self._predict(x)
         if self.constants == "paper" or self.link.width != "tanh":
             return min(2.0, self.link.l1(self.n_outcomes, self.constants) * w)
-        assert self._problem.weight_bound is not None
         reach = self._problem.weight_bound * float(np.linalg.norm(self._problem.context(x)))
         return min(widths.logit_l1(w), widths.logit_prior_cap(p, reach))

@@ -52,23 +52,22 @@ def watch_values(par, state, work, truth, path, out, tally, inside):
 
 @kernel
 def ratio(par, newton, truth, s, a, log):
-    """||W - W*||_Z^2 / gamma of one pair, W* in the coordinates of the estimate."""
+    """||W - W*||_Z^2 / gamma of one pair. In centred coordinates W* is C W*, and ||C D||_Z^2 is what ||D||_Z^2 is
+    without its mean row."""
     d, n = truth.theta.shape[2], truth.layout.count[s, a]
-    centred = par.form == 1
     total = 0.0
-    for j in range(n):
-        for b in range(d):
-            left, mean_b = 0.0, 0.0
-            if centred:
-                for i in range(n):
-                    mean_b += truth.weights[s, a, i, b] / n
-            for c in range(d):
-                mean_c = 0.0
-                if centred:
-                    for i in range(n):
-                        mean_c += truth.weights[s, a, i, c] / n
-                left += newton.gram[s, a, b, c] * (newton.weights[s, a, j, c] - truth.weights[s, a, j, c] + mean_c)
-            total += left * (newton.weights[s, a, j, b] - truth.weights[s, a, j, b] + mean_b)
+    for b in range(d):
+        for c in range(d):
+            product, left, right = 0.0, 0.0, 0.0
+            for j in range(n):
+                u = newton.weights[s, a, j, b] - truth.weights[s, a, j, b]
+                v = newton.weights[s, a, j, c] - truth.weights[s, a, j, c]
+                product += u * v
+                left += u
+                right += v
+            if par.centred == 1:
+                product -= left * right / n
+            total += newton.gram[s, a, b, c] * product
     radius = newton.radius[s, a] + par.log_weight[s, a] * log
     return total / radius if radius > 0.0 else math.inf
 

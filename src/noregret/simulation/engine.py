@@ -1,7 +1,8 @@
 """The one place where the truth and the learner meet: a fused compiled loop, and a Python loop with the same meaning.
 
 One episode: the agent plans for the context, the world rolls the policy out and evaluates it exactly, the agent learns.
-The agent's two kernels and the world's one are called by address from `loop`, which is compiled once per family of agents.
+The agent's two kernels and the world's one are called by address from `loop`, which is compiled once per family of
+agents.
 """
 
 from typing import Any, NamedTuple
@@ -111,7 +112,9 @@ class FusedSession(Session):
 
     def _loop(self, X: Floats, starts: NDArray[np.int64]) -> None:
         a, kernels = self.agent, (self.plan, self.learn, self.roll, self.watch, int(self.diagnostics))
-        loop(*kernels, a.par, a.state, a.work, self.truth, X, starts, self.done, self.every, a._out, a._path, self.meter)
+        loop(
+            *kernels, a.par, a.state, a.work, self.truth, X, starts, self.done, self.every, a._out, a._path, self.meter
+        )
 
     def advance(self) -> int:
         """Run the next chunk; the number of episodes it had."""

@@ -22,10 +22,10 @@ from .engine import session
 class Run:
     """Curves of one agent in one world.
 
-    episodes [points]; regret [seeds, points], cumulative and exact: the sum of V*_x(s_1) - V^pi_x(s_1). `label` names the
-    agent with its non-default options and says where a scaled bonus voids the guarantee. diagnostics: name -> [seeds,
-    points], cumulative counts (see `simulation.diagnostics`), empty unless asked for. seconds: processor seconds per
-    seed, [seeds]."""
+    episodes [points]; regret [seeds, points], cumulative and exact: the sum of V*_x(s_1) - V^pi_x(s_1). `label` names
+    the agent with its non-default options and says where a scaled bonus voids the guarantee. diagnostics: name ->
+    [seeds, points], cumulative counts (see `simulation.diagnostics`), empty unless asked for. seconds: processor
+    seconds per seed, [seeds]."""
 
     agent: str
     label: str
@@ -127,9 +127,7 @@ def simulate(
         raise ValueError("agent was made for a problem of another shape than the world's")
     threads = check.integer("workers", workers if workers is not None else os.cpu_count() or 1)
     copies = [agent.fresh(seed) for seed in chosen]
-    parts = [
-        session(a, world, s, episodes, every, diagnostics, compiled) for a, s in zip(copies, chosen, strict=True)
-    ]
+    parts = [session(a, world, s, episodes, every, diagnostics, compiled) for a, s in zip(copies, chosen, strict=True)]
     for part in parts:
         part.prepare()
     seconds = np.zeros(len(parts))

@@ -14,7 +14,8 @@ from .._jit import formula
 
 @formula
 def logit_l1(w: float) -> float:
-    """||softmax(u) - softmax(v)||_1 <= 2 tanh(span(u - v)/4) <= 2 tanh(||C(u - v)|| / (2 sqrt 2)), the first attained."""
+    """||softmax(u) - softmax(v)||_1 <= 2 tanh(span(u - v)/4) <= 2 tanh(||C(u - v)|| / (2 sqrt 2)), the first
+    attained."""
     return 2.0 * math.tanh(w / (2.0 * math.sqrt(2.0)))
 
 
@@ -35,9 +36,7 @@ def logit_prior_cap(p: ArrayLike, bound: float) -> float:
 
 
 @formula
-def reward_interval(
-    w2: float, logdet: float, reward_bound: float, regularization: float, delta: float
-) -> float:
+def reward_interval(w2: float, logdet: float, reward_bound: float, regularization: float, delta: float) -> float:
     """Half-width for a mean reward theta'x with rewards in [0, 1] (1/2-sub-Gaussian), its own Gram matrix V:
 
         ( sqrt(lambda) B_r + 1/2 sqrt(2 ln(1/delta) + ln det V/lambda^d) ) ||x||_{V^{-1}},  at most 1

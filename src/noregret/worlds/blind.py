@@ -5,6 +5,7 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .._checks import Floats
 from .world import World
@@ -47,7 +48,7 @@ def blind_optimum(world: World, limit: int = 20_000_000) -> BlindOptimum:
         backed = r[None] + np.einsum("nsat,cnt->cnsa", P, V)  # [C, N, S, A]
         for i, s in enumerate(states):
             new[..., s] = np.moveaxis(backed[:, :, s, rules[:, i]], 2, 0)
-        rows = np.zeros((len(rules), len(V), 1, p.n_states), np.int64)
+        rows = np.zeros((len(rules), len(V), 1, p.n_states), np.int64) + p.layout.available.argmax(1)
         rows[:, :, 0, states] = rules[:, None]
         tail = np.broadcast_to(picked, (len(rules), *picked.shape))
         picked = np.concatenate([rows, tail], axis=2).reshape(-1, H - h, p.n_states)
@@ -73,7 +74,7 @@ def _undominated(points: Floats) -> Floats:
     return np.array(kept)
 
 
-def _uniform(P: Floats, r: Floats, available: Floats, horizon: int, start: int) -> float:
+def _uniform(P: Floats, r: Floats, available: NDArray[np.bool_], horizon: int, start: int) -> float:
     chance = available / available.sum(1, keepdims=True)
     V = np.zeros(r.shape[:2])
     for _ in range(horizon):

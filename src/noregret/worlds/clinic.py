@@ -13,8 +13,9 @@ STATES = ("remission", "mild", "moderate", "severe")
 TREATMENTS = ("wait", "drug A", "drug B")
 FEATURES = ("intercept", "age", "marker")
 
-# Log-odds that the patient gets better rather than worse in the next step: intercept, age (-1 young .. 1 old) and marker
-# (-1 or 1). Drug A works for marker 1 and harms marker -1, drug B the other way round, and the old bear drugs badly.
+# Log-odds that the patient gets better rather than worse in the next step: intercept, age (-1 young .. 1 old) and
+# marker (-1 or 1). Drug A works for marker 1 and harms marker -1, drug B the other way round, and the old bear drugs
+# badly.
 _BETTER = {"wait": (-0.4, 0.0, 0.0), "drug A": (0.3, -0.5, 2.4), "drug B": (0.3, -0.5, -2.4)}
 _STAY_WELL = (1.6, -0.6, 0.0)  # in remission, where there is nothing to treat
 
@@ -27,8 +28,8 @@ def clinic(horizon: int = 6) -> World:
     """Four states, three treatments, three patient features; every step a patient gets one level better or worse.
 
     Patients are the six combinations of age -1, 0, 1 and marker -1, 1, drawn evenly; the context is
-    (1, age, marker)/sqrt 3. All start in the moderate state. In remission the only choice is to wait; severe patients must
-    be treated. The next state has two possible values, so the supports are small and the logit is binary.
+    (1, age, marker)/sqrt 3. All start in the moderate state. In remission the only choice is to wait; severe patients
+    must be treated. The next state has two possible values, so the supports are small and the logit is binary.
 
     Ignoring the context: the best policy that treats every patient alike loses a fifth of the attainable value (see
     `noregret.worlds.blind_optimum`, which computes it exactly, and the README for the number)."""

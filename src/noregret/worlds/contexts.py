@@ -1,6 +1,7 @@
 """Where individuals come from: sources of context vectors.
 
-A source fills rows for a range of episodes, `fill(seed, first, X)`: X [n, d] <- contexts of episodes first, first + 1, ...
+A source fills rows for a range of episodes, `fill(seed, first, X)`: X [n, d] <- contexts of episodes first, first + 1,
+...
 It is a pure function of (seed, episode), so any chunk can be made again. `Adversary` alone looks at the learner.
 """
 
@@ -69,15 +70,17 @@ class Contexts:
     """Base of the sources. `dim` is d."""
 
     dim: int
-    support: Floats | None = None  # [m, d]: the contexts that occur, equally often in the long run, if they are finitely many
+    support: Floats | None = (
+        None  # [m, d]: the contexts that occur, equally often in the long run, if they are finitely many
+    )
 
     def fill(self, seed: int, first: int, X: Floats) -> None:
         raise NotImplementedError
 
 
 class Sphere(Contexts):
-    """Uniform on the sphere of the given radius; with intercept = a, the first coordinate is the constant a * radius and
-    the others are uniform on the sphere of radius sqrt(1 - a^2) * radius (d = 1: the constant radius)."""
+    """Uniform on the sphere of the given radius; with intercept = a, the first coordinate is the constant a * radius
+    and the others are uniform on the sphere of radius sqrt(1 - a^2) * radius (d = 1: the constant radius)."""
 
     def __init__(self, dim: int, radius: float = 1.0, intercept: float = 0.0) -> None:
         self.dim, self.radius = check.integer("dim", dim), check.positive("radius", radius)

@@ -21,8 +21,8 @@ def random_logit(
 ) -> World:
     """Multinomial logit transitions with rows of norm `weight_bound` in random directions (the last row is zero).
 
-    Contexts are (1, u)/sqrt 2 with u uniform on the unit sphere: an intercept and d - 1 signed features. Mean rewards are
-    a + b'u with a uniform on [0, 1] and ||b|| = min(a, 1 - a), so that they fill [0, 1] and never leave it;
+    Contexts are (1, u)/sqrt 2 with u uniform on the unit sphere: an intercept and d - 1 signed features. Mean rewards
+    are a + b'u with a uniform on [0, 1] and ||b|| = min(a, 1 - a), so that they fill [0, 1] and never leave it;
     ||theta|| <= sqrt 2 = reward_bound."""
     S, A, d = (check.integer(n, v) for n, v in zip(("n_states", "n_actions", "context_dim"),
                                                   (n_states, n_actions, context_dim), strict=True))  # fmt: skip

@@ -82,7 +82,8 @@ class World:
                      subtracted from the others (the distributions do not change), then every row obeys weight_bound.
                      Linear: each column weights[s, a, :, j] is a distribution over the support.
     reward_weights   [S, A, d]: mean rewards theta'x, in [0, 1] for every context that occurs
-    contexts         a source from `noregret.contexts`, or a function (seed, episode, agent) -> [d]. Default: the simplex
+    contexts         a source from `noregret.contexts`, or a function (seed, episode, agent) -> [d]. Default: the
+    simplex
                      for the linear link, the sphere of radius context_bound otherwise
     initial_state    a state, a distribution [S], or a function (seed, episode) -> state
 
@@ -270,8 +271,8 @@ def _canonical(p: Problem, W: Floats) -> Floats:
     supported: NDArray[np.bool_] = p.from_slots(np.arange(outcomes.shape[2]) < count[..., None])
     if p.link.pins and p.link.coordinates != "free":
         last = np.take_along_axis(outcomes, count[..., None] - 1, axis=2)[..., 0]
-        s, a = np.ogrid[: p.n_states, : p.n_actions]
-        W = W - W[s, a, last][:, :, None, :]
+        rows, columns = np.ogrid[: p.n_states, : p.n_actions]
+        W = W - W[rows, columns, last][:, :, None, :]
     W = np.where(supported[..., None], W, 0.0)
     live = supported & available[..., None]
     if isinstance(p.link, LinearCombination):
@@ -285,7 +286,6 @@ def _canonical(p: Problem, W: Floats) -> Floats:
                 f"LinearCombination, got sums {totals[s, a].round(6).tolist()} and smallest entry {W[s, a].min():.6g}"
             )
     norms = np.where(live, np.linalg.norm(W, axis=-1), 0.0)
-    assert p.weight_bound is not None
     if norms.max() > p.weight_bound * (1 + _SLACK):
         at = tuple(int(i) for i in np.unravel_index(norms.argmax(), norms.shape))
         raise ValueError(

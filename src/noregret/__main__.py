@@ -1,0 +1,5 @@
+"""`python -m noregret`."""
+
+from .cli import app
+
+app(prog_name="noregret")

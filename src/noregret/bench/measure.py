@@ -1,0 +1,144 @@
+"""What `noregret bench` measures. Machines are shared and noisy: ratios come from rounds that alternate the two
+sides."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..agents.glm_orl import GLMORL
+from ..simulation import simulate
+from ..worlds import random_logit
+from . import numpy_twin
+
+
+class Size(NamedTuple):
+    n_states: int
+    n_actions: int
+    horizon: int
+    context_dim: int
+    fused: int  # episodes a round, compiled
+    twin: int  # episodes a round, NumPy
+    wanted: float  # ratio to reach
+
+
+SIZES = {
+    "small": Size(5, 3, 5, 4, 40_000, 800, 80.0),
+    "medium": Size(10, 4, 10, 8, 12_000, 400, 50.0),
+    "large": Size(50, 5, 20, 16, 600, 200, 5.0),
+}
+
+
+class Ratio(NamedTuple):
+    size: str
+    fused: float  # episodes per processor second
+    twin: float
+    ratio: float
+    wanted: float
+
+
+def ratio(name: str, rounds: int = 5) -> Ratio:
+    """Fused GLM-ORL loop with exact regret in every episode against its NumPy twin, one thread each.
+
+    Both start from scratch on the same world and seed in every round; the ratio is the median over rounds."""
+    size = SIZES[name]
+    world = random_logit(*size[:4])
+    agent = GLMORL(world.problem)
+    simulate(agent, world, 1)  # compile
+    numpy_twin.glm_orl(world, 2)
+    fused, twin = [], []
+    for _ in range(rounds):
+        fused.append(_rate(size.fused, lambda: simulate(agent, world, size.fused, workers=1)))
+        twin.append(_rate(size.twin, lambda: numpy_twin.glm_orl(world, size.twin)))
+    middle = float(np.median(np.array(fused) / np.array(twin)))
+    return Ratio(name, float(np.median(fused)), float(np.median(twin)), middle, size.wanted)
+
+
+def _rate(episodes: int, run: Callable[[], Any]) -> float:
+    start = time.process_time()
+    run()
+    return episodes / (time.process_time() - start)
+
+
+def latency(name: str = "medium", calls: int = 3000) -> tuple[float, float]:
+    """Microseconds of one begin_episode and of one end_episode of a live GLM-ORL, medians over varied contexts."""
+    size = SIZES[name]
+    world = random_logit(*size[:4])
+    agent = GLMORL(world.problem)
+    begin, end = [], []
+    for k in range(calls):
+        someone = world.individual(k)
+        start = time.perf_counter_ns()
+        agent.begin_episode(someone.context)
+        begin.append(time.perf_counter_ns() - start)
+        for _ in range(size.horizon):
+            agent.observe(*someone.step(agent.act(someone.state)))
+        start = time.perf_counter_ns()
+        agent.end_episode()
+        end.append(time.perf_counter_ns() - start)
+    return float(np.median(begin)) / 1e3, float(np.median(end)) / 1e3
+
+
+def scaling(workers: int = 2, rounds: int = 5) -> float:
+    """Wall-clock speed-up of `workers` threads over one, on as many seeds, medium size; median over rounds."""
+    size = SIZES["medium"]
+    world = random_logit(*size[:4])
+    agent = GLMORL(world.problem)
+    simulate(agent, world, 1)
+    gains = []
+    for _ in range(rounds):
+        times = []
+        for n in (1, workers):
+            start = time.perf_counter()
+            simulate(agent, world, 2 * size.fused, seeds=workers, every=100, workers=n)
+            times.append(time.perf_counter() - start)
+        gains.append(times[0] / times[1])
+    return float(np.median(gains))
+
+
+_MEMORY = """
+import json, resource, sys
+import noregret as nr
+world = nr.worlds.random_logit(5, 3, 5, 4)
+nr.simulate(nr.GLMORL(world.problem), world, int(sys.argv[1]), every=int(sys.argv[1]) // 100)
+print(json.dumps(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024))
+"""
+
+_COMPILE = """
+import json, sys, time
+import noregret as nr
+world, seconds = nr.worlds.random_logit(5, 3, 5, 4), {}
+for name in sys.argv[1:]:
+    options = {"weights": world.weights, "reward_weights": world.reward_weights} if name == "oracle" else {}
+    start = time.perf_counter()
+    nr.simulate(nr.make_agent(name, world.problem, **options), world, 1)
+    seconds[name] = time.perf_counter() - start
+print(json.dumps(seconds))
+"""
+
+
+def _fresh(code: str, *args: Any, **environment: str) -> Any:
+    done = subprocess.run(
+        [sys.executable, "-c", code, *map(str, args)],
+        env={**os.environ, "NOREGRET_QUIET": "1", **environment}, capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return json.loads(done.stdout)
+
+
+def memory() -> tuple[float, float]:
+    """Peak resident size in MiB of a process that simulates ten thousand, and a million episodes."""
+    _fresh(_MEMORY, 1000)  # with warm caches
+    return _fresh(_MEMORY, 10_000), _fresh(_MEMORY, 1_000_000)
+
+
+def compile_times(names: list[str]) -> tuple[dict[str, float], dict[str, float]]:
+    """Seconds from make to first episode for each agent in turn: with an empty cache, then in a new process."""
+    with tempfile.TemporaryDirectory() as cache:
+        cold = _fresh(_COMPILE, *names, NUMBA_CACHE_DIR=cache)
+        return cold, _fresh(_COMPILE, *names, NUMBA_CACHE_DIR=cache)

@@ -1,0 +1,61 @@
+"""`noregret bench`: how fast it is here, as ratios within one run."""
+
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from ..agents import names
+
+
+def bench(
+    sizes: Annotated[str, typer.Option(help="comma-separated: small, medium, large")] = "small,medium,large",
+    rounds: Annotated[int, typer.Option(help="alternating rounds per ratio")] = 5,
+    system: Annotated[bool, typer.Option(help="also measure latency, scaling, memory and compile times")] = True,
+) -> None:
+    """Speed of the fused GLM-ORL loop against its vectorised NumPy twin, and what a user waits for."""
+    from ..bench import measure  # imports the twin, which nothing else needs
+
+    console = Console()
+    wanted = [s.strip() for s in sizes.split(",") if s.strip()]
+    for name in wanted:
+        if name not in measure.SIZES:
+            raise ValueError(f"unknown size {name!r} (sizes: {', '.join(measure.SIZES)})")
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("fused GLM-ORL with exact regret", no_wrap=True)
+    for column in ("episodes/s", "NumPy twin", "ratio", "wanted"):
+        table.add_column(column, justify="right")
+    with console.status("") as status:
+        for name in wanted:
+            status.update(f"{name}: {rounds} rounds")
+            size, r = measure.SIZES[name], measure.ratio(name, rounds)
+            shape = f"{name}  S={size.n_states} A={size.n_actions} d={size.context_dim} H={size.horizon}"
+            table.add_row(shape, f"{r.fused:,.0f}", f"{r.twin:,.0f}", _mark(r.ratio, r.wanted), f"{r.wanted:g}x")
+    console.print(table)
+    if not system:
+        return
+    other = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for column in ("what a user waits for", "measured", "wanted"):
+        other.add_column(column, justify="left" if column.startswith("what") else "right", no_wrap=True)
+    with console.status("") as status:
+        status.update("latency")
+        begin, end = measure.latency()
+        other.add_row("live begin_episode, medium (median)", f"{begin:.1f} us", "25 us")
+        other.add_row("live end_episode, medium (median)", f"{end:.1f} us", "")
+        status.update("two threads against one")
+        other.add_row("two threads against one", f"{measure.scaling():.2f}x", "1.8x")
+        status.update("memory: a million episodes")
+        less, more = measure.memory()
+        other.add_row("peak memory, 10,000 episodes", f"{less:.0f} MiB", "")
+        other.add_row("peak memory, 1,000,000 episodes", f"{more:.0f} MiB", "the same")
+        status.update("compiling with an empty cache")
+        cold, warm = measure.compile_times(names())
+        for i, (name, seconds) in enumerate(cold.items()):
+            other.add_row(f"first use of {name}", f"{seconds:.1f} s", "10 s" if i == 0 else "2 s")
+        other.add_row("all of them in the next process", f"{sum(warm.values()):.1f} s", "")
+    console.print(other)
+
+
+def _mark(ratio: float, wanted: float) -> str:
+    return f"[green]{ratio:.0f}x[/]" if ratio >= wanted else f"[red]{ratio:.1f}x[/]"

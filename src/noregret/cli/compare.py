@@ -1,0 +1,93 @@
+"""`noregret compare`: agents side by side in one world."""
+
+import threading
+import time
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.table import Table
+
+from .. import _checks as check
+from .._jit import announce_with
+from ..figures import regret_figure
+from ..simulation import Run, save_tables, simulate
+from ..worlds import names as world_names
+from .options import agents_from, world_from
+
+AGENTS = "glm-orl,glm-rlsvi,epsilon-greedy,certainty-equivalence,glm-orl:constants=paper,uniform-random,oracle"
+POINTS = 1000  # recorded per curve, at most
+
+
+def compare(
+    world: Annotated[
+        str, typer.Option(help=f"one of {', '.join(world_names())}; options follow as :name=value")
+    ] = "clinic",
+    agents: Annotated[str, typer.Option(help="comma-separated names, or all; options follow as :name=value")] = AGENTS,
+    episodes: Annotated[int, typer.Option(help="individuals per seed")] = 100_000,
+    seeds: Annotated[int, typer.Option(help="independent repetitions")] = 8,
+    every: Annotated[int, typer.Option(help="record the curve after every so many episodes; 0: about 1000 points")] = 0,
+    workers: Annotated[int, typer.Option(help="threads; 0: one per core")] = 0,
+    out: Annotated[Path, typer.Option(help="folder for the figure and the numbers")] = Path("results"),
+    csv: Annotated[bool, typer.Option("--csv", help="write the numbers as CSV instead of Parquet")] = False,
+) -> None:
+    """Run agents side by side; print a table, draw the regret, keep the numbers.
+
+    Example: noregret compare --world random-logit:n_states=4 --agents glm-orl,glm-orl:bonus_scale=0.1"""
+    place = world_from(world)
+    players = agents_from(agents, place)
+    check.integer("episodes", episodes)
+    check.integer("seeds", seeds)
+    out.mkdir(parents=True, exist_ok=True)
+    step = every or max(episodes // POINTS, 1)
+    console = Console()
+    p = place.problem
+    sizes = f"S={p.n_states} A={p.n_actions} H={p.horizon} d={p.context_dim}, {p.link.name} link"
+    console.print(f"[bold]{place.name}[/] ({sizes}): {episodes:,} episodes x {seeds} seeds", highlight=False)
+
+    def say(line: str) -> None:
+        console.print(line, style="dim", highlight=False)
+
+    runs: list[Run] = []
+    start = time.perf_counter()
+    columns = (
+        TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
+    )  # fmt: skip
+    with Progress(*columns, console=console, transient=console.is_terminal) as bars, announce_with(say):
+        tasks = [bars.add_task(p.label, total=episodes * seeds, start=False, rate="") for p in players]
+        lock = threading.Lock()
+        for player, task in zip(players, tasks, strict=True):
+            bars.start_task(task)
+            begun = time.perf_counter()
+
+            def tick(n: int, task: int = task, begun: float = begun) -> None:
+                with lock:
+                    bars.advance(task, n)  # type: ignore[arg-type]
+                    done = bars.tasks[task].completed
+                    bars.update(task, rate=f"{done / (time.perf_counter() - begun):,.0f}/s")  # type: ignore[arg-type]
+
+            runs.append(simulate(player, place, episodes, seeds, every=step, workers=workers or None, progress=tick))
+    console.print(_table(runs))
+    if any("no guarantee" in run.label for run in runs):
+        console.print("A scaled bonus carries no guarantee, whatever its regret was here.", style="yellow")
+    figure, numbers = out / "regret.png", out / ("regret.csv" if csv else "regret.parquet")
+    regret_figure(runs, figure, place.name)
+    save_tables(runs, numbers)
+    console.print(f"figure   {figure}\nnumbers  {numbers}", highlight=False)
+    console.print(f"{time.perf_counter() - start:.1f} s", style="dim", highlight=False)
+
+
+def _table(runs: list[Run]) -> Table:
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("agent", no_wrap=True)
+    for name in ("final regret", "± over seeds", "per episode, last tenth", "episodes/s per core"):
+        table.add_column(name, justify="right")
+    for run in runs:
+        spread = f"{run.final.std(ddof=1):,.1f}" if len(run.seeds) > 1 else "-"
+        table.add_row(
+            run.label, f"{abs(run.final.mean()):,.1f}", spread, f"{abs(run.late.mean()):.4f}", f"{run.speed:,.0f}"
+        )
+    return table

@@ -1,0 +1,83 @@
+"""The command line, as a user calls it."""
+
+import csv
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pyarrow.parquet
+import pytest
+from matplotlib.image import imread
+
+import noregret as nr
+
+
+def noregret(*args, cwd, check=True):
+    env = os.environ | {"COLUMNS": "120", "NOREGRET_QUIET": "1"}
+    return subprocess.run(
+        [sys.executable, "-m", "noregret", *map(str, args)],
+        cwd=cwd,
+        env=env,
+        capture_output=True,
+        text=True,
+        check=check,
+    )
+
+
+def test_compare_writes_a_table_a_figure_and_the_numbers(tmp_path):
+    agents = "glm-orl,glm-orl:bonus_scale=0.1:constants=paper,uniform-random,oracle"
+    done = noregret("compare", "--agents", agents, "--episodes", 300, "--seeds", 2, "--out", "here", cwd=tmp_path)
+    assert "glm-orl (constants=paper, bonus_scale=0.1, no guarantee)" in done.stdout
+    assert "A scaled bonus carries no guarantee" in done.stdout
+    for word in ("final regret", "over seeds", "last tenth", "episodes/s", "here/regret.png", "here/regret.parquet"):
+        assert word in done.stdout
+    image = imread(tmp_path / "here" / "regret.png")
+    assert image.shape[0] > 400
+    assert np.ptp(image[..., :3]) > 0.5
+    table = pyarrow.parquet.read_table(tmp_path / "here" / "regret.parquet").to_pydict()
+    world = nr.worlds.clinic()
+    run = nr.simulate(nr.GLMORL(world.problem), world, 300, seeds=2)
+    ours = [r for a, r in zip(table["agent"], table["regret"], strict=True) if a == "glm-orl"]
+    assert np.array_equal(ours, run.regret.ravel())
+    assert set(table["seed"]) == {0, 1}
+
+
+def test_compare_other_worlds_and_csv(tmp_path):
+    world = "random-linear:n_states=3:n_actions=2:horizon=2:context_dim=2:seed=5"
+    noregret(
+        "compare", "--world", world, "--agents", "uniform-random", "--episodes", 50, "--seeds", 1, "--csv", cwd=tmp_path
+    )
+    with open(tmp_path / "results" / "regret.csv") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 50
+    assert rows[0]["world"] == "random-linear"
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--world", "klinik"], "unknown world 'klinik'; did you mean clinic?"),
+        (["--agents", "glm-orl,glmrlsvi"], "unknown agent 'glmrlsvi'; did you mean glm-rlsvi"),
+        (["--agents", "glm-orl:delta=2"], "delta must be a number between 0 and 1, got 2"),
+        (["--agents", "glm-orl:delta"], "must be a name followed by :option=value, 'delta' is not"),
+        (["--world", "random-logit:states=3"], "world random-logit: got an unexpected keyword argument 'states'"),
+        (["--episodes", "0"], "episodes must be an integer of at least 1, got 0"),
+    ],
+)
+def test_mistakes_get_one_sentence_and_leave_nothing_behind(tmp_path, args, message):
+    done = noregret("compare", *args, cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_bench_reports_ratios(tmp_path):
+    done = noregret("bench", "--sizes", "small", "--rounds", 1, "--no-system", cwd=tmp_path)
+    assert "NumPy twin" in done.stdout
+    assert "small  S=5 A=3 d=4 H=5" in done.stdout
+    wrong = noregret("bench", "--sizes", "tiny", cwd=tmp_path, check=False)
+    assert wrong.returncode == 2
+    assert "unknown size 'tiny'" in wrong.stderr

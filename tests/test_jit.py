@@ -1,0 +1,99 @@
+"""The compiler's private points, and the cache: what a Numba release could break."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import noregret as nr
+from noregret._jit import DISABLED, address, kernel
+from noregret.links import apply_gradient
+
+pytestmark = pytest.mark.skipif(DISABLED, reason="needs the compiler")
+PACKAGE = Path(nr.__file__).parent
+
+
+def test_allocation_in_a_kernel_does_not_compile():
+    @kernel
+    def greedy(z):
+        z[0] = np.zeros(3)[0]
+
+    with pytest.raises(Exception, match="Only accept returning of array"):
+        greedy(np.ones(1))
+
+
+def test_a_call_by_address_with_other_types_does_not_compile():
+    @kernel
+    def wrong(link, z, count):
+        apply_gradient(link, (z.T, count))
+
+    with pytest.raises(Exception, match="declared for"):
+        wrong(nr.MultinomialLogit().gradient_address(), np.ones((2, 3)), np.ones(2, np.int64))
+
+
+def test_a_kernel_called_by_address_returns_nothing():
+    @kernel
+    def returns(x):
+        return x[0]
+
+    with pytest.raises(TypeError, match="returns nothing"):
+        address(returns, np.ones(1))
+
+
+def test_an_error_behind_an_address_reaches_the_caller():
+    world = nr.worlds.random_logit(3, 2, 2, 2)
+    agent = nr.GLMORL(world.problem)
+    agent.state.newton.inverse[:] = -np.eye(2)  # no honest history leads here
+    with pytest.raises(ValueError, match="positive definite"):
+        agent.begin_episode(world.context(0, 0))
+
+
+def test_cache_is_hit_by_a_new_process_and_dies_with_any_edited_file(tmp_path):
+    shutil.copytree(PACKAGE, tmp_path / "noregret", ignore=shutil.ignore_patterns("__pycache__"))
+    code = (
+        "import noregret as nr; w = nr.worlds.random_logit(3, 2, 2, 2)\n"
+        "r = nr.simulate(nr.UniformRandom(w.problem), w, 20)\n"
+        "from noregret.simulation.engine import loop, roll_out\n"
+        "print(sum(loop.stats.cache_hits.values()), sum(roll_out.stats.cache_hits.values()), repr(r.regret[0, -1]))"
+    )
+
+    def go():
+        env = os.environ | {"NUMBA_CACHE_DIR": str(tmp_path / "cache"), "PYTHONPATH": str(tmp_path)}
+        env.pop("NOREGRET_QUIET", None)
+        done = subprocess.run(
+            [sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+        )
+        return done.stdout.split(), done.stderr
+
+    first, said = go()
+    second, silent = go()
+    assert first[:2] == ["0", "0"]
+    assert second[:2] == ["1", "1"]
+    assert first[2] == second[2]
+    assert "compiling uniform-random (once; kept for later runs)" in said
+    assert "compiling" not in silent
+    callee = tmp_path / "noregret" / "planning.py"  # inlined into kernels of other files
+    callee.write_text(
+        callee.read_text().replace("V[h, s] = r[s, a] + expectation", "V[h, s] = 0.5 * r[s, a] + expectation")
+    )
+    third, _ = go()
+    assert third[:2] == ["0", "0"]
+    assert third[2] != first[2]
+
+
+def test_plain_python_agrees_with_the_compiled_code(tmp_path):
+    code = (
+        "import sys, noregret as nr, numpy as np; w = nr.worlds.random_logit(3, 2, 2, 2)\n"
+        "r = nr.simulate(nr.GLMORL(w.problem, bonus_scale=0.1), w, 30); np.save(sys.argv[1], r.regret)"
+    )
+    curves = []
+    for off in ("0", "1"):
+        file = tmp_path / f"{off}.npy"
+        env = os.environ | {"NUMBA_DISABLE_JIT": off}
+        subprocess.run([sys.executable, "-c", code, str(file)], env=env, check=True, capture_output=True)
+        curves.append(np.load(file))
+    assert np.allclose(*curves, rtol=0, atol=1e-9)

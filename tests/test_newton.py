@@ -1,0 +1,163 @@
+"""The online Newton estimator: linear algebra over long runs, projections, special cases that are known exactly."""
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+
+import noregret as nr
+from noregret.estimators.linear_algebra import project_on_ball, rank_one, refresh_inverse
+from noregret.estimators.online_newton import STEP, newton_parts, newton_step
+from noregret.estimators.ridge import ridge_state, ridge_step
+
+
+def contexts(n, d, seed, radius=1.0):
+    x = np.random.default_rng(seed).standard_normal((n, d))
+    return radius * x / np.linalg.norm(x, axis=1, keepdims=True)
+
+
+def test_a_million_updates_stay_within_1e8_of_a_direct_solve():
+    """Both Gram matrices, ill-conditioned contexts (one direction is rare), a million updates of one pair."""
+    link, d, n = nr.MultinomialLogit(), 4, 1_000_000
+    count = np.full((1, 1), 3)
+    par, state, work = newton_parts(link, count, d, 2.0, 1.0, "corrected", 1.0)
+    ridge = ridge_state(1, 1, d, 1.0)
+    g = np.random.default_rng(0)
+    X = contexts(n, d, 1)
+    X[:, -1] *= 1e-3
+    y, r = g.integers(0, 3, n), g.random(n)
+    norms = np.linalg.norm(X, axis=1)
+    feed(par, state, work, ridge, count[0], X, y, r, norms)
+    alpha = np.array([nr.theory.constants.logit_alpha_centred(3, 2.0 * m) for m in norms])
+    Z = np.eye(d) + (1.75 * alpha * X.T) @ X
+    V = np.eye(d) + X.T @ X
+    for ours, direct in ((state, Z), (ridge, V)):
+        inverse = np.linalg.inv(direct)
+        assert np.abs(ours.inverse[0, 0] - inverse).max() / np.abs(inverse).max() < 1e-8
+        assert ours.logdet[0, 0] == pytest.approx(np.linalg.slogdet(direct)[1], rel=1e-8)
+    assert np.allclose(ridge.theta[0, 0], np.linalg.solve(V, X.T @ r), rtol=1e-8)
+    assert state.samples[0, 0] == n
+
+
+@nr.kernel
+def feed(par, state, work, ridge, count, X, y, r, norms):
+    for i in range(X.shape[0]):
+        newton_step(par, state, work, count, 0, 0, y[i], X[i], norms[i])
+        ridge_step(ridge, 0.0, 0, 0, r[i], X[i], work.zx, work.factor)
+
+
+def test_memory_does_not_grow():
+    est = nr.estimators.OnlineNewton(nr.MultinomialLogit(), 3, 2)
+    before = sum(a.nbytes for a in est._state)
+    for x in contexts(500, 2, 0):
+        est.update(x, 1)
+    assert sum(a.nbytes for a in est._state) == before
+
+
+def test_ball_projection_is_the_nearest_point_in_the_gram_norm():
+    """Against a generic constrained solver, and by the optimality condition Z (v - w) parallel to -v."""
+    g = np.random.default_rng(0)
+    for d in (1, 2, 5):
+        for _ in range(20):
+            root = g.standard_normal((d, d))
+            Z = root @ root.T + 0.05 * np.eye(d)
+            w = 3 * g.standard_normal(d)
+            w *= max(1.0, 1.2 / np.linalg.norm(w))
+            v = w.copy()
+            project_on_ball(Z, 1.0, v, np.zeros((d, d)), np.zeros(d), np.zeros(d))
+            assert np.linalg.norm(v) == pytest.approx(1.0, abs=1e-12)
+            pull = Z @ (w - v)
+            mu = pull @ v
+            assert mu >= 0
+            assert np.allclose(pull, mu * v, atol=1e-8 * np.linalg.norm(pull))
+    found = minimize(
+        lambda u: (u - w) @ Z @ (u - w), w / np.linalg.norm(w), method="SLSQP",
+        constraints={"type": "ineq", "fun": lambda u: 1 - u @ u}, options={"ftol": 1e-14, "maxiter": 500},
+    )  # fmt: skip
+    assert (v - w) @ Z @ (v - w) <= found.fun + 1e-8
+
+
+def test_rank_one_and_refresh_against_numpy():
+    g = np.random.default_rng(1)
+    Z, logdet = 2 * np.eye(3), np.zeros(1)
+    inverse = np.linalg.inv(Z)
+    for _ in range(30):
+        x = g.standard_normal(3)
+        rank_one(Z, inverse, logdet, x, inverse @ x, x @ inverse @ x, 0.7)
+    assert np.allclose(inverse @ Z, np.eye(3), atol=1e-10)
+    assert logdet[0] == pytest.approx(np.linalg.slogdet(Z / 2)[1])
+    inverse[:] = 0
+    refresh_inverse(Z, inverse, logdet, 3 * np.log(2), np.zeros((3, 3)), np.zeros(3))
+    assert np.allclose(inverse, np.linalg.inv(Z), atol=1e-12)
+    assert logdet[0] == pytest.approx(np.linalg.slogdet(Z / 2)[1])
+
+
+DATA = [2, 1, 1, 0, 0, 0, 0, 0, 0, 2]
+
+
+def tabular(kappa, regularization, start):
+    """The online Newton step for the linear link with d = 1, x = 1, by hand: W -= (W - e_y)/Z."""
+    W, Z = np.full(3, start), regularization
+    for y in DATA:
+        Z += kappa
+        W = W - (W - np.eye(3)[y]) / Z
+    return W
+
+
+def test_one_dimension_gives_the_tabular_counts():
+    """theory: kappa = alpha/2 as printed weighs the last samples most, [.733, .067, .2]; kappa = alpha with lambda -> 0
+    gives the empirical distribution, and lambda > 0 with W_1 = 1/S additive smoothing."""
+    empirical = np.bincount(DATA, minlength=3) / 10
+    smoothed = (np.bincount(DATA, minlength=3) + 1 / 3) / 11
+    assert np.allclose(tabular(1.0, 1e-12, 1 / 3), empirical, atol=1e-9)
+    assert np.allclose(tabular(1.0, 1.0, 1 / 3), smoothed, atol=1e-12)
+    assert np.allclose(tabular(0.5, 1e-12, 0.0), [0.733, 0.067, 0.2], atol=5e-4)
+    paper = nr.estimators.OnlineNewton(
+        nr.LinearCombination(), 3, 1, weight_bound=100.0, constants="paper", regularization=1e-12
+    )
+    for y in DATA:
+        paper.update([1.0], y)
+    assert np.allclose(paper.weights[:, 0], [0.733, 0.067, 0.2], atol=5e-4)
+    # kappa = STEP alpha with regularisation STEP * lambda is kappa = alpha with lambda, steps divided by STEP.
+    corrected = nr.estimators.OnlineNewton(nr.LinearCombination(), 3, 1, regularization=STEP)
+    for y in DATA:
+        corrected.update([1.0], y)
+    W = np.full(3, 1 / 3)
+    for n, y in enumerate(DATA, start=1):
+        W = W - (W - np.eye(3)[y]) / (STEP * (1 + n))
+    assert np.allclose(corrected.weights[:, 0], W, atol=1e-12)
+
+
+def test_zero_context_teaches_nothing():
+    est = nr.estimators.OnlineNewton(nr.MultinomialLogit(), 3, 2)
+    est.update([0.0, 0.0], 1)
+    assert np.array_equal(est.weights, np.zeros((3, 2)))
+    assert np.allclose(est.probabilities([0.0, 0.0]), 1 / 3)
+
+
+def test_recommended_regularization_is_used_and_can_be_overridden():
+    auto = nr.estimators.OnlineNewton(nr.MultinomialLogit(), 5, 4, weight_bound=1.0)
+    kappa = 1.75 * nr.theory.constants.logit_alpha_centred(5, 1.0)
+    assert auto.gram[0, 0] == pytest.approx(2 * 4 / (kappa * 4))
+    assert nr.estimators.OnlineNewton(nr.MultinomialLogit(), 5, 4, regularization=2.0).gram[0, 0] == 2.0
+
+
+def test_two_outcomes_centred_have_half_the_norm():
+    link = nr.MultinomialLogit()
+    assert link.weight_norm2(2, 3.0, 1, "corrected") == pytest.approx(4.5)
+    assert link.weight_norm2(2, 3.0, 1, "paper") == pytest.approx(9.0)
+    w = np.array([[3.0], [0.0]])
+    assert ((w - w.mean(0)) ** 2).sum() == pytest.approx(4.5)
+
+
+def test_width_shrinks_with_data_and_covers_the_error():
+    link, d, m = nr.MultinomialLogit(), 2, 3
+    g = np.random.default_rng(3)
+    W = np.array([[0.6, -0.3], [-0.2, 0.7], [0.0, 0.0]])
+    est = nr.estimators.OnlineNewton(link, m, d, weight_bound=1.0)
+    x = contexts(1, d, 9)[0]
+    start = est.l1_width(x)
+    for u in contexts(40_000, d, 4):
+        p = np.exp(W @ u)
+        est.update(u, int(g.choice(m, p=p / p.sum())))
+    true = np.exp(W @ x) / np.exp(W @ x).sum()
+    assert np.abs(est.probabilities(x) - true).sum() <= est.l1_width(x) < start / 3
