@@ -263,8 +263,8 @@ def glm_orl(world: World, episodes: int, seed: int = 0, delta: float = 0.05) -> 
     """Cumulative regret of GLM-ORL: [episodes]."""
     p = world.problem
     S, A = p.n_states, p.n_actions
-    if not isinstance(p.link, MultinomialLogit) or not p.layout.dense or not p.layout.available.all() or S < 2:
-        raise ValueError("the NumPy twin takes the logit link with full support, all actions and two or more states")
+    if not (isinstance(p.link, MultinomialLogit) and p.layout.dense and p.layout.available.all() and S > 1 and A < 128):
+        raise ValueError("the NumPy twin takes the logit link, full support, S > 1 and A < 128 with all of them available")
     c = min(max(ROOM // (S * S * A), 8), 2048, episodes)
     now, learner, regret = Population(world, seed, c), Learner(world, delta), np.empty(episodes)
     for first in range(0, episodes, c):
