@@ -34,7 +34,9 @@ def spread(V, kind):
 def solve(problem, P, r, xi, noise, kind, clip, key=7):
     policy, V = np.zeros((H, S), np.int64), np.zeros((H + 1, S))
     slots = problem.to_slots(P)
-    planning.backward_induction(slots, problem.layout, r, xi, noise, kind, clip, np.uint64(key), np.zeros(A), policy, V)
+    planning.backward_induction(
+        slots, problem.layout, r, xi, noise, kind, clip, np.uint64(key), np.zeros((S, A)), policy, V
+    )
     return policy, V
 
 
@@ -74,7 +76,7 @@ def test_evaluation_and_optimality(masks):
     policy, V = solve(problem, P, r, xi, np.zeros((0, 0, 0)), NONE, 0)
     values, best = np.zeros((H + 1, S)), np.zeros((H + 1, S))
     planning.evaluate(problem.to_slots(P), problem.layout, r, policy, values)
-    planning.optimal_values(problem.to_slots(P), problem.layout, r, best)
+    planning.optimal_values(problem.to_slots(P), problem.layout, r, np.zeros((S, A)), best)
     assert np.allclose(values, V, atol=1e-8)
     assert np.allclose(best, V, atol=1e-12)
     g = np.random.default_rng(0)
@@ -116,7 +118,7 @@ def test_printed_clip_would_not_be_optimistic():
     policy, V = np.zeros((1, 2), np.int64), np.zeros((2, 2))
     P, r = np.full((2, 1, 2), 0.5), np.full((2, 1), 0.7)
     planning.backward_induction(
-        P, problem.layout, r, r * 0, np.zeros((0, 0, 0)), HALF_SPAN, 1, np.uint64(0), np.zeros(1), policy, V
+        P, problem.layout, r, r * 0, np.zeros((0, 0, 0)), HALF_SPAN, 1, np.uint64(0), np.zeros((2, 1)), policy, V
     )
     assert V[0, 0] == 0.7
 

@@ -2,8 +2,9 @@
 
 A *kernel* works on arrays its caller owns: it allocates nothing, returns nothing (or one number) and releases
 the GIL. `_nrt=False` makes the compiler enforce the first point and drops the reference counts, about a third of
-the time at small sizes. Four private points of Numba are used, all here: the option `_nrt`, the cache file's
-`_source_stamp`, the `entry_point` of a compiled function, and the calling convention behind `caller`.
+the time at small sizes. Five private points of Numba are used, all here: the option `_nrt`, the cache file's
+`_source_stamp`, the `entry_point` of a compiled function, the array structure behind `merged`, and the calling
+convention behind `caller`.
 `tests/test_jit.py` fails if a Numba release moves one.
 
 Kernels reach each other in two ways. Inside a module they call each other by name and are inlined. Across the
@@ -25,6 +26,7 @@ from typing import Any, TypeVar
 from numba import config, njit, typeof, types
 from numba.core import cgutils, errors, event
 from numba.extending import intrinsic, register_jitable
+from numba.np.arrayobj import make_array, populate_array
 
 F = TypeVar("F", bound=Callable[..., Any])
 DISABLED = bool(config.DISABLE_JIT)
@@ -92,6 +94,9 @@ if DISABLED:
     def caller(*fixed: Any) -> Any:
         return lambda function, args: function(*args)
 
+    def merged(array: Any) -> Any:
+        return array.reshape(-1, *array.shape[2:])
+
     def bits(x: float) -> int:
         return int(struct.unpack("<q", struct.pack("<d", x))[0])
 
@@ -143,6 +148,30 @@ else:
             return types.none(where, args), generate
 
         return call
+
+    @intrinsic
+    def merged(typing: Any, array: Any) -> Any:
+        """A C-ordered array [a, b, ...] seen as [a b, ...]. Free, where `reshape` is a call of about 25 ns."""
+        if not isinstance(array, types.Array) or array.layout != "C" or array.ndim < 2:
+            raise errors.TypingError(f"merged takes a C-ordered array of two axes or more, got {array}")
+        result = array.copy(ndim=array.ndim - 1)
+
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            source = make_array(signature.args[0])(context, builder, values[0])
+            target = make_array(signature.return_type)(context, builder)
+            shape = cgutils.unpack_tuple(builder, source.shape)
+            populate_array(
+                target,
+                data=source.data,
+                shape=[builder.mul(shape[0], shape[1]), *shape[2:]],
+                strides=cgutils.unpack_tuple(builder, source.strides)[1:],
+                itemsize=source.itemsize,
+                meminfo=source.meminfo,
+                parent=source.parent,
+            )
+            return target._getvalue()
+
+        return result(array), generate
 
     @intrinsic
     def bits(typing: Any, x: Any) -> Any:

@@ -19,7 +19,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ._checks import Floats
-from ._jit import inlined, kernel
+from ._jit import inlined, kernel, merged
 from .estimators.linear_algebra import predictors, quadratic_forms
 from .links import Constants, Link, apply_gradient, apply_projection, exp
 from .planning import CENTRED, HALF_SPAN, SUP
@@ -71,14 +71,13 @@ def belief_parts(
 @inlined
 def estimate(newton_par, newton, ridge, layout, printed, x, norm, work):
     """work.P, work.reward <- P_hat, r_hat; work.moved <- ||v - W x||^2."""
-    S, A, M = work.P.shape
-    n, d = S * A, x.shape[0]
-    rows, count = work.P.reshape(n, M), layout.count.reshape(n)
-    predictors(newton.weights.reshape(n, M, d), x, rows)
+    d = x.shape[0]
+    rows, count = merged(work.P), merged(layout.count)
+    predictors(merged(newton.weights), x, rows)
     apply_projection(newton_par.region, (rows, newton_par.weight_bound * norm, count, work.moved))
     apply_gradient(newton_par.gradient, (rows, count))
-    theta, reward = ridge.theta.reshape(n, d), work.reward.reshape(n)
-    for i in range(n):
+    theta, reward = merged(ridge.theta), merged(work.reward)
+    for i in range(count.shape[0]):
         v = 0.0
         for b in range(d):
             v += theta[i, b] * x[b]
@@ -90,14 +89,13 @@ def widths(par, newton_par, newton, ridge, layout, log_p, log_r, x, norm, work):
     """work.width, work.interval <- xi_p, xi_r, with ln(1/delta) = log_p for transitions and log_r for rewards.
 
     After `estimate`, whose P_hat and displacements it uses."""
-    S, A, M = work.P.shape
-    n, d = S * A, x.shape[0]
+    n, d = work.moved.shape[0], x.shape[0]
     zz, vv = work.forms[0], work.forms[1]
-    quadratic_forms(newton.inverse.reshape(n, d, d), ridge.inverse.reshape(n, d, d), x, zz, vv)
-    radius, log_weight = newton.radius.reshape(n), newton_par.log_weight.reshape(n)
-    z_logdet, v_logdet = newton.logdet.reshape(n), ridge.logdet.reshape(n)
-    width, interval, lipschitz = work.width.reshape(n), work.interval.reshape(n), par.lipschitz.reshape(n)
-    count, lam, negative = layout.count.reshape(n), par.reward_regularization, 0.0
+    quadratic_forms(merged(newton.inverse), merged(ridge.inverse), x, zz, vv)
+    radius, log_weight = merged(newton.radius), merged(newton_par.log_weight)
+    z_logdet, v_logdet = merged(newton.logdet), merged(ridge.logdet)
+    width, interval, lipschitz = merged(work.width), merged(work.interval), merged(par.lipschitz)
+    count, lam, negative = merged(layout.count), par.reward_regularization, 0.0
     for i in range(n):
         negative += 0.0 if zz[i] >= 0.0 and vv[i] >= 0.0 else 1.0
     if negative > 0.0:
@@ -123,7 +121,7 @@ def widths(par, newton_par, newton, ridge, layout, log_p, log_r, x, norm, work):
         for i in range(n):  # 2 tanh(y/2) = 2 - 4/(e^y + 1), with the exponential that vectorises
             width[i] = 2.0 - 4.0 / (exp(0.7071067811865476 * min(width[i], 80.0)) + 1.0)
         high = exp(newton_par.weight_bound * norm)
-        prior_caps(work.P.reshape(n, M), count, high, work.table, work.smallest, width)
+        prior_caps(merged(work.P), count, high, work.table, work.smallest, width)
 
 
 @kernel

@@ -20,7 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from numba import types
 
-from ._jit import DISABLED, address, bits, caller, from_bits, kernel, strict
+from ._jit import DISABLED, address, bits, caller, from_bits, kernel, merged, strict
 from .theory import constants as c
 
 Constants = Literal["corrected", "paper"]
@@ -63,7 +63,7 @@ def exp(x):
 @kernel
 def softmax_rows(z, count):
     n, m = z.shape
-    flat = z.reshape(n * m)
+    flat = merged(z)
     for i in range(n * m):
         flat[i] = exp(flat[i])
     for i in range(n):

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._checks import Floats
-from ._jit import address, caller, inlined, kernel
+from ._jit import address, caller, inlined, kernel, merged
 from ._random import mix
 from .problem import Layout
 
@@ -53,7 +53,7 @@ class Plan:
 
 @inlined
 def expectation(P, layout, s, a, V):
-    """sum_j P(s, a, j) V(outcome j): the Bellman operator's one sum."""
+    """sum_j P(s, a, j) V(outcome j): the Bellman operator's one sum, for one pair."""
     total = 0.0
     if layout.dense == 1:
         for j in range(P.shape[2]):
@@ -62,6 +62,35 @@ def expectation(P, layout, s, a, V):
         for j in range(layout.count[s, a]):
             total += P[s, a, j] * V[layout.outcomes[s, a, j]]
     return total
+
+
+@inlined
+def expectations(P, layout, V, EV):
+    """The same for all pairs, EV [S, A]; with full supports four pairs at a time, which share their loads of V."""
+    S, A, M = P.shape
+    if layout.dense == 1:
+        n, i = S * A, 0
+        rows, flat = merged(P), merged(EV)
+        while i + 4 <= n:
+            p, q, r, t = 0.0, 0.0, 0.0, 0.0
+            for j in range(M):
+                v = V[j]
+                p += rows[i, j] * v
+                q += rows[i + 1, j] * v
+                r += rows[i + 2, j] * v
+                t += rows[i + 3, j] * v
+            flat[i], flat[i + 1], flat[i + 2], flat[i + 3] = p, q, r, t
+            i += 4
+        while i < n:
+            p = 0.0
+            for j in range(M):
+                p += rows[i, j] * V[j]
+            flat[i] = p
+            i += 1
+    else:
+        for s in range(S):
+            for a in range(A):
+                EV[s, a] = expectation(P, layout, s, a, V)
 
 
 @inlined
@@ -87,43 +116,42 @@ def spread_of(V, kind):
 def backward_induction(P, layout, r, xi, noise, spread, clip, key, Q, policy, V):
     """Fill policy and V by maximising T_h from the last step back.
 
-    noise [H, S, A], or [0, 0, 0] for none; Q [A] is scratch. Among the actions within TIE of the best one, `mix(key,
-    .)` picks: uniformly, independently over (h, s), a pure function of the key. V holds the maximum itself."""
+    noise [H, S, A], or [0, 0, 0] for none; Q [S, A] is scratch. Among the actions within TIE of the best one
+    `mix(key, .)` picks: uniformly, independently over (h, s), a pure function of the key. V holds the maximum."""
     H, S = policy.shape
     A = r.shape[1]
-    perturbed = noise.shape[0] > 0
+    n = S * A
+    q, reward, width, available = merged(Q), merged(r), merged(xi), merged(layout.available)
     for s in range(S):
         V[H, s] = 0.0
     for h in range(H - 1, -1, -1):
-        after = V[h + 1]
-        scale, limit = spread_of(after, spread)
-        top = float(H - h)
+        scale, limit = spread_of(V[h + 1], spread)
+        expectations(P, layout, V[h + 1], Q)
+        for i in range(n):
+            q[i] += reward[i] + min(scale * width[i], limit)
+        if noise.shape[0] > 0:
+            extra = merged(noise[h])
+            for i in range(n):
+                q[i] += extra[i]
+        if clip == 1:
+            for i in range(n):
+                q[i] = min(max(q[i], 0.0), float(H - h))
+        for i in range(n):
+            q[i] = q[i] if available[i] else -math.inf
         for s in range(S):
-            best, second, action = -math.inf, -math.inf, 0
+            best = Q[s, 0]
+            for a in range(1, A):
+                best = max(best, Q[s, a])
+            least, tied, action = best - TIE, 0, 0
             for a in range(A):
-                q = -math.inf
-                if layout.available[s, a]:
-                    q = r[s, a] + expectation(P, layout, s, a, after)
-                    if spread != NONE:
-                        q += min(scale * xi[s, a], limit)
-                    if perturbed:
-                        q += noise[h, s, a]
-                    if clip == 1:
-                        q = min(max(q, 0.0), top)
-                Q[a] = q
-                second = max(second, min(best, q))
-                action = a if q > best else action
-                best = max(best, q)
-            if second >= best - TIE:
-                tied, action = 0, 0
-                for a in range(A - 1, -1, -1):
-                    if Q[a] >= best - TIE:
-                        tied += 1
-                        action = a
+                if Q[s, a] >= least:
+                    tied += 1
+                    action = a
+            if tied > 1:
                 skip = int((mix(key, h * S + s) * np.uint64(tied)) >> np.uint64(32))
-                while skip > 0:
-                    action += 1
-                    if Q[action] >= best - TIE:
+                for a in range(A):
+                    if Q[s, a] >= least:
+                        action = a if skip == 0 else action
                         skip -= 1
             V[h, s] = best
             policy[h, s] = action
@@ -133,7 +161,7 @@ def planner_address(layout: Layout) -> Any:
     """Address of `backward_induction`, for `apply_planner`: one compiled planner serves every agent."""
     f, i = np.zeros, np.zeros((1, 1), np.int64)
     table, cube = f((1, 1)), f((1, 1, 1))
-    return address(backward_induction, cube, layout, table, table, cube, 0, 0, np.uint64(0), f(1), i, table)
+    return address(backward_induction, cube, layout, table, table, cube, 0, 0, np.uint64(0), table, i, table)
 
 
 apply_planner = caller()
@@ -152,16 +180,15 @@ def evaluate(P, layout, r, policy, V):
 
 
 @inlined
-def optimal_values(P, layout, r, V):
-    """V [H+1, S] <- optimal values in the model (P, r), without a policy."""
+def optimal_values(P, layout, r, Q, V):
+    """V [H+1, S] <- optimal values in the model (P, r), without a policy; Q [S, A] is scratch."""
     H, S = V.shape[0] - 1, V.shape[1]
     for s in range(S):
         V[H, s] = 0.0
     for h in range(H - 1, -1, -1):
-        after = V[h + 1]
+        expectations(P, layout, V[h + 1], Q)
         for s in range(S):
             best = -math.inf
             for a in range(r.shape[1]):
-                if layout.available[s, a]:
-                    best = max(best, r[s, a] + expectation(P, layout, s, a, after))
+                best = max(best, r[s, a] + Q[s, a] if layout.available[s, a] else -math.inf)
             V[h, s] = best

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from .. import _checks as check
 from .._checks import Floats
-from .._jit import kernel
+from .._jit import kernel, merged
 from .._random import EXPLORE, uniforms
 from ..estimators.linear_algebra import predictors
 from ..links import apply_gradient
@@ -92,10 +92,9 @@ class OracleWork(NamedTuple):
 
 @kernel
 def oracle_plan(par, state, work, x, k, out):
-    S, A, M = work.P.shape
-    rows = work.P.reshape(S * A, M)
-    predictors(par.weights.reshape(S * A, M, x.shape[0]), x, rows)
-    apply_gradient(par.gradient, (rows, par.layout.count.reshape(S * A)))
+    rows = merged(work.P)
+    predictors(merged(par.weights), x, rows)
+    apply_gradient(par.gradient, (rows, merged(par.layout.count)))
     predictors(par.theta, x, work.r)
     key = tie_key(par.seed, k)
     apply_planner(
@@ -132,7 +131,7 @@ class Oracle(Agent):
             weights,
             self.options["reward_weights"],
         )
-        return par, Nothing(f(0)), OracleWork(f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), f(A))
+        return par, Nothing(f(0)), OracleWork(f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), f((S, A)))
 
 
 @kernel

@@ -46,7 +46,7 @@ class GLMWork(NamedTuple):
     r: Floats  # [S, A], rewards as planned with
     xi: Floats  # [S, A], widths as planned with
     noise: Floats  # [H, S, A], or [0, 0, 0]
-    Q: Floats  # [A]
+    Q: Floats  # [S, A]
 
 
 @inlined
@@ -139,7 +139,7 @@ class GLMAgent(Agent):
             int(self.uses_widths),
         )
         noise = f((p.horizon, S, A)) if self.perturbs else f((0, 0, 0))
-        work = GLMWork(newton_work, belief_work, f((S, A)), f((S, A)), noise, f(A))
+        work = GLMWork(newton_work, belief_work, f((S, A)), f((S, A)), noise, f((S, A)))
         state = GLMState(newton, ridge_state(S, A, d, lam_r))
         with announced(f"the beliefs of {self.name}"):
             where = address(believe, par, state, work, f(d), 0.0), planner_address(p.layout)

@@ -15,7 +15,7 @@ import numpy as np
 from ..agents.glm_orl import GLMORL
 from ..simulation import simulate
 from ..worlds import random_logit
-from . import numpy_twin
+from . import numpy_rearranged, numpy_twin
 
 
 class Size(NamedTuple):
@@ -35,29 +35,33 @@ SIZES = {
 }
 
 
-class Ratio(NamedTuple):
-    size: str
-    fused: float  # episodes per processor second
+class Speeds(NamedTuple):
+    """Episodes per processor second, medians over rounds; ratios are medians of each round's own."""
+
+    fused: float
     twin: float
-    ratio: float
-    wanted: float
+    rearranged: float
+    to_twin: float
+    to_rearranged: float
 
 
-def ratio(name: str, rounds: int = 5) -> Ratio:
-    """Fused GLM-ORL loop with exact regret in every episode against its NumPy twin, one thread each.
+def speeds(name: str, rounds: int = 5) -> Speeds:
+    """Fused GLM-ORL loop with exact regret in every episode against the two NumPy programs, one thread each.
 
-    Both start from scratch on the same world and seed in every round; the ratio is the median over rounds."""
+    All start from scratch on the same world and seed in every round."""
     size = SIZES[name]
     world = random_logit(*size[:4])
     agent = GLMORL(world.problem)
     simulate(agent, world, 1)  # compile
-    numpy_twin.glm_orl(world, 2)
-    fused, twin = [], []
-    for _ in range(rounds):
-        fused.append(_rate(size.fused, lambda: simulate(agent, world, size.fused, workers=1)))
-        twin.append(_rate(size.twin, lambda: numpy_twin.glm_orl(world, size.twin)))
-    middle = float(np.median(np.array(fused) / np.array(twin)))
-    return Ratio(name, float(np.median(fused)), float(np.median(twin)), middle, size.wanted)
+    rates = np.zeros((rounds, 3))
+    for i in range(rounds):
+        rates[i] = (
+            _rate(size.fused, lambda: simulate(agent, world, size.fused, workers=1)),
+            _rate(size.twin, lambda: numpy_twin.glm_orl(world, size.twin)),
+            _rate(2 * size.twin, lambda: numpy_rearranged.glm_orl(world, 2 * size.twin)),
+        )
+    ratios = np.median(rates[:, :1] / rates[:, 1:], axis=0)
+    return Speeds(*np.median(rates, axis=0).tolist(), *ratios.tolist())
 
 
 def _rate(episodes: int, run: Callable[[], Any]) -> float:

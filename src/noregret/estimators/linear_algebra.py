@@ -5,7 +5,7 @@ All in place, without allocation; d is small (up to about a hundred), so plain l
 
 import math
 
-from .._jit import kernel
+from .._jit import kernel, merged
 
 
 @kernel
@@ -90,29 +90,51 @@ def times(matrix, x, out):
 
 @kernel
 def predictors(W, x, z):
-    """z [n, m] = W [n, m, d] x."""
+    """z [n, m] = W [n, m, d] x. Four rows at a time: d is short, and four sums share their loads of x."""
     n, m, d = W.shape
-    for i in range(n):
-        for j in range(m):
-            v = 0.0
-            for b in range(d):
-                v += W[i, j, b] * x[b]
-            z[i, j] = v
+    rows, flat, k, i = merged(W), merged(z), n * m, 0
+    while i + 4 <= k:
+        p, q, r, t = 0.0, 0.0, 0.0, 0.0
+        for b in range(d):
+            v = x[b]
+            p += rows[i, b] * v
+            q += rows[i + 1, b] * v
+            r += rows[i + 2, b] * v
+            t += rows[i + 3, b] * v
+        flat[i], flat[i + 1], flat[i + 2], flat[i + 3] = p, q, r, t
+        i += 4
+    while i < k:
+        p = 0.0
+        for b in range(d):
+            p += rows[i, b] * x[b]
+        flat[i] = p
+        i += 1
 
 
 @kernel
 def quadratic_forms(first, second, x, p, q):
-    """p [n] = x' first[n] x, q [n] = x' second[n] x, both [n, d, d]: two sums at a time hide each other's latency."""
+    """p [n] = x' first[n] x, q [n] = x' second[n] x, both [n, d, d] and symmetric, two rows of each at a time."""
     n, d, _ = first.shape
     for i in range(n):
-        a, b = 0.0, 0.0
-        for j in range(d):
-            s, t = 0.0, 0.0
+        a, b, j = 0.0, 0.0, 0
+        while j + 2 <= d:
+            s, t, u, v = 0.0, 0.0, 0.0, 0.0
+            for k in range(d):
+                w = x[k]
+                s += first[i, j, k] * w
+                t += first[i, j + 1, k] * w
+                u += second[i, j, k] * w
+                v += second[i, j + 1, k] * w
+            a += s * x[j] + t * x[j + 1]
+            b += u * x[j] + v * x[j + 1]
+            j += 2
+        if j < d:
+            s, u = 0.0, 0.0
             for k in range(d):
                 s += first[i, j, k] * x[k]
-                t += second[i, j, k] * x[k]
+                u += second[i, j, k] * x[k]
             a += s * x[j]
-            b += t * x[j]
+            b += u * x[j]
         p[i], q[i] = a, b
 
 

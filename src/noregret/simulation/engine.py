@@ -37,7 +37,7 @@ class Meter(NamedTuple):
 def roll_out(truth, x, start, k, policy, path, gap):
     """The individual's MDP, the policy's exact shortfall gap[0] from optimal at `start`, and one trajectory."""
     individual(truth, x)
-    optimal_values(truth.P, truth.layout, truth.r, truth.optimal)
+    optimal_values(truth.P, truth.layout, truth.r, truth.Q, truth.optimal)
     evaluate(truth.P, truth.layout, truth.r, policy, truth.own)
     gap[0] = truth.optimal[0, start] - truth.own[0, start]
     path.states[0] = start
@@ -138,7 +138,7 @@ class PythonSession(Session):
         k, s = self.done, int(starts[0])
         policy = np.ascontiguousarray(agent.begin_episode(X[0]).policy, np.int64)
         individual(truth, X[0])
-        optimal_values(truth.P, truth.layout, truth.r, truth.optimal)
+        optimal_values(truth.P, truth.layout, truth.r, truth.Q, truth.optimal)
         evaluate(truth.P, truth.layout, truth.r, policy, truth.own)
         reward, after = np.zeros(1), np.zeros(1, np.int64)
         m.total[0] += truth.optimal[0, s] - truth.own[0, s]

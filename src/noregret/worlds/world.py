@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _checks as check
 from .._checks import Floats
-from .._jit import inlined, strict
+from .._jit import inlined, merged, strict
 from .._random import LUCK, START, uniforms
 from ..estimators.linear_algebra import predictors
 from ..links import LinearCombination, apply_gradient
@@ -29,6 +29,7 @@ class Truth(NamedTuple):
     theta: Floats  # [S, A, d]
     P: Floats  # [S, A, M]
     r: Floats  # [S, A]
+    Q: Floats  # [S, A], scratch
     optimal: Floats  # [H+1, S]
     own: Floats  # [H+1, S]
 
@@ -36,10 +37,10 @@ class Truth(NamedTuple):
 @inlined
 def individual(truth, x):
     """truth.P, truth.r <- the MDP of the individual with context x."""
-    S, A, M = truth.P.shape
-    rows = truth.P.reshape(S * A, M)
-    predictors(truth.weights.reshape(S * A, M, x.shape[0]), x, rows)
-    apply_gradient(truth.gradient, (rows, truth.layout.count.reshape(S * A)))
+    S, A = truth.r.shape
+    rows = merged(truth.P)
+    predictors(merged(truth.weights), x, rows)
+    apply_gradient(truth.gradient, (rows, merged(truth.layout.count)))
     predictors(truth.theta, x, truth.r)
     for s in range(S):
         for a in range(A):
@@ -203,7 +204,7 @@ class World:
         H, S, A = p.horizon, p.n_states, p.n_actions
         policy, values, none = np.zeros((H, S), np.int64), np.zeros((H + 1, S)), np.zeros((0, 0, 0))
         P, r, key = p.to_slots(self.transitions(x)), self.rewards(x), np.uint64(0)
-        backward_induction(P, p.layout, r, r, none, NONE, 0, key, np.zeros(A), policy, values)
+        backward_induction(P, p.layout, r, r, none, NONE, 0, key, np.zeros((S, A)), policy, values)
         return Plan(policy, values, values, values)
 
     def values(self, policy: ArrayLike, x: ArrayLike) -> Floats:
@@ -239,8 +240,8 @@ class World:
         S, A, M = p.layout.outcomes.shape
         shape = (p.horizon + 1, S)
         address = p.link.gradient_address()
-        slots, theta = self._slots, self.reward_weights
-        return Truth(address, seed, p.layout, slots.copy(), theta.copy(), f((S, A, M)), f((S, A)), f(shape), f(shape))
+        weights = self._slots.copy(), self.reward_weights.copy()
+        return Truth(address, seed, p.layout, *weights, f((S, A, M)), f((S, A)), f((S, A)), f(shape), f(shape))
 
 
 class Individual:
