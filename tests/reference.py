@@ -256,11 +256,9 @@ class Newton:
         p = self.gradient(v)
         if self.paper:
             return p, math.sqrt(self.m) * math.sqrt(gamma * self.norm2(x))  # beta = 1 in both
-        if self.m == 1:  # nothing to be uncertain about
-            return p, 0.0
-        w = math.sqrt(max(0.0, gamma * self.norm2(x) - (v - z) @ (v - z)))
         if self.m == 1:  # one possible outcome: nothing to know
             return p, 0.0
+        w = math.sqrt(max(0.0, gamma * self.norm2(x) - (v - z) @ (v - z)))
         if self.kind == "linear":
             return p, min(math.sqrt(2), w)
         return p, min(2 * math.tanh(w / (2 * math.sqrt(2))), prior_cap(p, self.bound * np.linalg.norm(x)))

@@ -32,11 +32,10 @@ class BeliefPar(NamedTuple):
     width: int  # LIPSCHITZ, TANH or EUCLIDEAN
     spread: int  # planning.SUP, HALF_SPAN or CENTRED
     printed: int  # 1: constants as printed, for rewards too
-    cap: float  # of LIPSCHITZ
-    lipschitz: Floats  # [S, A]
-    reward_regularization: float
-    reward_bound: float
-    context_bound: float
+    cap: float  # of LIPSCHITZ and EUCLIDEAN widths
+    lipschitz: Floats  # [S, A], from the predictors' 2-norm to the probabilities' 1-norm
+    reward_prior: float  # sqrt(lambda) B_r
+    reward_cap: float
 
 
 class BeliefWork(NamedTuple):
@@ -51,19 +50,24 @@ class BeliefWork(NamedTuple):
 
 
 def belief_parts(
-    link: Link, layout: Layout, constants: Constants, reward_bound: float, reward_regularization: float,
-    context_bound: float, cap: float,
-) -> tuple[BeliefPar, BeliefWork]:  # fmt: skip
-    """`cap` limits a printed (Lipschitz) width: inf in GLM-ORL, 2 in GLM-RLSVI."""
+    link: Link,
+    layout: Layout,
+    constants: Constants,
+    context_dim: int,
+    reward_bound: float,
+    reward_regularization: float,
+    printed_cap: float,
+) -> tuple[BeliefPar, BeliefWork]:
+    """`printed_cap` limits the printed 1-norm width: inf in GLM-ORL, 2 in GLM-RLSVI."""
     S, A, M = layout.outcomes.shape
     printed = constants == "paper"
     width = LIPSCHITZ if printed else {"lipschitz": LIPSCHITZ, "tanh": TANH, "l2": EUCLIDEAN}[link.width]
     spread = SUP if printed else CENTRED if width == EUCLIDEAN else HALF_SPAN
     table = np.array([0.0] + [link.l1(m, constants) for m in range(1, M + 1)])
-    bound = cap if printed else 2.0
-    par = BeliefPar(
-        width, spread, int(printed), bound, table[layout.count], reward_regularization, reward_bound, context_bound
-    )
+    cap = printed_cap if printed else math.sqrt(2.0) if width == EUCLIDEAN else 2.0
+    # As printed: sqrt(lambda d) for sqrt(lambda) B_r, and no limit
+    prior = math.sqrt(reward_regularization) * (math.sqrt(context_dim) if printed else reward_bound)
+    par = BeliefPar(width, spread, int(printed), cap, table[layout.count], prior, math.inf if printed else 1.0)
     f = np.zeros
     return par, BeliefWork(f((S, A, M)), f((S, A)), f((S, A)), f((S, A)), f(S * A), f((2, S * A)), f((4, M + 1)), f(M))
 
@@ -89,39 +93,31 @@ def widths(par, newton_par, newton, ridge, layout, log_p, log_r, x, norm, work):
     """work.width, work.interval <- xi_p, xi_r, with ln(1/delta) = log_p for transitions and log_r for rewards.
 
     After `estimate`, whose P_hat and displacements it uses."""
-    n, d = work.moved.shape[0], x.shape[0]
-    zz, vv = work.forms[0], work.forms[1]
-    quadratic_forms(merged(newton.inverse), merged(ridge.inverse), x, zz, vv)
-    radius, log_weight = merged(newton.radius), merged(newton_par.log_weight)
-    z_logdet, v_logdet = merged(newton.logdet), merged(ridge.logdet)
+    n = work.moved.shape[0]
+    zz, form, logdet = work.forms[0], work.forms[1], merged(ridge.logdet)
+    quadratic_forms(merged(newton.inverse), merged(ridge.inverse), x, zz, form)
+    if par.printed == 1:
+        form, logdet = zz, merged(newton.logdet)
+    radius, log_weight, count = merged(newton.radius), merged(newton_par.log_weight), merged(layout.count)
     width, interval, lipschitz = merged(work.width), merged(work.interval), merged(par.lipschitz)
-    count, lam, negative = merged(layout.count), par.reward_regularization, 0.0
+    negative = 0.0
     for i in range(n):
-        negative += 0.0 if zz[i] >= 0.0 and vv[i] >= 0.0 else 1.0
+        negative += 0.0 if zz[i] >= 0.0 and form[i] >= 0.0 else 1.0
+        w2 = max(radius[i] + log_weight[i] * log_p, 0.0) * zz[i] - (1 - par.printed) * work.moved[i]
+        width[i] = math.sqrt(max(w2, 0.0))
+        zeta = par.reward_prior + 0.5 * math.sqrt(2.0 * log_r + logdet[i])
+        interval[i] = min(par.reward_cap, zeta * math.sqrt(form[i]))
     if negative > 0.0:
         raise ValueError("a Gram matrix is no longer positive definite: a context or a bound is out of range")
-    if par.printed == 1:
-        prior = math.sqrt(lam * d)
-        for i in range(n):
-            width[i] = math.sqrt(max(radius[i] + log_weight[i] * log_p, 0.0) * zz[i])
-            interval[i] = (prior + 0.5 * math.sqrt(2.0 * log_r + z_logdet[i])) * math.sqrt(zz[i])
-    else:
-        prior = math.sqrt(lam) * par.reward_bound
-        for i in range(n):
-            w2 = max(radius[i] + log_weight[i] * log_p, 0.0) * zz[i] - work.moved[i]
-            width[i] = math.sqrt(max(w2, 0.0)) if count[i] > 1 else 0.0  # one possible outcome: nothing to know
-            interval[i] = min(1.0, (prior + 0.5 * math.sqrt(2.0 * log_r + v_logdet[i])) * math.sqrt(vv[i]))
-    if par.width == LIPSCHITZ:
-        for i in range(n):
-            width[i] = min(par.cap, lipschitz[i] * width[i])
-    elif par.width == EUCLIDEAN:
-        for i in range(n):
-            width[i] = min(1.4142135623730951, width[i])
-    else:
+    if par.width == TANH:
         for i in range(n):  # 2 tanh(y/2) = 2 - 4/(e^y + 1), with the exponential that vectorises
             width[i] = 2.0 - 4.0 / (exp(0.7071067811865476 * min(width[i], 80.0)) + 1.0)
         high = exp(newton_par.weight_bound * norm)
         prior_caps(merged(work.P), count, high, work.table, work.smallest, width)
+    else:
+        for i in range(n):  # one possible outcome: nothing to know
+            factor = 1.0 if par.width == EUCLIDEAN else lipschitz[i]
+            width[i] = min(par.cap, factor * width[i]) if count[i] > 1 or par.printed == 1 else 0.0
 
 
 @kernel
@@ -138,9 +134,12 @@ def prior_caps(p, count, high, table, smallest, width):
         if n != filled:
             filled = n
             first, second = tabulate(n, high, table)
-        mean = (1.0 - p[i, n]) / max(n, 1)
+        if n == 0:  # one possible outcome: nothing to know
+            width[i] = 0.0
+            continue
+        mean = (1.0 - p[i, n]) / n
         least = max(table[0, first] - first * mean, table[1, second] - second * mean - p[i, n])
-        if n > 0 and width[i] > 2.0 * least:
+        if width[i] > 2.0 * least:
             kept = min(n, 2 * max(first, second) + 4)
             while True:
                 for j in range(kept):  # insertion without branches: each entry sinks to its place

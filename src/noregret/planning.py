@@ -177,18 +177,3 @@ def evaluate(P, layout, r, policy, V):
         for s in range(S):
             a = policy[h, s]
             V[h, s] = r[s, a] + expectation(P, layout, s, a, V[h + 1])
-
-
-@inlined
-def optimal_values(P, layout, r, Q, V):
-    """V [H+1, S] <- optimal values in the model (P, r), without a policy; Q [S, A] is scratch."""
-    H, S = V.shape[0] - 1, V.shape[1]
-    for s in range(S):
-        V[H, s] = 0.0
-    for h in range(H - 1, -1, -1):
-        expectations(P, layout, V[h + 1], Q)
-        for s in range(S):
-            best = -math.inf
-            for a in range(r.shape[1]):
-                best = max(best, r[s, a] + Q[s, a] if layout.available[s, a] else -math.inf)
-            V[h, s] = best

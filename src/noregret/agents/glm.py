@@ -31,6 +31,7 @@ class GLMPar(NamedTuple):
     log_confidence: float  # ln(1/delta') of each confidence set
     scale: float  # on every bonus
     exploration: float  # epsilon-greedy's exponent
+    reward_reach: float  # B_r R
     reward_start: float  # d ln lambda_r
     widths: int  # 1: planning needs the widths
 
@@ -120,23 +121,20 @@ class GLMAgent(Agent):
         newton_par, newton, newton_work = newton_parts(
             p.link, p.layout.count, d, p.weight_bound, p.context_bound, constants, o["regularization"]
         )
-        belief_par, belief_work = belief_parts(
-            p.link, p.layout, constants, p.reward_bound, lam_r, p.context_bound, self.width_cap
-        )
-        scale, exploration = float(o.get("bonus_scale", 1.0)), float(o.get("exploration", 0.0))
-        start = d * math.log(lam_r)
+        belief_par, belief_work = belief_parts(p.link, p.layout, constants, d, p.reward_bound, lam_r, self.width_cap)
         par = GLMPar(
-            self.seed,
-            p.layout,
-            0,
-            0,
-            newton_par,
-            belief_par,
-            self._log_confidence(p),
-            scale,
-            exploration,
-            start,
-            int(self.uses_widths),
+            seed=self.seed,
+            layout=p.layout,
+            believe=0,
+            planner=0,
+            newton=newton_par,
+            belief=belief_par,
+            log_confidence=self._log_confidence(p),
+            scale=float(o.get("bonus_scale", 1.0)),
+            exploration=float(o.get("exploration", 0.0)),
+            reward_reach=p.reward_bound * p.context_bound,
+            reward_start=d * math.log(lam_r),
+            widths=int(self.uses_widths),
         )
         noise = f((p.horizon, S, A)) if self.perturbs else f((0, 0, 0))
         work = GLMWork(newton_work, belief_work, f((S, A)), f((S, A)), noise, f((S, A)))

@@ -13,7 +13,7 @@ from .glm import GLMAgent, apply_beliefs, tie_key
 
 @kernel
 def plan(par, state, work, x, k, out):
-    # delta = 1/(2 S A k^2) in episode k = 1, 2, ...: the chances of failure sum to at most pi^2/6
+    # delta = 1/(2 n_pairs k^2) in episode k = 1, 2, ...: the chances of failure sum to at most pi^2/6
     log = par.log_confidence + 2.0 * math.log(k + 1.0)
     apply_beliefs(par.believe, (par, state, work, x, log))
     belief = work.belief
@@ -30,7 +30,6 @@ def perturb(par, k, belief, noise):
     """noise [H, S, A] ~ N(0, S H phi^2), or N(0, S H phi) as printed, independently."""
     H, S, A = noise.shape
     lipschitz = par.belief.lipschitz
-    reach = par.belief.reward_bound * par.belief.context_bound
     for h in range(H):
         left = float(H - h - 1)  # the paper's H - h, which counts steps from 1
         for i in range(0, S * A, 2):
@@ -39,7 +38,7 @@ def perturb(par, k, belief, noise):
                 s, a = j // A, j % A
                 z = first if j == i else second
                 if par.belief.printed == 1:
-                    phi = left * belief.width[s, a] + min(reach, belief.interval[s, a])
+                    phi = left * belief.width[s, a] + min(par.reward_reach, belief.interval[s, a])
                     deviation = math.sqrt(S * H * phi)
                 else:
                     width = belief.width[s, a]
@@ -59,7 +58,7 @@ class GLMRLSVI(GLMAgent):
     Nothing is clipped: clipping breaks the argument. Values are random, not bounds.
 
     constants     "paper": variance S H phi, phi = (H - h - 1) xi_p + xi_r, sup-norm widths, as printed. The paper's
-                  delta = pi^2/(SA) exceeds 1 for small problems; 1/(2 S A k^2) is used in both
+                  delta = pi^2/(SA) exceeds 1 for small problems; 1/(2 n_pairs k^2) is used in both
     bonus_scale   multiplies the standard deviation; anything but 1 carries no guarantee
 
     Cost and memory as GLM-ORL, plus S A H normal draws an episode."""

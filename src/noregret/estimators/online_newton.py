@@ -25,7 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _checks as check
 from .._checks import Floats
-from .._jit import inlined
+from .._jit import address, caller, inlined, kernel
 from ..links import Constants, Link, apply_gradient, apply_projection
 from ..problem import Problem
 from ..theory import radii, widths
@@ -45,6 +45,7 @@ class NewtonPar(NamedTuple):
 
     gradient: Any  # address of the link's gradient
     region: Any  # address of the link's projection
+    balls: Any  # address of `project_rows`, under PRINTED
     form: int  # PRINTED, THEOREM_A or THEOREM_B
     pinned: int  # 1: the last row stays 0
     centred: int  # 1: the rows sum to 0
@@ -106,15 +107,15 @@ def newton_parts(
     if regularization is None:
         regularization = default_regularization(form, d, float(kappa.min()), float(norm2.max()))
     lam = check.positive("regularization", regularization)
+    eye, f = np.eye(d), np.zeros
+    work = NewtonWork(f((1, M)), f(M), f(1), f(d), f((d, d)), f(d), f(d))
+    balls = 0
+    if form == PRINTED:
+        balls = address(project_rows, f((1, d)), eye, 1, 1.0, work.factor, work.target, work.step)
+    addresses = link.gradient_address(), link.region_address(constants), balls
     kept = link.coordinates_for(constants)
-    addresses = (
-        link.gradient_address(),
-        link.region_address(constants),
-        form,
-        int(kept == "pinned"),
-        int(kept == "centred"),
-    )
-    par = NewtonPar(*addresses, lam, weight_bound, context_bound, alpha, kappa, norm2, log_weight)
+    flags = form, int(kept == "pinned"), int(kept == "centred")
+    par = NewtonPar(*addresses, *flags, lam, weight_bound, context_bound, alpha, kappa, norm2, log_weight)
     weights = np.zeros((S, A, M, d)) + per_pair(lambda m: link.initial_weight(m, constants))[:, :, None, None]
     weights[np.arange(M) >= count[..., None]] = 0.0
     radius = lam * norm2
@@ -132,16 +133,29 @@ def newton_parts(
                 1.0,
             )
         )
-    eye, f = np.eye(d), np.zeros
     grams = np.tile(lam * eye, (S, A, 1, 1)), np.tile(eye / lam, (S, A, 1, 1))
     state = NewtonState(weights, *grams, f((S, A)), radius, np.zeros((S, A), np.int64))
-    return par, state, NewtonWork(f((1, M)), f(M), f(1), f(d), f((d, d)), f(d), f(d))
+    return par, state, work
 
 
 def default_regularization(form: int, context_dim: int, kappa: float, norm2: float) -> float:
     """lambda = 2 d / (kappa B_0^2) under Theorem A: the prior's share of gamma, lambda B_0^2, then equals the slope of
     the gradient sum's bound (2 d/kappa) ln(1 + ...). 1 elsewhere. Any positive value is valid."""
     return 2.0 * context_dim / (kappa * norm2) if form == THEOREM_A and norm2 > 0.0 else 1.0
+
+
+@kernel
+def project_rows(W, gram, rows, bound, factor, target, step):
+    """The first rows of W [m, d] that are longer than `bound`, projected on the ball in the norm of `gram`."""
+    for j in range(rows):
+        total = 0.0
+        for b in range(W.shape[1]):
+            total += W[j, b] * W[j, b]
+        if total > bound * bound:
+            project_on_ball(gram, bound, W[j], factor, target, step)
+
+
+apply_balls = caller()  # by address, and compiled for the printed constants only
 
 
 @inlined
@@ -186,12 +200,7 @@ def newton_step(par, state, work, count, s, a, y, x, norm):
         start = d * math.log(par.regularization)
         refresh_inverse(gram, inverse, state.logdet[s, a : a + 1], start, work.factor, work.target)
     if par.form == PRINTED:
-        for j in range(rows):
-            total = 0.0
-            for b in range(d):
-                total += W[j, b] * W[j, b]
-            if total > par.weight_bound * par.weight_bound:
-                project_on_ball(gram, par.weight_bound, W[j], work.factor, work.target, work.step)
+        apply_balls(par.balls, (W, gram, rows, par.weight_bound, work.factor, work.target, work.step))
         state.radius[s, a] = printed(
             live, par.norm2[s, a], par.weight_bound, par.context_bound, par.alpha[s, a], par.regularization, t,
             state.logdet[s, a], 1.0,

@@ -13,10 +13,9 @@ from numpy.typing import NDArray
 from .._checks import Floats
 from .._jit import address, announced, invoke, kernel
 from ..agents.base import Agent
-from ..planning import evaluate, optimal_values
 from ..worlds import World
 from ..worlds.contexts import Adversary
-from ..worlds.world import individual, transition
+from ..worlds.world import individual, shortfall, transition
 from .diagnostics import COLUMNS, watch_for
 
 CHUNK = 2048  # episodes between two looks at Python: contexts live one chunk at a time, Ctrl-C is heard
@@ -37,9 +36,7 @@ class Meter(NamedTuple):
 def roll_out(truth, x, start, k, policy, path, gap):
     """The individual's MDP, the policy's exact shortfall gap[0] from optimal at `start`, and one trajectory."""
     individual(truth, x)
-    optimal_values(truth.P, truth.layout, truth.r, truth.Q, truth.optimal)
-    evaluate(truth.P, truth.layout, truth.r, policy, truth.own)
-    gap[0] = truth.optimal[0, start] - truth.own[0, start]
+    gap[0] = shortfall(truth, policy, start)
     path.states[0] = start
     for h in range(policy.shape[0]):
         s = path.states[h]
@@ -65,6 +62,11 @@ def loop(plan, learn, world, watch, watching, par, state, work, truth, X, starts
             if watching == 1:
                 for j in range(meter.tally.shape[0]):
                     meter.tallies[point, j] = meter.tally[j]
+
+
+@kernel
+def exact_shortfall(truth, policy, start):
+    return shortfall(truth, policy, start)
 
 
 class Session:
@@ -138,10 +140,8 @@ class PythonSession(Session):
         k, s = self.done, int(starts[0])
         policy = np.ascontiguousarray(agent.begin_episode(X[0]).policy, np.int64)
         individual(truth, X[0])
-        optimal_values(truth.P, truth.layout, truth.r, truth.Q, truth.optimal)
-        evaluate(truth.P, truth.layout, truth.r, policy, truth.own)
+        m.total[0] += exact_shortfall(truth, policy, s)
         reward, after = np.zeros(1), np.zeros(1, np.int64)
-        m.total[0] += truth.optimal[0, s] - truth.own[0, s]
         for h in range(H):
             transition(truth, k, h, s, agent.act(s), reward, after)
             s = int(after[0])

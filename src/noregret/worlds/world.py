@@ -12,7 +12,7 @@ from .._jit import inlined, merged, strict
 from .._random import LUCK, START, uniforms
 from ..estimators.linear_algebra import predictors
 from ..links import LinearCombination, apply_gradient
-from ..planning import NONE, Plan, backward_induction, evaluate
+from ..planning import NONE, Plan, apply_planner, backward_induction, evaluate, planner_address
 from ..problem import Layout, Problem
 from .contexts import Adversary, Contexts, Simplex, Sphere
 
@@ -23,6 +23,7 @@ class Truth(NamedTuple):
     """A world as kernels see it: parameters of its own, and room for the model of one individual."""
 
     gradient: Any  # address of the link
+    planner: Any  # address of the planner
     seed: int
     layout: Layout
     weights: Floats  # [S, A, M, d]
@@ -30,8 +31,10 @@ class Truth(NamedTuple):
     P: Floats  # [S, A, M]
     r: Floats  # [S, A]
     Q: Floats  # [S, A], scratch
-    optimal: Floats  # [H+1, S]
-    own: Floats  # [H+1, S]
+    noise: Floats  # [0, 0, 0]: none
+    best: NDArray[np.int64]  # [H, S], an optimal policy
+    optimal: Floats  # [H+1, S], its values
+    own: Floats  # [H+1, S], values of the policy that is played
 
 
 @inlined
@@ -48,6 +51,18 @@ def individual(truth, x):
             if not (r >= -1e-9 and r <= 1.0 + 1e-9) and truth.layout.available[s, a]:
                 raise ValueError("reward_weights give a mean reward outside [0, 1] at a context")
             truth.r[s, a] = min(max(r, 0.0), 1.0)
+
+
+@inlined
+def shortfall(truth, policy, start):
+    """V*(start) - V^policy(start) in the model of `individual`, exactly; all values in truth.optimal and truth.own."""
+    key = np.uint64(0)
+    apply_planner(
+        truth.planner,
+        (truth.P, truth.layout, truth.r, truth.r, truth.noise, NONE, 0, key, truth.Q, truth.best, truth.optimal),
+    )
+    evaluate(truth.P, truth.layout, truth.r, policy, truth.own)
+    return truth.optimal[0, start] - truth.own[0, start]
 
 
 @inlined
@@ -239,9 +254,11 @@ class World:
         p, f = self.problem, np.zeros
         S, A, M = p.layout.outcomes.shape
         shape = (p.horizon + 1, S)
-        address = p.link.gradient_address()
+        addresses = p.link.gradient_address(), planner_address(p.layout)
         weights = self._slots.copy(), self.reward_weights.copy()
-        return Truth(address, seed, p.layout, *weights, f((S, A, M)), f((S, A)), f((S, A)), f(shape), f(shape))
+        policy = np.zeros((p.horizon, S), np.int64)
+        scratch: Any = f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), policy, f(shape), f(shape)
+        return Truth(*addresses, seed, p.layout, *weights, *scratch)
 
 
 class Individual:
