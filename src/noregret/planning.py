@@ -2,12 +2,11 @@
 
 Step h = 0, ..., H-1 in code is step h + 1 of the paper; V[H] = 0. For a model (P, r) of one individual,
 
-    (T_h V)(s, a) = r(s, a) + sum_j P(s, a, j) V(outcome j) + spread(V) xi(s, a) + noise_h(s, a),   clipped to [0, H -
-    h] or not
+    (T_h V)(s, a) = r(s, a) + sum_j P(s, a, j) V(outcome j) + spread(V) xi(s, a) + noise_h(s, a)
 
-and everything else composes it: `backward_induction` maximises over the available actions (optimal values with xi = 0
-and no noise, optimistic values with a width xi, perturbed ones with noise), `evaluate` follows a given policy, `regret`
-does both against the truth.
+clipped to [0, H - h] or not, and everything else composes it: `backward_induction` maximises over the available actions
+(optimal values without spread and noise, optimistic values with a width xi, perturbed ones with noise), `evaluate`
+follows a given policy. The truth is planned with the same code as the beliefs.
 
 spread(V) turns a width of the transition estimate into a bonus, |<P - P_hat, V>| <= spread(V) xi:
 

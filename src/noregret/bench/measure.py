@@ -100,7 +100,7 @@ def scaling(workers: int = 2, rounds: int = 5) -> float:
         times = []
         for n in (1, workers):
             start = time.perf_counter()
-            simulate(agent, world, 2 * size.fused, seeds=workers, every=100, workers=n)
+            simulate(agent, world, 5 * size.fused, seeds=workers, every=100, workers=n)
             times.append(time.perf_counter() - start)
         gains.append(times[0] / times[1])
     return float(np.median(gains))

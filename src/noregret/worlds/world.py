@@ -262,24 +262,25 @@ class World:
 
 
 class Individual:
-    """context [d], state, and `step(action) -> (reward, next_state)`, with the luck the simulator would deal."""
+    """context [d], state, steps taken, and `step(action) -> (reward, next_state)`, with the luck of the simulator."""
 
     def __init__(self, world: World, episode: int, seed: int) -> None:
-        self._world, self._episode, self._truth, self._h = world, episode, world.truth(seed), 0
+        self._world, self._episode, self._truth = world, episode, world.truth(seed)
+        self.steps = 0
         self.context = world.context(seed, episode)
         self.state = world.start(seed, episode)
         individual(self._truth, self.context)
 
     def step(self, action: int) -> tuple[float, int]:
         p = self._world.problem
-        if self._h == p.horizon:
+        if self.steps == p.horizon:
             raise RuntimeError(f"step: the episode is over after {p.horizon} steps")
         a = check.integer("action", action, 0)
         if a >= p.n_actions or not p.layout.available[self.state, a]:
             raise ValueError(f"action {a} is not available in state {self.state}")
         reward, after = np.zeros(1), np.zeros(1, np.int64)
-        transition(self._truth, self._episode, self._h, self.state, a, reward, after)
-        self._h, self.state = self._h + 1, int(after[0])
+        transition(self._truth, self._episode, self.steps, self.state, a, reward, after)
+        self.steps, self.state = self.steps + 1, int(after[0])
         return float(reward[0]), self.state
 
 

@@ -1,0 +1,80 @@
+"""What the documentation says is run here; what the design says about imports is checked here."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import noregret as nr
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = Path(nr.__file__).parent
+
+
+def blocks(name):
+    return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.DOTALL)
+
+
+def test_readme_examples_run(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    scope = {}
+    found = blocks("README.md")
+    assert len(found) == 2
+    for block in found:
+        exec(block, scope)
+    assert scope["run"].regret.shape == (8, 200)
+    assert nr.load("clinic.npz").episode == 200
+
+
+def test_readme_says_what_context_is_worth():
+    value = nr.worlds.blind_optimum(nr.worlds.clinic())
+    text = (ROOT / "README.md").read_text()
+    for number in (value.contextual, value.blind, value.uniform):
+        assert f"{number:.3f}" in text
+
+
+def imports(path):
+    """Modules of the package that a file imports, as dotted names below noregret."""
+    here = path.relative_to(PACKAGE).with_suffix("").parts
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level:
+            base = here[: len(here) - node.level]
+            names = [node.module] if node.module else [alias.name for alias in node.names]
+            for name in names:
+                yield ".".join((*base, name))
+
+
+@pytest.mark.parametrize(
+    ("side", "other"),
+    [
+        ("worlds", ("agents", "simulation", "cli", "bench")),
+        ("agents", ("worlds", "simulation", "cli", "bench")),
+        ("estimators", ("agents", "worlds", "simulation", "beliefs", "planning")),
+        ("theory", ("agents", "worlds", "simulation", "beliefs", "planning", "estimators", "links", "problem")),
+    ],
+)
+def test_layers_do_not_reach_across(side, other):
+    """The truth and the learner meet in `simulation` only."""
+    files = list((PACKAGE / side).glob("*.py"))
+    assert files
+    for file in files:
+        for name in imports(file):
+            assert not name.startswith(other), f"{file.name} imports {name}"
+
+
+def test_public_names_are_documented():
+    for name in nr.__all__:
+        assert getattr(nr, name).__doc__, name
+
+
+def test_every_test_named_in_the_theory_exists():
+    known = {
+        node.name
+        for file in (ROOT / "tests").glob("test_*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.FunctionDef)
+    } | {file.stem for file in (ROOT / "tests").glob("test_*.py")}
+    named = re.findall(r"`(test_\w+)`", (ROOT / "docs" / "theory.md").read_text())
+    assert len(named) > 5
+    assert set(named) <= known
