@@ -50,8 +50,8 @@ class Problem:
     context_bound: float = 1.0
     weight_bound: float = None  # type: ignore[assignment]  # None: the link's default
     reward_bound: float = 1.0
-    support: ArrayLike | None = None
-    available: ArrayLike | None = None
+    support: ArrayLike | None = field(default=None, repr=False)
+    available: ArrayLike | None = field(default=None, repr=False)
     long_contexts: Literal["raise", "rescale"] = "raise"
     state_names: tuple[str, ...] | None = None
     action_names: tuple[str, ...] | None = None

@@ -117,7 +117,9 @@ class GLMAgent(Agent):
         p, o = self.problem, self.options
         S, A, d, f = p.n_states, p.n_actions, p.context_dim, np.zeros
         constants: Any = check.one_of("constants", o["constants"], ("corrected", "paper"))
-        lam_r = check.positive("reward_regularization", o["reward_regularization"])
+        lam_r = o["reward_regularization"] = check.positive("reward_regularization", o["reward_regularization"])
+        if o["regularization"] is not None:
+            o["regularization"] = check.positive("regularization", o["regularization"])
         newton_par, newton, newton_work = newton_parts(
             p.link, p.layout.count, d, p.weight_bound, p.context_bound, constants, o["regularization"]
         )

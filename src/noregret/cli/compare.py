@@ -40,8 +40,10 @@ def compare(
     players = agents_from(agents, place)
     check.integer("episodes", episodes)
     check.integer("seeds", seeds)
+    step = check.integer("every", every or max(episodes // POINTS, 1))
+    if step > episodes:
+        raise ValueError(f"every must be at most episodes = {episodes}, got {every}")
     out.mkdir(parents=True, exist_ok=True)
-    step = every or max(episodes // POINTS, 1)
     console = Console()
     p = place.problem
     sizes = f"S={p.n_states} A={p.n_actions} H={p.horizon} d={p.context_dim}, {p.link.name} link"

@@ -1,6 +1,7 @@
 """`simulate`, and the result of it."""
 
 import os
+import threading
 import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -110,7 +111,8 @@ def simulate(
     compiled      False runs the live verbs episode by episode: slow, the same result
     progress      called with a number of finished episodes, from the worker threads
 
-    Any object with begin_episode, act, observe, end_episode and fresh(seed) is an agent."""
+    Any object with begin_episode, act, observe, end_episode and fresh(seed) is an agent. An agent made for another
+    problem of the same shape may be tried, too; its guarantee is then void."""
     if not isinstance(world, World):
         raise ValueError(f"world must be a noregret.World, got {type(world).__name__}")
     episodes, every = check.integer("episodes", episodes), check.integer("every", every)
@@ -126,27 +128,33 @@ def simulate(
     if own is not world.problem and not _compatible(own, world.problem):
         raise ValueError("agent was made for a problem of another shape than the world's")
     threads = check.integer("workers", workers if workers is not None else os.cpu_count() or 1)
-    copies = [agent.fresh(seed) for seed in chosen]
-    parts = [session(a, world, s, episodes, every, diagnostics, compiled) for a, s in zip(copies, chosen, strict=True)]
-    for part in parts:
-        part.prepare()
-    seconds = np.zeros(len(parts))
+    session(agent.fresh(chosen[0]), world, chosen[0], episodes, every, diagnostics, compiled).prepare()
+    points, n = episodes // every, len(chosen)
+    regret, seconds = np.zeros((n, points)), np.zeros(n)
+    tallies = np.zeros((n, points, len(COLUMNS))) if diagnostics else None
+    stop = threading.Event()
 
     def work(i: int) -> None:
-        part = parts[i]
-        while part.done < episodes:
+        # Agent, truth and scratch of a seed live only as long as it runs: memory does not grow with the seeds.
+        part = session(agent.fresh(chosen[i]), world, chosen[i], episodes, every, diagnostics, compiled)
+        part.prepare()
+        while part.done < episodes and not stop.is_set():
             start = time.thread_time()
-            n = part.advance()
+            done = part.advance()
             seconds[i] += time.thread_time() - start
             if progress is not None:
-                progress(n)
+                progress(done)
+        regret[i] = part.meter.curve
+        if tallies is not None:
+            tallies[i] = part.meter.tallies
 
-    with ThreadPoolExecutor(min(threads, len(parts))) as pool:
-        list(pool.map(work, range(len(parts))))
-    counts = {}
-    if diagnostics:
-        tallies = np.stack([part.meter.tallies for part in parts])
-        counts = {name: tallies[:, :, j] for j, name in enumerate(COLUMNS)}
+    with ThreadPoolExecutor(min(threads, n)) as pool:
+        try:
+            list(pool.map(work, range(n)))
+        except BaseException:  # Ctrl-C, or a mistake in one seed: the other threads end after their chunk
+            stop.set()
+            raise
+    counts = {} if tallies is None else {name: tallies[:, :, j] for j, name in enumerate(COLUMNS)}
     return Run(
         agent=getattr(agent, "name", type(agent).__name__),
         label=getattr(agent, "label", type(agent).__name__),
@@ -154,7 +162,7 @@ def simulate(
         guarantee=getattr(agent, "guarantee", None),
         seeds=chosen,
         episodes=np.arange(every, episodes + 1, every),
-        regret=np.stack([part.meter.curve for part in parts]),
+        regret=regret,
         seconds=seconds,
         diagnostics=counts,
     )
