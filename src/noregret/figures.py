@@ -19,7 +19,7 @@ def regret_figure(runs: Sequence[Run], path: Any, title: str | None = None) -> N
     Lines are means over seeds, bands reach from the lowest to the highest seed."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
-    from matplotlib.ticker import FuncFormatter
+    from matplotlib.ticker import EngFormatter, FuncFormatter
 
     figure = Figure(figsize=(11, 4.6), layout="constrained")
     FigureCanvasAgg(figure)
@@ -42,8 +42,10 @@ def regret_figure(runs: Sequence[Run], path: Any, title: str | None = None) -> N
     left.set(xlabel="episode", ylabel="cumulative regret", xlim=(0, runs[0].episodes[-1]))
     left.set_ylim(-0.03 * max(ends), 1.05 * max(ends))
     for axis in (left.xaxis, left.yaxis):
-        axis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,.0f}"))
+        axis.set_major_formatter(EngFormatter(sep=""))
     right.set(xlabel="episode", ylabel="regret per episode", xscale="log", yscale="log")
+    right.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+    right.yaxis.set_minor_formatter(FuncFormatter(lambda v, _: f"{v:g}" if f"{v:e}"[0] in "25" else ""))
     for axes in (left, right):
         axes.spines[["top", "right"]].set_visible(False)
         axes.grid(color="0.92", linewidth=0.8)

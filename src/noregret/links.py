@@ -184,7 +184,6 @@ class Link:
     name = "custom"
     form = "B"  # which theorem gives the radius under constants="corrected"
     width = "lipschitz"  # how a radius becomes a width: "lipschitz", "tanh" (logit) or "l2" (linear)
-    pins = True  # shift-invariant links can be pinned; `coordinates` says whether they are
 
     def __init__(
         self,
@@ -211,8 +210,8 @@ class Link:
 
     # What the estimators ask -------------------------------------------------------------------------------------
     def coordinates_for(self, constants: Constants) -> Coordinates:
-        """In which coordinates the weights are kept."""
-        return self.coordinates
+        """In which coordinates the weights are kept: row balls, as printed, do not go with centred rows."""
+        return "pinned" if constants == "paper" and self.coordinates == "centred" else self.coordinates
 
     def alpha(self, n_outcomes: int, bound: float, constants: Constants = "corrected") -> float:
         """Strong convexity for `n_outcomes` outcomes and predictors within `bound`, in those coordinates."""
@@ -275,9 +274,6 @@ class MultinomialLogit(Link):
     def __repr__(self) -> str:
         return "MultinomialLogit()"
 
-    def coordinates_for(self, constants: Constants) -> Coordinates:
-        return "pinned" if constants == "paper" else "centred"
-
     def alpha(self, n_outcomes: int, bound: float, constants: Constants = "corrected") -> float:
         if constants == "paper":
             return c.logit_alpha_printed(n_outcomes, bound)
@@ -297,7 +293,7 @@ class LinearCombination(Link):
     2-norm; "paper": W_1 = 0, kappa = 1/2, the printed radius. The planner's distribution is the projection of W x on
     the simplex in both (non-expansive, so the set around W x stays valid)."""
 
-    name, form, width, pins = "linear", "B", "l2", False
+    name, form, width = "linear", "B", "l2"
 
     def __init__(self) -> None:
         self._gradient = identity_rows

@@ -288,7 +288,7 @@ def _canonical(p: Problem, W: Floats) -> Floats:
     """Weights with zeros outside the support, in the representation the bounds are about; checked."""
     count, outcomes, available, _ = p.layout
     supported: NDArray[np.bool_] = p.from_slots(np.arange(outcomes.shape[2]) < count[..., None])
-    if p.link.pins and p.link.coordinates != "free":
+    if p.link.coordinates != "free":
         last = np.take_along_axis(outcomes, count[..., None] - 1, axis=2)[..., 0]
         rows, columns = np.ogrid[: p.n_states, : p.n_actions]
         W = W - W[rows, columns, last][:, :, None, :]
@@ -309,6 +309,6 @@ def _canonical(p: Problem, W: Floats) -> Floats:
         at = tuple(int(i) for i in np.unravel_index(norms.argmax(), norms.shape))
         raise ValueError(
             f"weights{list(at)} has norm {norms[at]:.6g}, above weight_bound = {p.weight_bound:g}"
-            + (" (after subtracting the last supported outcome's row)" if p.link.pins else "")
+            + (" (after subtracting the last supported outcome's row)" if p.link.coordinates != "free" else "")
         )
     return np.ascontiguousarray(W)
