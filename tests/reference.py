@@ -251,14 +251,15 @@ class Newton:
     def belief(self, x, log_weight):
         """(P_hat, width): the width bounds ||P_hat - P||_2 for the corrected linear link, else ||P_hat - P||_1; not cut
         under the paper's constants (semantics, "Beliefs at planning time")."""
-        gamma, z = max(self.radius(log_weight), 0.0), self.W @ x
+        gamma, z = self.radius(log_weight), self.W @ x
         v = self.region(z, x)
         p = self.gradient(v)
         if self.paper:
             return p, math.sqrt(self.m) * math.sqrt(gamma * self.norm2(x))  # beta = 1 in both
         if self.m == 1:  # one possible outcome: nothing to know
             return p, 0.0
-        w = math.sqrt(max(0.0, gamma * self.norm2(x) - (v - z) @ (v - z)))
+        w2 = gamma * self.norm2(x) - (v - z) @ (v - z)
+        w = math.sqrt(w2) if w2 >= 0 else math.inf  # an empty set says nothing
         if self.kind == "linear":
             return p, min(math.sqrt(2), w)
         return p, min(2 * math.tanh(w / (2 * math.sqrt(2))), prior_cap(p, self.bound * np.linalg.norm(x)))

@@ -77,8 +77,7 @@ def test_conformance(name, options, where, tmp_path):
     plan = one.begin_episode(world.context(3, 60))
     assert world.problem.layout.available[np.arange(world.problem.n_states)[None], plan.policy].all()
     assert np.isfinite(plan.values).all()
-    if plan.upper is not None and plan.lower is not None:
-        assert (plan.upper >= plan.lower - 1e-12).all()
+    assert (plan.upper is None) == (not one.bounds_values)
     # Saved in the middle of an episode, loaded, continued: as if it had not stopped. The state does not grow.
     size = sum(v.nbytes for _, v in files._leaves("", one.state))
     one.save(tmp_path / "agent.npz")
@@ -188,6 +187,98 @@ def test_agents_share_individuals_and_luck():
     steps = [[world.individual(k, 7).step(1) for k in range(50)] for _ in range(2)]
     assert steps[0] == steps[1]
     assert steps[0] != [world.individual(k, 8).step(1) for k in range(50)]
+
+
+def test_agents_that_do_not_do_what_they_plan_are_refused():
+    world = nr.worlds.clinic()
+
+    class Wrong:
+        def __init__(self, policy, action):
+            self.policy, self.action = policy, action
+
+        def fresh(self, seed):
+            return self
+
+        def begin_episode(self, x):
+            return nr.Plan(self.policy, np.zeros((7, 4)))
+
+        def act(self, state):
+            return self.action
+
+        def observe(self, reward, next_state):
+            pass
+
+        def end_episode(self):
+            pass
+
+    fine = np.array([[0, 1, 1, 1]] * 6)
+    for policy, action, message in (
+        (fine, 99, "act returned 99 in state 2 at step 0, its plan.policy says 1"),
+        (np.full((6, 4), 7), 7, "plan.policy of Wrong must be actions 0 to 2"),
+        (np.zeros((1, 1), int), 0, "plan.policy of Wrong must be actions 0 to 2 of shape"),
+        (np.zeros((6, 4), int), 0, "plan.policy of Wrong takes an action that is not available"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            nr.simulate(Wrong(policy, action), world, 5)
+
+
+def test_the_last_episode_is_always_recorded():
+    world = WORLDS["logit"]()
+    agent = nr.UniformRandom(world.problem)
+    whole = nr.simulate(agent, world, 100)
+    thin = nr.simulate(agent, world, 100, every=60)
+    assert thin.episodes.tolist() == [60, 100]
+    assert np.array_equal(thin.regret[0], whole.regret[0, [59, 99]])
+    assert np.array_equal(thin.regret, nr.simulate(agent, world, 100, every=60, compiled=False).regret)
+
+
+def test_an_agent_with_other_assumptions_carries_no_guarantee():
+    world = nr.worlds.random_logit(3, 2, 3, 2, weight_bound=2.0)
+    bounds = {"weight_bound": 0.1, "reward_bound": 2.0}
+    run = nr.simulate(nr.GLMORL(nr.Problem(3, 2, 3, 2, **bounds)), world, 50)
+    assert run.guarantee is None
+    assert "other assumptions" in run.label
+    wider = nr.simulate(nr.GLMORL(nr.Problem(3, 2, 3, 2, weight_bound=3.0, reward_bound=2.0)), world, 50)
+    assert wider.guarantee is not None
+
+
+def test_rescaled_contexts_are_the_same_live_and_fused():
+    problem = nr.Problem(3, 2, 3, 2, long_contexts="rescale")
+    world = nr.World(problem, np.zeros((3, 2, 3, 2)), np.full((3, 2, 2), 0.4), nr.contexts.Table([[3, 4], [2, 0.5]]))
+    agent = nr.GLMORL(problem)
+    fused = nr.simulate(agent, world, 50, seeds=2)
+    assert np.array_equal(fused.regret, nr.simulate(agent, world, 50, seeds=2, compiled=False).regret)
+    assert np.allclose(np.linalg.norm(world.context(0, 0)), 1.0)
+
+
+def test_one_failing_seed_stops_the_others():
+    base = nr.worlds.random_logit(3, 2, 2, 2)
+    seen = []
+
+    def choose(seed, episode, agent):
+        seen.append(seed)
+        return [2.0, 2.0] if seed == 1 and episode == 5 else [0.7, 0.1]
+
+    world = nr.World(base.problem, base.weights, base.reward_weights, choose)
+    with pytest.raises(ValueError, match=r"row .* has norm 2.8"):
+        nr.simulate(nr.UniformRandom(base.problem), world, 10**7, seeds=2, workers=2)
+    assert len(seen) < 10**6
+
+
+def test_diagnostics_show_what_applies():
+    world = WORLDS["logit"]()
+    shown = {
+        name: set(nr.simulate(nr.make_agent(name, world.problem), world, 20, diagnostics=True).diagnostics)
+        for name in ("glm-orl", "glm-rlsvi", "uniform-random")
+    }
+    assert shown["glm-orl"] - shown["glm-rlsvi"] == {"justified_failures"}
+    assert shown["uniform-random"] == {"optimism_failures", "steps"}
+
+
+def test_loading_compares_links(tmp_path):
+    nr.GLMORL(WORLDS["logit"]().problem).save(tmp_path / "a.npz")
+    with pytest.raises(ValueError, match="link must be the one the agent was saved with, 'logit', got 'linear'"):
+        nr.load(tmp_path / "a.npz", link=nr.LinearCombination())
 
 
 @pytest.mark.parametrize("damage", ["truncate", "foreign", "newer", "pickle"])

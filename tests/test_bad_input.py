@@ -216,6 +216,32 @@ def test_logit_weights_and_rewards():
         nr.World(problem(), W, theta, nr.contexts.Table([[1.0, 0.0]]), initial_state=[0.5, 0.2, 0.2])
 
 
+def test_every_context_of_a_source_is_checked():
+    class Growing(nr.contexts.Table):
+        def fill(self, seed, first, X):
+            super().fill(seed, first, X)
+            X *= 1.0 + 0.01 * first
+
+    base = nr.worlds.random_logit(3, 2, 2, 2)
+    world = nr.World(base.problem, base.weights, base.reward_weights, Growing([[0.7, 0.1]]))
+    with pytest.raises(ValueError, match=r"has norm .* above context_bound = 1"):
+        nr.simulate(nr.UniformRandom(base.problem), world, 5000)
+
+
+def test_an_adversary_returns_whole_contexts():
+    base = nr.worlds.random_logit(3, 2, 2, 2)
+    for value, message in ((0.5, r"must return shape \(2,\), got \(\)"), ("x", "the function failed for episode 0")):
+        world = nr.World(base.problem, base.weights, base.reward_weights, lambda seed, k, agent, value=value: value)
+        with pytest.raises(ValueError, match=message):
+            nr.simulate(nr.UniformRandom(base.problem), world, 5)
+
+
+def test_linear_contexts_can_be_rescaled_onto_the_simplex():
+    agent = nr.GLMORL(problem(link=nr.LinearCombination(), long_contexts="rescale"))
+    agent.begin_episode([1.0, 3.0])
+    assert np.allclose(agent._x, [0.25, 0.75])
+
+
 def test_an_adversary_is_checked_too():
     base = nr.worlds.random_logit(3, 2, 2, 2)
     world = nr.World(base.problem, base.weights, base.reward_weights, lambda seed, k, agent: [math.nan, 1.0])
@@ -231,6 +257,9 @@ def test_an_adversary_is_checked_too():
         ({"constants": "printed"}, "constants must be one of 'corrected', 'paper', got 'printed'"),
         ({"bonus_scale": -1}, "bonus_scale must be a number of at least 0, got -1"),
         ({"regularization": 0.0}, "regularization must be a positive number, got 0.0"),
+        ({"regularization": 1e-15}, "regularization must be at least .* for stable arithmetic, got 1e-15"),
+        ({"reward_regularization": 1e-14}, "reward_regularization must be at least 1e-06 for stable arithmetic"),
+        ({"seed": 2**63}, "seed must be below 2"),
         ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
         ({"colour": "red"}, "agent glm-orl: got an unexpected keyword argument 'colour'"),
     ],

@@ -48,7 +48,7 @@ def imports(path):
 @pytest.mark.parametrize(
     ("side", "other"),
     [
-        ("worlds", ("agents", "simulation", "cli", "bench")),
+        ("worlds", ("agents", "estimators", "beliefs", "simulation", "cli", "bench")),
         ("agents", ("worlds", "simulation", "cli", "bench")),
         ("estimators", ("agents", "worlds", "simulation", "beliefs", "planning")),
         ("theory", ("agents", "worlds", "simulation", "beliefs", "planning", "estimators", "links", "problem")),

@@ -5,9 +5,12 @@ import pytest
 from scipy.optimize import minimize
 
 import noregret as nr
-from noregret.estimators.linear_algebra import project_on_ball, rank_one, refresh_inverse
-from noregret.estimators.online_newton import STEP, newton_parts, newton_step
+from noregret import beliefs
+from noregret._linear_algebra import project_on_ball, rank_one, refresh_inverse
+from noregret.estimators.online_newton import newton_parts, newton_step
 from noregret.estimators.ridge import ridge_state, ridge_step
+from noregret.simulation.diagnostics import ratio
+from noregret.theory import widths
 
 
 def contexts(n, d, seed, radius=1.0):
@@ -43,14 +46,6 @@ def feed(par, state, work, ridge, count, X, y, r, norms):
     for i in range(X.shape[0]):
         newton_step(par, state, work, count, 0, 0, y[i], X[i], norms[i])
         ridge_step(ridge, 0.0, 0, 0, r[i], X[i], work.zx, work.factor)
-
-
-def test_memory_does_not_grow():
-    est = nr.estimators.OnlineNewton(nr.MultinomialLogit(), 3, 2)
-    before = sum(a.nbytes for a in est._state)
-    for x in contexts(500, 2, 0):
-        est.update(x, 1)
-    assert sum(a.nbytes for a in est._state) == before
 
 
 def test_ball_projection_is_the_nearest_point_in_the_gram_norm():
@@ -94,37 +89,30 @@ def test_rank_one_and_refresh_against_numpy():
 DATA = [2, 1, 1, 0, 0, 0, 0, 0, 0, 2]
 
 
-def tabular(kappa, regularization, start):
-    """The online Newton step for the linear link with d = 1, x = 1, by hand: W -= (W - e_y)/Z."""
-    W, Z = np.full(3, start), regularization
+def estimate(kappa, regularization, start):
+    """The library's online Newton step for the linear link with d = 1, x = 1, three outcomes, and a chosen kappa."""
+    count = np.full((1, 1), 3)
+    par, state, work = newton_parts(nr.LinearCombination(), count, 1, 1.0, 1.0, "corrected", regularization)
+    par = par._replace(kappa=np.full((1, 1), kappa))
+    state.weights[:] = start
     for y in DATA:
-        Z += kappa
-        W = W - (W - np.eye(3)[y]) / Z
-    return W
+        newton_step(par, state, work, count[0], 0, 0, y, np.ones(1), 1.0)
+    return state.weights[0, 0, :, 0]
 
 
 def test_one_dimension_gives_the_tabular_counts():
-    """theory: kappa = alpha/2 as printed weighs the last samples most, [.733, .067, .2]; kappa = alpha with lambda -> 0
-    gives the empirical distribution, and lambda > 0 with W_1 = 1/S additive smoothing."""
-    empirical = np.bincount(DATA, minlength=3) / 10
-    smoothed = (np.bincount(DATA, minlength=3) + 1 / 3) / 11
-    assert np.allclose(tabular(1.0, 1e-12, 1 / 3), empirical, atol=1e-9)
-    assert np.allclose(tabular(1.0, 1.0, 1 / 3), smoothed, atol=1e-12)
-    assert np.allclose(tabular(0.5, 1e-12, 0.0), [0.733, 0.067, 0.2], atol=5e-4)
+    """theory: kappa = alpha (c = 1) with lambda -> 0 gives the empirical distribution, with lambda > 0 and W_1 = 1/S
+    additive smoothing; kappa = alpha/2, as printed, weighs the last samples most: [.733, .067, .2]."""
+    counts = np.bincount(DATA, minlength=3)
+    assert np.allclose(estimate(1.0, 1.5e-6, 1 / 3), counts / 10, atol=1e-6)
+    assert np.allclose(estimate(1.0, 1.0, 1 / 3), (counts + 1 / 3) / 11, atol=1e-12)
     paper = nr.estimators.OnlineNewton(
-        nr.LinearCombination(), 3, 1, weight_bound=100.0, constants="paper", regularization=1e-12
+        nr.LinearCombination(), 3, 1, weight_bound=100.0, constants="paper", regularization=1e-6
     )
     for y in DATA:
         paper.update([1.0], y)
     assert np.allclose(paper.weights[:, 0], [0.733, 0.067, 0.2], atol=5e-4)
-    # kappa = STEP alpha with regularisation STEP * lambda is kappa = alpha with lambda, steps divided by STEP.
-    corrected = nr.estimators.OnlineNewton(nr.LinearCombination(), 3, 1, regularization=STEP)
-    for y in DATA:
-        corrected.update([1.0], y)
-    W = np.full(3, 1 / 3)
-    for n, y in enumerate(DATA, start=1):
-        W = W - (W - np.eye(3)[y]) / (STEP * (1 + n))
-    assert np.allclose(corrected.weights[:, 0], W, atol=1e-12)
+    assert np.abs(paper.weights[:, 0] - counts / 10).max() > 0.1  # the printed claim: "the empirical average"
 
 
 def test_zero_context_teaches_nothing():
@@ -161,3 +149,42 @@ def test_width_shrinks_with_data_and_covers_the_error():
         est.update(u, int(g.choice(m, p=p / p.sum())))
     true = np.exp(W @ x) / np.exp(W @ x).sum()
     assert np.abs(est.probabilities(x) - true).sum() <= est.l1_width(x) < start / 3
+
+
+def test_prior_caps_kernel_against_the_formula():
+    """Rows with 1 to 7 outcomes mixed, near uniform and near the corners, small and large bounds."""
+    g = np.random.default_rng(4)
+    for bound in (0.0, 0.3, 1.0, 3.0):
+        count = g.integers(1, 8, 300)
+        p = np.zeros((300, 7))
+        for i, m in enumerate(count):
+            p[i, :m] = g.dirichlet(np.full(m, g.choice([0.1, 1.0, 30.0])))
+        width = np.full(300, 2.0)
+        beliefs.prior_caps(p, count, np.exp(bound), np.zeros((4, 8)), np.zeros(7), width)
+        expected = [widths.logit_prior_cap(row[:m], bound) for row, m in zip(p, count, strict=True)]
+        assert np.allclose(width, np.minimum(2.0, expected), atol=1e-12)
+        narrow = np.full(300, 0.01)
+        beliefs.prior_caps(p, count, np.exp(bound), np.zeros((4, 8)), np.zeros(7), narrow)
+        assert np.allclose(narrow, np.minimum(0.01, expected), atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["logit", "linear"])
+def test_diagnostics_against_numpy(kind):
+    """The distance to the truth in the norm of Z, centred for the logit, over the radius: every pair of a live agent."""
+    world = (
+        nr.worlds.random_logit(3, 2, 4, 2, seed=3) if kind == "logit" else nr.worlds.random_linear(3, 2, 4, 2, seed=3)
+    )
+    agent = nr.GLMORL(world.problem, delta=0.1)
+    for k in range(50):
+        someone = world.individual(k)
+        agent.begin_episode(someone.context)
+        while someone.steps < 4:
+            agent.observe(*someone.step(agent.act(someone.state)))
+        agent.end_episode()
+    newton, log = agent.state.newton, agent.par.log_confidence
+    for s, a in np.ndindex(3, 2):
+        target = world.weights[s, a] - (world.weights[s, a].mean(0) if kind == "logit" else 0.0)
+        e = newton.weights[s, a] - target
+        radius = newton.radius[s, a] + agent.par.newton.log_weight[s, a] * log
+        expected = np.einsum("jb,bc,jc->", e, newton.gram[s, a], e) / radius
+        assert ratio(agent.par.newton, newton, world.truth(0), s, a, log) == pytest.approx(expected, rel=1e-9)

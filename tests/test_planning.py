@@ -110,8 +110,8 @@ def test_half_span_bonus_is_optimistic_and_smaller_than_the_sup_norm():
     assert gap[0] < 0.8 * gap[1]
 
 
-def test_printed_clip_would_not_be_optimistic():
-    """H - h with h from 1 makes a one-step problem worth nothing; ours is H - h + 1."""
+def test_the_last_step_is_worth_its_reward():
+    """The clip is H - h + 1 with h from 1: at H = 1 the printed H - h would make everything worth 0."""
     problem = nr.Problem(2, 1, 1, 1)
     policy, V = np.zeros((1, 2), np.int64), np.zeros((2, 2))
     P, r = np.full((2, 1, 2), 0.5), np.full((2, 1), 0.7)

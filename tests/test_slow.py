@@ -2,11 +2,10 @@
 
 import itertools
 
-import numpy as np
 import pytest
 
 import noregret as nr
-from test_coverage import DELTA, allowed, next_context, truth
+from test_coverage import allowed, coverage
 
 CONFIGURATIONS = [
     *itertools.product(["logit"], [(2, 1), (3, 2), (5, 4)], [0.5, 1.0, 2.0, 3.0], ["random", "one", "cycle", "widest"]),
@@ -20,22 +19,9 @@ CONFIGURATIONS = [
 def test_coverage_over_configurations(kind, size, bound, how, regularization):
     """200 runs of 300 steps each. If every set were exactly tight, one of the 171 tests would fail by chance with
     probability below 171e-6."""
-    (m, d), runs, failures = size, 200, 0
-    link = nr.LinearCombination() if kind == "linear" else nr.MultinomialLogit()
-    for run in range(runs):
-        g = np.random.default_rng([run, m, d])
-        W = truth(kind, m, d, bound, g)
-        target = W - W.mean(0) if kind == "logit" else W
-        est = nr.estimators.OnlineNewton(link, m, d, weight_bound=bound, delta=DELTA, regularization=regularization)
-        for t in range(300):
-            x = next_context(how, kind, est, t, d, g)
-            p = W @ x if kind == "linear" else np.exp(W @ x)
-            est.update(x, min(int(np.searchsorted(np.cumsum(p / p.sum()), g.random(), side="right")), m - 1))
-            e = est.weights - target
-            if np.sum((e @ est.gram) * e) > est.radius:
-                failures += 1
-                break
-    assert failures <= allowed(runs)
+    failures, _, too_narrow = coverage(kind, *size, bound, how, regularization, 200, 300)
+    assert failures[0] <= allowed(200)
+    assert too_narrow == 0
 
 
 @pytest.mark.slow

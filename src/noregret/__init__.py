@@ -1,4 +1,4 @@
-"""noregret: sequential decisions for a population, with regret guarantees. Import as `nr`."""
+"""noregret: sequential decisions for a population, without regret. Import as `nr`."""
 
 from . import agents, estimators, theory, worlds
 from ._jit import kernel

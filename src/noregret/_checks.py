@@ -1,18 +1,24 @@
 """One clear sentence for bad input: the argument's name, what was expected, what came."""
 
+import difflib
+import inspect
 import math
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+T = TypeVar("T")
 
 
 def integer(name: str, value: Any, least: int = 1) -> int:
     """An integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+    if value >= 2**63:
+        raise ValueError(f"{name} must be below 2^63, got {value!r}")
     return int(value)
 
 
@@ -65,6 +71,23 @@ def mask(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     if made.shape != shape or made.dtype != np.bool_:
         raise ValueError(f"{name} must be a boolean array of shape {shape}, got {made.dtype} of shape {made.shape}")
     return made
+
+
+def known(kind: str, name: str, table: Mapping[str, T]) -> T:
+    """table[name], or a sentence with the nearest names."""
+    if name not in table:
+        near = difflib.get_close_matches(name, table, n=3, cutoff=0.4)
+        hint = f"; did you mean {' or '.join(near)}?" if near else ""
+        raise ValueError(f"unknown {kind} {name!r}{hint} ({kind}s: {', '.join(table)})")
+    return table[name]
+
+
+def fits(what: str, function: Callable[..., Any], *args: Any, **options: Any) -> None:
+    """A sentence instead of a TypeError where `function` would not take these options."""
+    try:
+        inspect.signature(function).bind(*args, **options)
+    except TypeError as error:
+        raise ValueError(f"{what}: {error}") from None
 
 
 def names(name: str, value: Any, length: int) -> tuple[str, ...] | None:

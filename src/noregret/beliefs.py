@@ -3,14 +3,15 @@
 For a context x and every pair at once,
 
     P_hat = grad Phi(v), v the nearest possible prediction to W x        r_hat = theta'x
-    w = sqrt(gamma ||x||^2_{Z^{-1}} - ||v - W x||^2)                     radius of the set of predictions around v
+    w = sqrt(gamma ||x||^2_{Z^{-1}} - ||v - W x||^2)                     radius of the set of predictions around v;
+                                                                         infinite if that is negative (an empty set)
     xi_p: w as a bound on the distance of the distributions              xi_r: `theory.widths.reward_interval`
 
 Three ways from w to xi_p (`Link.width`), and the spread of V that goes with each (`planning`):
 
-    LIPSCHITZ  min(cap, L w)                                   1-norm; any link; as printed with L = beta sqrt(S), no
-    cap TANH       min(2 tanh(w / (2 sqrt 2)), prior cap)          1-norm; logit
-    EUCLIDEAN  min(sqrt 2, w)                                  2-norm; linear
+    LIPSCHITZ  min(cap, L w)                              1-norm; any link; as printed: L = beta sqrt(S), no cap
+    TANH       min(2 tanh(w / (2 sqrt 2)), prior cap)     1-norm; logit
+    EUCLIDEAN  min(sqrt 2, w)                             2-norm; linear
 """
 
 import math
@@ -20,7 +21,7 @@ import numpy as np
 
 from ._checks import Floats
 from ._jit import inlined, kernel, merged
-from .estimators.linear_algebra import predictors, quadratic_forms
+from ._linear_algebra import predictors, quadratic_forms
 from .links import Constants, Link, apply_gradient, apply_projection, exp
 from .planning import CENTRED, HALF_SPAN, SUP
 from .problem import Layout
@@ -103,8 +104,9 @@ def widths(par, newton_par, newton, ridge, layout, log_p, log_r, x, norm, work):
     negative = 0.0
     for i in range(n):
         negative += 0.0 if zz[i] >= 0.0 and form[i] >= 0.0 else 1.0
-        w2 = max(radius[i] + log_weight[i] * log_p, 0.0) * zz[i] - (1 - par.printed) * work.moved[i]
-        width[i] = math.sqrt(max(w2, 0.0))
+        # Negative: no weights are both in the set and possible. An empty set says nothing, so the caps must do.
+        w2 = (radius[i] + log_weight[i] * log_p) * zz[i] - (1 - par.printed) * work.moved[i]
+        width[i] = math.sqrt(w2) if w2 >= 0.0 else math.inf
         zeta = par.reward_prior + 0.5 * math.sqrt(2.0 * log_r + logdet[i])
         interval[i] = min(par.reward_cap, zeta * math.sqrt(form[i]))
     if negative > 0.0:

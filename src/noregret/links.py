@@ -20,6 +20,7 @@ from typing import Any, Literal
 import numpy as np
 from numba import types
 
+from . import _checks as check
 from ._jit import DISABLED, address, bits, caller, from_bits, kernel, merged, strict
 from .theory import constants as c
 
@@ -196,10 +197,11 @@ class Link:
     ) -> None:
         if coordinates not in ("free", "pinned", "centred"):
             raise ValueError(f'coordinates must be "free", "pinned" or "centred", got {coordinates!r}')
-        if not (math.isfinite(beta) and beta > 0):
-            raise ValueError(f"beta must be a positive number, got {beta!r}")
-        if not callable(alpha) and not (math.isfinite(alpha) and alpha > 0):
-            raise ValueError(f"alpha must be a positive number or a function (n_outcomes, bound), got {alpha!r}")
+        check.positive("beta", beta)
+        if not callable(alpha):
+            check.positive("alpha", alpha)
+        if l1 is not None and not callable(l1):
+            check.positive("l1", l1)
         self._gradient = gradient if DISABLED or hasattr(gradient, "py_func") else kernel(gradient)
         self._alpha, self._beta, self._l1 = alpha, float(beta), l1
         self.coordinates: Coordinates = coordinates

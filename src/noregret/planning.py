@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from ._checks import Floats
 from ._jit import address, caller, inlined, kernel, merged
+from ._linear_algebra import rows_times
 from ._random import mix
 from .problem import Layout
 
@@ -65,30 +66,12 @@ def expectation(P, layout, s, a, V):
 
 @inlined
 def expectations(P, layout, V, EV):
-    """The same for all pairs, EV [S, A]; with full supports four pairs at a time, which share their loads of V."""
-    S, A, M = P.shape
+    """The same for all pairs, EV [S, A]."""
     if layout.dense == 1:
-        n, i = S * A, 0
-        rows, flat = merged(P), merged(EV)
-        while i + 4 <= n:
-            p, q, r, t = 0.0, 0.0, 0.0, 0.0
-            for j in range(M):
-                v = V[j]
-                p += rows[i, j] * v
-                q += rows[i + 1, j] * v
-                r += rows[i + 2, j] * v
-                t += rows[i + 3, j] * v
-            flat[i], flat[i + 1], flat[i + 2], flat[i + 3] = p, q, r, t
-            i += 4
-        while i < n:
-            p = 0.0
-            for j in range(M):
-                p += rows[i, j] * V[j]
-            flat[i] = p
-            i += 1
+        rows_times(merged(P), V, merged(EV))
     else:
-        for s in range(S):
-            for a in range(A):
+        for s in range(P.shape[0]):
+            for a in range(P.shape[1]):
                 EV[s, a] = expectation(P, layout, s, a, V)
 
 

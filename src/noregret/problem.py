@@ -13,7 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from . import _checks as check
 from .links import EXP_LIMIT, LinearCombination, Link, MultinomialLogit
 
-_TOLERANCE = 1e-9  # slack in the checks of norms and sums, for rounding in what users compute
+_TOLERANCE = 1e-9  # slack for entries of the simplex, which users may have rounded
+_ROUNDING = 1e-12  # slack for norms
 
 
 class Layout(NamedTuple):
@@ -38,7 +39,9 @@ class Problem:
     reward_bound    B_r: ||theta_sa||_2 <= B_r
     support         bool [S, A, S'] or None: next states that can occur at all
     available       bool [S, A] or None: actions that may be taken
-    long_contexts   "raise", or "rescale" to shrink a context above the bound onto it
+    long_contexts   "raise", or "rescale" to shrink a context above the bound onto it (LinearCombination: to divide a
+                    nonnegative one by its sum). Convenient, and an assumption: the individual is then taken for the
+                    one with the rescaled context
 
     The guarantees hold when these bounds do: they are assumptions, not estimates."""
 
@@ -115,32 +118,39 @@ class Problem:
         norm = math.hypot(*made.tolist())
         if not math.isfinite(norm):
             raise ValueError(f"{name} must be finite, got {made.tolist()}")
-        limit = self.context_bound
-        if norm > limit * (1.0 + _TOLERANCE):
-            if self.long_contexts == "raise":
+        rescale, limit = self.long_contexts == "rescale", self.context_bound
+        if isinstance(self.link, LinearCombination):
+            low, total = float(made.min()), float(made.sum())
+            if rescale and low >= 0.0 and total > 0.0 and abs(total - 1.0) > _TOLERANCE:
+                made /= total
+                norm, total = norm / total, 1.0
+            if low < -_TOLERANCE or abs(total - 1.0) > _TOLERANCE:
+                raise ValueError(
+                    f"{name} must be nonnegative and sum to 1 under LinearCombination, got sum {total:.6g} "
+                    f"and smallest entry {low:.6g}"
+                )
+            rescale = False  # a point of the simplex cannot be shrunk and stay there
+        if norm > limit * (1.0 + _ROUNDING):
+            if not rescale:
                 raise ValueError(
                     f"{name} has norm {norm:.6g}, above context_bound = {limit:g} "
                     '(rescale it, or set long_contexts="rescale")'
                 )
             made *= limit / norm
-        if isinstance(self.link, LinearCombination):
-            total = float(made.sum())
-            if self.long_contexts == "rescale" and total > 0.0:
-                made /= total
-                total = 1.0
-            if made.min() < -_TOLERANCE or abs(total - 1.0) > _TOLERANCE:
-                raise ValueError(
-                    f"{name} must be nonnegative and sum to 1 under LinearCombination, got sum {total:.6g} "
-                    f"and smallest entry {made.min():.6g}"
-                )
         return made
 
     def contexts(self, X: Any, name: str = "contexts") -> NDArray[np.float64]:
-        """Rows `X` [n, d], each checked as `context` does."""
+        """Rows `X` [n, d], each checked as `context` does; only the ones that need it are looked at one by one."""
         made = np.array(X, dtype=np.float64)
         if made.ndim != 2 or made.shape[1] != self.context_dim:
             raise ValueError(f"{name} must have shape (n, {self.context_dim}), got {made.shape}")
-        return np.array([self.context(row, f"{name}[{i}]") for i, row in enumerate(made)]).reshape(made.shape)
+        with np.errstate(over="ignore", invalid="ignore"):
+            fine = np.einsum("kd,kd->k", made, made) <= (self.context_bound * (1.0 + 0.5 * _ROUNDING)) ** 2
+            if isinstance(self.link, LinearCombination):
+                fine &= (made.min(1) >= 0.0) & (np.abs(made.sum(1) - 1.0) <= 0.5 * _TOLERANCE)
+        for i in np.flatnonzero(~fine):
+            made[i] = self.context(made[i], f"{name}[{i}]")
+        return made
 
     def state(self, value: Any, name: str = "state") -> int:
         """`value` as a state index, by number (or by name, where states have names)."""

@@ -1,8 +1,8 @@
 """The agents, by name. An agent is estimator x confidence set x planner; its module reads like its pseudo-code."""
 
-import difflib
 from typing import Any
 
+from .. import _checks as check
 from ..problem import Problem
 from .base import Agent
 from .controls import CertaintyEquivalence, EpsilonGreedy, Oracle, UniformRandom
@@ -22,17 +22,11 @@ def names() -> list[str]:
 
 
 def agent_class(name: str) -> type[Agent]:
-    if name not in _AGENTS:
-        near = difflib.get_close_matches(name, _AGENTS, n=3, cutoff=0.4)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise ValueError(f"unknown agent {name!r}{hint} (agents: {', '.join(_AGENTS)})")
-    return _AGENTS[name]
+    return check.known("agent", name, _AGENTS)
 
 
 def make_agent(name: str, problem: Problem, **options: Any) -> Agent:
     """`make_agent("glm-orl", problem, delta=0.1)` is `GLMORL(problem, delta=0.1)`."""
     cls = agent_class(name)
-    try:
-        return cls(problem, **options)
-    except TypeError as error:
-        raise ValueError(f"agent {name}: {str(error).split('__init__() ')[-1]}") from None
+    check.fits(f"agent {name}", cls, problem, **options)
+    return cls(problem, **options)

@@ -2,12 +2,13 @@
 
 A compiled agent is three named tuples and two kernels:
 
-    plan(par, state, work, x, k, out)                par    numbers and tables fixed at construction (never saved:
-    rebuilt) learn(par, state, work, x, k, n, path)           state  arrays that are carried from episode to episode,
-    and saved
-                                                     work   scratch
-x [d] context, k episode, n steps taken, out: `PlanBuffer`, path: `Trajectory`. `simulate` runs the two in one compiled
-loop; the verbs below run the same two one at a time, so both make the same decisions to the bit.
+    plan(par, state, work, x, k, out)
+    learn(par, state, work, x, k, n, path)
+
+par holds numbers and tables fixed at construction (rebuilt, never saved), state the arrays that are carried from
+episode to episode and saved, work is scratch; x [d] context, k episode, n steps taken, out: `PlanBuffer`, path:
+`Trajectory`. `simulate` runs the two in one compiled loop; the verbs below run the same two one at a time, so both make
+the same decisions to the bit.
 """
 
 import inspect
@@ -115,7 +116,10 @@ class Agent:
         return int(self._out.policy[h, s])
 
     def observe(self, reward: float, next_state: int) -> None:
-        """What the action led to: a reward in [0, 1] (nan if it was not seen) and the next state."""
+        """What the action led to: a reward in [0, 1] (nan if it was not seen) and the next state.
+
+        Guarantees need that whether a reward is missing, or an episode ends early, does not depend on what was not
+        seen."""
         if not self._asked:
             raise RuntimeError("observe: nothing was done yet, call act first")
         h = self._step
@@ -139,9 +143,9 @@ class Agent:
             raise RuntimeError("end_episode: no episode is open, call begin_episode first")
         if self._direct is None:  # loaded in the middle of an episode
             self._direct = self._compile(direct)
-        self._direct[1](self.par, self.state, self.work, self._x, self.episode, self._step, self._path)
+        self._open = self._asked = False  # whatever happens, nothing is learned twice
         self.episode += 1
-        self._open = self._asked = False
+        self._direct[1](self.par, self.state, self.work, self._x, self.episode - 1, self._step, self._path)
 
     # For the engine -----------------------------------------------------------------------------------------------
     def compiled(self) -> tuple[Any, Any]:

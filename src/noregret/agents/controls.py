@@ -8,8 +8,8 @@ from numpy.typing import ArrayLike
 from .. import _checks as check
 from .._checks import Floats
 from .._jit import kernel, merged
+from .._linear_algebra import predictors
 from .._random import EXPLORE, uniforms
-from ..estimators.linear_algebra import predictors
 from ..links import apply_gradient
 from ..planning import NONE, apply_planner, planner_address
 from ..problem import Layout, Problem
@@ -110,7 +110,6 @@ class Oracle(Agent):
     name = "oracle"
     plan_kernel = staticmethod(oracle_plan)
     learn_kernel = staticmethod(nothing)
-    bounds_values = True
 
     def __init__(self, problem: Problem, weights: ArrayLike, reward_weights: ArrayLike, seed: int = 0) -> None:
         S, A, d = problem.n_states, problem.n_actions, problem.context_dim

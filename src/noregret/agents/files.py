@@ -62,6 +62,9 @@ def write(agent: Agent, path: Any) -> None:
     # Written beside the target and renamed: a crash leaves the old file or the new one, never half of one.
     handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
     try:
+        mask = os.umask(0)
+        os.umask(mask)
+        os.chmod(temporary, 0o666 & ~mask)  # as any other file the user writes
         with os.fdopen(handle, "wb") as file:
             np.savez(file, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
         os.replace(temporary, target)
@@ -72,8 +75,6 @@ def write(agent: Agent, path: Any) -> None:
 
 def load(path: Any, link: Link | None = None) -> Agent:
     """The agent that `save` wrote, ready to go on. A custom link is code, not data: hand it in again."""
-    from . import agent_class
-
     try:
         with np.load(path, allow_pickle=False) as file:
             arrays = {name: file[name] for name in file.files}
@@ -85,20 +86,33 @@ def load(path: Any, link: Link | None = None) -> Agent:
         raise ValueError(f"{path} is not an agent saved by noregret, or it is damaged") from None
     if version != FORMAT:
         raise ValueError(f"{path} has format {version}, this version of noregret reads format {FORMAT}")
+    try:
+        return _rebuild(header, arrays, link)
+    except (KeyError, TypeError, AttributeError, ValueError) as error:
+        raise ValueError(f"{path} cannot be loaded: {error}") from None
+
+
+def _rebuild(header: dict[str, Any], arrays: dict[str, Any], link: Link | None) -> Agent:
+    from . import agent_class
+
     spec = dict(header["problem"])
     name = spec.pop("link")
     if link is None:
         if name not in _LINKS:
-            raise ValueError(f"link must be given: the agent in {path} was saved with the custom link {name!r}")
+            raise ValueError(f"link must be given, the agent was saved with the custom link {name!r}")
         link = _LINKS[name]()
+    if link.name != name:
+        raise ValueError(f"link must be the one the agent was saved with, {name!r}, got {link.name!r}")
     masks: dict[str, Any] = {k: arrays.get(f"problem.{k}") for k in ("support", "available")}
     spec |= {k: tuple(spec[k]) for k in _NAMES if spec[k] is not None}
     problem = Problem(link=link, **masks, **spec)
     options = header["options"] | {k[7:]: v for k, v in arrays.items() if k.startswith("option.")}
     agent = agent_class(header["agent"])(problem, seed=header["seed"], **options)
     for key, array in _live(agent):
-        if key not in arrays or arrays[key].shape != array.shape:
-            raise ValueError(f"{path} is damaged: {key} is missing or has the wrong shape")
+        if key not in arrays or arrays[key].shape != array.shape or arrays[key].dtype != array.dtype:
+            raise ValueError(f"{key} is missing or has the wrong shape or type")
+        if key.startswith("state.") and not np.isfinite(arrays[key]).all():
+            raise ValueError(f"{key} is not finite")
         array[...] = arrays[key]
     agent.episode, agent._step, agent._asked, agent._open = header["clock"]
     return agent

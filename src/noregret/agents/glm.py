@@ -14,7 +14,7 @@ from .._checks import Floats
 from .._jit import address, announced, caller, inlined, kernel
 from .._random import TIE, words
 from ..beliefs import BeliefPar, BeliefWork, belief_parts, estimate, widths
-from ..estimators.online_newton import NewtonPar, NewtonState, NewtonWork, newton_parts, newton_step
+from ..estimators.online_newton import LEAST, NewtonPar, NewtonState, NewtonWork, newton_parts, newton_step
 from ..estimators.ridge import RidgeState, ridge_state, ridge_step
 from ..planning import planner_address
 from ..problem import Layout, Problem
@@ -48,6 +48,7 @@ class GLMWork(NamedTuple):
     xi: Floats  # [S, A], widths as planned with
     noise: Floats  # [H, S, A], or [0, 0, 0]
     Q: Floats  # [S, A]
+    log: Floats  # [1], ln(1/delta) of the widths
 
 
 @inlined
@@ -62,6 +63,7 @@ def norm_of(x):
 def believe(par, state, work, x, log):
     """P_hat, r_hat and the widths for context x, with ln(1/delta) = log; in work.belief."""
     norm = norm_of(x)
+    work.log[0] = log
     estimate(par.newton, state.newton, state.ridge, par.layout, par.belief.printed, x, norm, work.belief)
     if par.widths == 1:
         widths(par.belief, par.newton, state.newton, state.ridge, par.layout, log, log, x, norm, work.belief)
@@ -109,6 +111,7 @@ class GLMAgent(Agent):
     width_cap = math.inf  # of printed widths
     perturbs = False  # whether planning needs room for noise
     uses_widths = False  # whether planning fills in the widths
+    optimistic = False  # whether its values are optimistic wherever its sets hold
 
     def _log_confidence(self, problem: Problem) -> float:
         return 0.0
@@ -118,6 +121,9 @@ class GLMAgent(Agent):
         S, A, d, f = p.n_states, p.n_actions, p.context_dim, np.zeros
         constants: Any = check.one_of("constants", o["constants"], ("corrected", "paper"))
         lam_r = o["reward_regularization"] = check.positive("reward_regularization", o["reward_regularization"])
+        least = LEAST * p.context_bound**2
+        if lam_r < least:
+            raise ValueError(f"reward_regularization must be at least {least:g} for stable arithmetic, got {lam_r:g}")
         if o["regularization"] is not None:
             o["regularization"] = check.positive("regularization", o["regularization"])
         newton_par, newton, newton_work = newton_parts(
@@ -139,7 +145,7 @@ class GLMAgent(Agent):
             widths=int(self.uses_widths),
         )
         noise = f((p.horizon, S, A)) if self.perturbs else f((0, 0, 0))
-        work = GLMWork(newton_work, belief_work, f((S, A)), f((S, A)), noise, f((S, A)))
+        work = GLMWork(newton_work, belief_work, f((S, A)), f((S, A)), noise, f((S, A)), f(1))
         state = GLMState(newton, ridge_state(S, A, d, lam_r))
         with announced(f"the beliefs of {self.name}"):
             where = address(believe, par, state, work, f(d), 0.0), planner_address(p.layout)

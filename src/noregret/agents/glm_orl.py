@@ -31,16 +31,15 @@ class GLMORL(GLMAgent):
 
     delta         the sets of all pairs, and with them optimism in every episode, hold with probability 1 - delta
     constants     "corrected": half the span of V (or its centred 2-norm, linear link), Theorems A and B, delta split
-    over
-                  2 n_pairs + 1 events. "paper": the sup-norm, Theorem 3.1, delta/(2SA + SH); the value clip is H - h in
-                  both, the printed one (H - h - 1) being a slip that makes the last step worthless
+                  over 2 n_pairs + 1 events. "paper": the sup-norm, Theorem 3.1, delta/(2SA + SH); the value clip is
+                  H - h in both, the printed one (H - h - 1) being a slip that makes the last step worthless
     bonus_scale   multiplies every bonus; anything but 1 carries no guarantee
 
     Cost per episode O(SA(Sd + d^2) + S^2 A H), memory O(SA(Sd + d^2)), both constant in the number of episodes."""
 
     name = "glm-orl"
     plan_kernel = staticmethod(plan)
-    uses_widths = True
+    uses_widths = optimistic = True
 
     def __init__(
         self,

@@ -52,8 +52,7 @@ def perturb(par, k, belief, noise):
 class GLMRLSVI(GLMAgent):
     """Perturb the estimated rewards enough to be optimistic with constant probability, plan, learn.
 
-        Q_h = P_hat V_{h+1} + r_hat + b_h,   b_h ~ N(0, S H phi_h^2),   phi_h = 1/2 (H - h - 1) xi_p + xi_r        (h
-        from 0)
+        Q_h = P_hat V_{h+1} + r_hat + b_h,   b_h ~ N(0, S H phi_h^2),   phi_h = 1/2 (H - h - 1) xi_p + xi_r  (h from 0)
 
     Nothing is clipped: clipping breaks the argument. Values are random, not bounds.
 

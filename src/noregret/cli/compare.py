@@ -40,6 +40,7 @@ def compare(
     players = agents_from(agents, place)
     check.integer("episodes", episodes)
     check.integer("seeds", seeds)
+    check.integer("workers", workers, 0)
     step = check.integer("every", every or max(episodes // POINTS, 1))
     if step > episodes:
         raise ValueError(f"every must be at most episodes = {episodes}, got {every}")

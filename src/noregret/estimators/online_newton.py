@@ -25,15 +25,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _checks as check
 from .._checks import Floats
-from .._jit import address, caller, inlined, kernel
+from .._jit import address, announced, caller, direct, inlined, kernel
+from .._linear_algebra import project_on_ball, rank_one, refresh_inverse, times
 from ..links import Constants, Link, apply_gradient, apply_projection
 from ..problem import Problem
 from ..theory import radii, widths
 from ..theory.constants import logit_alpha_centred
 from ..theory.radii import printed
-from .linear_algebra import project_on_ball, rank_one, refresh_inverse, times
 
 REFRESH = 1000  # steps between direct inversions of one pair's Gram matrix
+LEAST = 1e-6  # of lambda / (kappa R^2): below, rank-one updates lose too many digits between inversions
 SLACK = 0.25  # s of Theorem A
 STEP = 1.5  # c of Theorem B
 
@@ -94,7 +95,7 @@ def newton_parts(
         return np.ascontiguousarray(np.array([0.0] + [f(m) for m in range(1, M + 1)])[count])
 
     def alpha_of(m: int) -> float:
-        return link.alpha(m, reach, constants)
+        return check.positive(f"alpha of {link!r} for {m} outcomes", link.alpha(m, reach, constants))
 
     alpha, norm2 = per_pair(alpha_of), per_pair(lambda m: link.weight_norm2(m, weight_bound, d, constants))
     if form == PRINTED:
@@ -106,7 +107,9 @@ def newton_parts(
         kappa, log_weight = STEP * alpha, per_pair(lambda m: radii.theorem_b_log_weight(alpha_of(m), STEP))
     if regularization is None:
         regularization = default_regularization(form, d, float(kappa.min()), float(norm2.max()))
-    lam = check.positive("regularization", regularization)
+    lam, least = check.positive("regularization", regularization), LEAST * float(kappa.max()) * context_bound**2
+    if lam < least:
+        raise ValueError(f"regularization must be at least {least:.3g} for stable arithmetic, got {lam:g}")
     eye, f = np.eye(d), np.zeros
     work = NewtonWork(f((1, M)), f(M), f(1), f(d), f((d, d)), f(d), f(d))
     addresses = link.gradient_address(), link.region_address(constants), 0
@@ -240,6 +243,8 @@ class OnlineNewton:
         self._count = np.full(1, m, np.int64)
         parts = newton_parts(link, self._count[None], context_dim, bound, R, constants, regularization)
         self._par, self._state, self._work = parts
+        with announced("the estimator"):
+            self._learn = direct(newton_step, *parts, self._count, 0, 0, 0, np.zeros(context_dim), 0.0)
 
     def update(self, x: ArrayLike, outcome: int) -> None:
         """Learn from one observation: context x [d], outcome in 0..m-1."""
@@ -247,7 +252,7 @@ class OnlineNewton:
         y = check.integer("outcome", outcome, 0)
         if y >= self.n_outcomes:
             raise ValueError(f"outcome must be below n_outcomes = {self.n_outcomes}, got {outcome!r}")
-        newton_step(self._par, self._state, self._work, self._count, 0, 0, y, x, float(np.linalg.norm(x)))
+        self._learn(self._par, self._state, self._work, self._count, 0, 0, y, x, float(np.linalg.norm(x)))
 
     @property
     def weights(self) -> Floats:
@@ -285,10 +290,10 @@ class OnlineNewton:
         z, moved = (self._state.weights[0, 0] @ x)[None], np.zeros(1)
         self.link.region(self.constants)(z, self._problem.weight_bound * float(np.linalg.norm(x)), self._count, moved)
         self.link.gradient(z, self._count)
-        w2 = max(self.radius, 0.0) * float(x @ self._state.inverse[0, 0] @ x)
+        w2 = self.radius * float(x @ self._state.inverse[0, 0] @ x)
         if self.constants == "corrected":  # Pythagoras: moving to the possible predictions only brought it nearer
             w2 -= moved[0]
-        return z[0], math.sqrt(max(w2, 0.0))
+        return z[0], math.sqrt(w2) if w2 >= 0.0 else math.inf  # an empty set says nothing
 
     def probabilities(self, x: ArrayLike) -> Floats:
         """Estimated distribution of the outcome at x, [m]."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .._checks import Floats
 from .._jit import inlined
-from .linear_algebra import rank_one, refresh_inverse, times
+from .._linear_algebra import rank_one, refresh_inverse, times
 
 REFRESH = 1000  # observations between direct inversions
 

@@ -5,7 +5,7 @@ Counted per episode, at planning time, with cumulative totals in `COLUMNS` order
     optimism_failures       some value V_h(s) of the plan lay below the optimal one
     set_failures            the true weights of some pair lay outside the confidence set, or a mean reward outside its
                             interval
-    justified_failures      optimism failed although every set held (a proof says: never)
+    justified_failures      optimism failed although every set held (GLM-ORL only; unscaled, a proof says: never)
     transition_width        xi_p summed over the steps taken (1-norm; 2-norm for the linear link)
     reward_width            xi_r summed over the steps taken
     steps                   steps taken
@@ -81,7 +81,7 @@ def watch_sets(par, state, work, truth, path, out, tally, inside):
     for s in range(S):
         for a in range(A):
             if truth.layout.available[s, a]:
-                v = ratio(par.newton, state.newton, truth, s, a, par.log_confidence)
+                v = ratio(par.newton, state.newton, truth, s, a, work.log[0])
                 tally[6] = max(tally[6], v)
                 error = abs(work.belief.reward[s, a] - truth.r[s, a])
                 inside[s, a] = v <= 1.0 + _SLACK and error <= work.belief.interval[s, a] + _SLACK
@@ -98,6 +98,13 @@ def watch_sets(par, state, work, truth, path, out, tally, inside):
         tally[3] += work.belief.width[s, a]
         tally[4] += work.belief.interval[s, a]
     tally[5] += H
+
+
+def columns_for(agent: Any) -> list[str]:
+    """The columns that mean something for this agent."""
+    if not getattr(agent, "uses_widths", False):
+        return ["optimism_failures", "steps"]
+    return [name for name in COLUMNS if name != "justified_failures" or getattr(agent, "optimistic", False)]
 
 
 def watch_for(agent: Agent) -> Any:

@@ -46,8 +46,8 @@ def roll_out(truth, x, start, k, policy, path, gap):
 
 
 @kernel
-def loop(plan, learn, world, watch, watching, par, state, work, truth, X, starts, first, every, out, path, meter):
-    """Episodes first, first + 1, ... with contexts X [n, d] and initial states [n]."""
+def loop(plan, learn, world, watch, watching, par, state, work, truth, X, starts, first, every, last, out, path, meter):
+    """Episodes first, first + 1, ... of `last`, with contexts X [n, d] and initial states [n]."""
     for i in range(X.shape[0]):
         x, k = X[i], first + i
         invoke(plan, (par, state, work, x, k, out))
@@ -56,8 +56,8 @@ def loop(plan, learn, world, watch, watching, par, state, work, truth, X, starts
             invoke(watch, (par, state, work, truth, path, out, meter.tally, meter.inside))
         invoke(learn, (par, state, work, x, k, out.policy.shape[0], path))
         meter.total[0] += meter.gap[0]
-        if (k + 1) % every == 0:
-            point = (k + 1) // every - 1
+        if (k + 1) % every == 0 or k + 1 == last:
+            point = (k + every) // every - 1
             meter.curve[point] = meter.total[0]
             if watching == 1:
                 for j in range(meter.tally.shape[0]):
@@ -76,7 +76,7 @@ class Session:
         p = world.problem
         self.agent, self.world, self.seed = agent, world, seed
         self.episodes, self.every, self.diagnostics, self.done = episodes, every, diagnostics, 0
-        points, f = episodes // every, np.zeros
+        points, f = -(-episodes // every), np.zeros
         tallies = f((points, len(COLUMNS))) if diagnostics else f((0, 0))
         inside = np.zeros((p.n_states, p.n_actions), bool)
         self.meter = Meter(f(1), f(1), f(points), f(len(COLUMNS)), tallies, inside)
@@ -88,9 +88,9 @@ class Session:
         world, X = self.world, np.empty((n, self.world.problem.context_dim))
         if isinstance(world.contexts, Adversary):
             world.contexts.fill(self.seed, self.done, X, self.agent)
-            X[:] = world.problem.contexts(X, f"contexts (episodes from {self.done})")
         else:
             world.contexts.fill(self.seed, self.done, X)
+        X = world.problem.contexts(X, f"contexts of episodes {self.done} and on, row ")
         starts = np.zeros(n, np.int64)
         world.fill_starts(self.seed, self.done, starts)
         return X, starts
@@ -114,9 +114,8 @@ class FusedSession(Session):
 
     def _loop(self, X: Floats, starts: NDArray[np.int64]) -> None:
         a, kernels = self.agent, (self.plan, self.learn, self.roll, self.watch, int(self.diagnostics))
-        loop(
-            *kernels, a.par, a.state, a.work, self.truth, X, starts, self.done, self.every, a._out, a._path, self.meter
-        )
+        where = self.done, self.every, self.episodes
+        loop(*kernels, a.par, a.state, a.work, self.truth, X, starts, *where, a._out, a._path, self.meter)
 
     def advance(self) -> int:
         """Run the next chunk; the number of episodes it had."""
@@ -138,17 +137,23 @@ class PythonSession(Session):
         agent, truth, m, H = self.agent, self.truth, self.meter, self.world.problem.horizon
         X, starts = self.contexts(1)
         k, s = self.done, int(starts[0])
-        policy = np.ascontiguousarray(agent.begin_episode(X[0]).policy, np.int64)
+        policy = self.world.checked(agent.begin_episode(X[0]).policy, f"plan.policy of {type(agent).__name__}")
         individual(truth, X[0])
         m.total[0] += exact_shortfall(truth, policy, s)
         reward, after = np.zeros(1), np.zeros(1, np.int64)
         for h in range(H):
-            transition(truth, k, h, s, agent.act(s), reward, after)
+            action = agent.act(s)
+            if action != policy[h, s]:
+                raise ValueError(
+                    f"{type(agent).__name__}.act returned {action!r} in state {s} at step {h}, its plan.policy says "
+                    f"{policy[h, s]}: regret is that of the plan, so both must agree"
+                )
+            transition(truth, k, h, s, policy[h, s], reward, after)
             s = int(after[0])
             agent.observe(float(reward[0]), s)
         agent.end_episode()
-        if (k + 1) % self.every == 0:
-            m.curve[(k + 1) // self.every - 1] = m.total[0]
+        if (k + 1) % self.every == 0 or k + 1 == self.episodes:
+            m.curve[(k + self.every) // self.every - 1] = m.total[0]
         self.done += 1
         return 1
 

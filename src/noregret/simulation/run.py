@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from .. import _checks as check
 from .._checks import Floats
 from ..worlds import World
-from .diagnostics import COLUMNS
+from .diagnostics import COLUMNS, columns_for
 from .engine import session
 
 
@@ -105,7 +105,8 @@ def simulate(
 
     seeds         how many (0, 1, ...), or which. A seed decides the individuals, their luck and the agent's own draws;
                   two agents with the same seed meet the same individuals and the same luck
-    every         record the regret after every so many episodes (each episode's regret is counted either way)
+    every         record the regret after every so many episodes, and after the last one (each episode's regret is
+                  counted either way)
     workers       threads; default one per core. The result does not depend on it
     diagnostics   also count failures of the confidence sets and of optimism, and add up the widths
     compiled      False runs the live verbs episode by episode: slow, the same result
@@ -129,7 +130,8 @@ def simulate(
         raise ValueError("agent was made for a problem of another shape than the world's")
     threads = check.integer("workers", workers if workers is not None else os.cpu_count() or 1)
     session(agent.fresh(chosen[0]), world, chosen[0], episodes, every, diagnostics, compiled).prepare()
-    points, n = episodes // every, len(chosen)
+    recorded = np.unique(np.append(np.arange(every, episodes + 1, every), episodes))
+    n, points = len(chosen), recorded.size
     regret, seconds = np.zeros((n, points)), np.zeros(n)
     tallies = np.zeros((n, points, len(COLUMNS))) if diagnostics else None
     stop = threading.Event()
@@ -138,12 +140,16 @@ def simulate(
         # Agent, truth and scratch of a seed live only as long as it runs: memory does not grow with the seeds.
         part = session(agent.fresh(chosen[i]), world, chosen[i], episodes, every, diagnostics, compiled)
         part.prepare()
-        while part.done < episodes and not stop.is_set():
-            start = time.thread_time()
-            done = part.advance()
-            seconds[i] += time.thread_time() - start
-            if progress is not None:
-                progress(done)
+        try:
+            while part.done < episodes and not stop.is_set():
+                start = time.thread_time()
+                done = part.advance()
+                seconds[i] += time.thread_time() - start
+                if progress is not None:
+                    progress(done)
+        except BaseException:
+            stop.set()  # one seed's mistake ends the others after their chunk
+            raise
         regret[i] = part.meter.curve
         if tallies is not None:
             tallies[i] = part.meter.tallies
@@ -151,21 +157,32 @@ def simulate(
     with ThreadPoolExecutor(min(threads, n)) as pool:
         try:
             list(pool.map(work, range(n)))
-        except BaseException:  # Ctrl-C, or a mistake in one seed: the other threads end after their chunk
+        except BaseException:  # Ctrl-C
             stop.set()
             raise
-    counts = {} if tallies is None else {name: tallies[:, :, j] for j, name in enumerate(COLUMNS)}
+    counts = {}
+    if tallies is not None:
+        counts = {name: tallies[:, :, COLUMNS.index(name)] for name in columns_for(agent)}
+    sound = _assumptions_hold(own, world.problem)
+    label = getattr(agent, "label", type(agent).__name__)
     return Run(
         agent=getattr(agent, "name", type(agent).__name__),
-        label=getattr(agent, "label", type(agent).__name__),
+        label=label if sound else f"{label} (other assumptions than the world's)",
         world=world.name,
-        guarantee=getattr(agent, "guarantee", None),
+        guarantee=getattr(agent, "guarantee", None) if sound else None,
         seeds=chosen,
-        episodes=np.arange(every, episodes + 1, every),
+        episodes=recorded,
         regret=regret,
         seconds=seconds,
         diagnostics=counts,
     )
+
+
+def _assumptions_hold(assumed: Any, true: Any) -> bool:
+    """Whether what an agent's problem assumes holds in the world's."""
+    bounds = ("context_bound", "weight_bound", "reward_bound")
+    same_link = type(assumed.link) is type(true.link) and assumed.link.name == true.link.name
+    return assumed is true or (same_link and all(getattr(assumed, b) >= getattr(true, b) for b in bounds))
 
 
 def _compatible(a: Any, b: Any) -> bool:

@@ -1,4 +1,7 @@
-"""The mathematics as small pure functions, named after what they compute and used by the agents themselves.
+"""The mathematics as small pure functions, named after what they compute.
+
+The estimators and agents call them, directly or from their kernels; where a hot loop inlines one instead (widths), a
+test compares the two.
 
 `constants`: curvature and smoothness of the links. `radii`: squared radii of the confidence sets around an online
 Newton estimate. `widths`: from a set around the weights to distances between distributions, and reward intervals.

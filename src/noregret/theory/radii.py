@@ -1,7 +1,7 @@
 """Squared radii gamma of the confidence sets ||W_t - W*||_{Z_t}^2 <= gamma_t around an online Newton estimate.
 
-    Z_1 = lambda I,  Z_{t+1} = Z_t + kappa_t x_t x_t',  W_{t+1} = W_t - a_t (Z_{t+1}^{-1} x_t)',  a_t = grad Phi(W_t
-    x_t) - y_t
+    Z_1 = lambda I,  Z_{t+1} = Z_t + kappa_t x_t x_t'
+    W_{t+1} = W_t - a_t (Z_{t+1}^{-1} x_t)',  a_t = grad Phi(W_t x_t) - y_t
 
 The step size eta of Modi and Tewari's Algorithm 1 is fixed at 1: (eta, lambda) and (1, lambda/eta) give the same
 estimates and the same widths. All three radii are affine in ln(1/delta): `*_log_weight` is that slope, which lets an
@@ -29,8 +29,8 @@ def printed(
 ) -> float:
     """Theorem 3.1 of Modi and Tewari (2020), with kappa = alpha/2 and logdet = ln det Z_{t+1}/det Z_1:
 
-        lambda B^2 + 8 B_p R + 2 [ (4/alpha + 8/3 B_p R) tau_t + (4/alpha) logdet ],  tau_t = ln(2 ceil(2 ln(S t))
-        t^2/delta)
+        lambda B^2 + 8 B_p R + 2 [ (4/alpha + 8/3 B_p R) tau_t + (4/alpha) logdet ]
+        tau_t = ln(2 ceil(2 ln(S t)) t^2/delta)
 
     True for any valid alpha and S >= 2, and very loose. The ceiling is kept at least 1 (S = t = 1 would give ln 0), and
     before the first sample t counts as 1."""
@@ -54,11 +54,10 @@ def theorem_a(
 ) -> float:
     """Logit, kappa_t = (2 - s) alpha_t with alpha_t valid on the segment [W_t x_t, W* x_t], 0 < s <= 1:
 
-        gamma = lambda B_0^2 + (2/s) ln(1/delta) + gradient_sum - displacement,   for all t at once, probability 1 -
-        delta
+        gamma = lambda B_0^2 + (2/s) ln(1/delta) + gradient_sum - displacement
 
-    (Strong convexity at W_t, and the supermartingale prod (p_t/p*)^s exp(s (1-s) alpha_t ||(W_t - W*) x_t||^2 / 2).) No
-    union over t and no 1/alpha on ln(1/delta)."""
+    for all t at once, with probability 1 - delta. (Strong convexity at W_t, and the supermartingale
+    prod (p_t/p*)^s exp(s (1-s) alpha_t ||(W_t - W*) x_t||^2 / 2).) No union over t and no 1/alpha on ln(1/delta)."""
     log_term = theorem_a_log_weight(slack) * math.log(1.0 / delta)
     return regularization * weight_norm2 + log_term + gradient_sum - displacement
 

@@ -1,9 +1,9 @@
 """Populations to learn from, by name. The truth and the learner meet only in `simulate`."""
 
-import difflib
 from collections.abc import Callable
 from typing import Any
 
+from .. import _checks as check
 from .blind import BlindOptimum, blind_optimum
 from .clinic import clinic
 from .random_worlds import random_linear, random_logit
@@ -35,11 +35,6 @@ def names() -> list[str]:
 
 def make_world(name: str, **options: Any) -> World:
     """`make_world("random-logit", n_states=4)` is `random_logit(n_states=4)`."""
-    if name not in _WORLDS:
-        near = difflib.get_close_matches(name, _WORLDS, n=3, cutoff=0.4)
-        hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise ValueError(f"unknown world {name!r}{hint} (worlds: {', '.join(_WORLDS)})")
-    try:
-        return _WORLDS[name](**options)
-    except TypeError as error:
-        raise ValueError(f"world {name}: {str(error).split('() ')[-1]}") from None
+    make = check.known("world", name, _WORLDS)
+    check.fits(f"world {name}", make, **options)
+    return make(**options)

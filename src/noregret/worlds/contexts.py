@@ -1,8 +1,8 @@
 """Where individuals come from: sources of context vectors.
 
-A source fills rows for a range of episodes, `fill(seed, first, X)`: X [n, d] <- contexts of episodes first, first + 1,
-...
-It is a pure function of (seed, episode), so any chunk can be made again. `Adversary` alone looks at the learner.
+A source fills rows for a range of episodes: `fill(seed, first, X)` puts the contexts of episodes first, first + 1, ...
+into X [n, d]. It is a pure function of (seed, episode), so any chunk can be made again. `Adversary` alone looks at the
+learner.
 """
 
 import math
@@ -135,4 +135,10 @@ class Adversary(Contexts):
 
     def fill(self, seed: int, first: int, X: Floats, agent: Any = None) -> None:
         for i in range(X.shape[0]):
-            X[i] = self.function(seed, first + i, agent)
+            try:
+                x = np.asarray(self.function(seed, first + i, agent), dtype=np.float64)
+            except (TypeError, ValueError) as error:
+                raise ValueError(f"contexts: the function failed for episode {first + i} ({error})") from error
+            if x.shape != (self.dim,):
+                raise ValueError(f"contexts: the function must return shape ({self.dim},), got {x.shape}")
+            X[i] = x

@@ -8,9 +8,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _checks as check
 from .._checks import Floats
-from .._jit import inlined, merged, strict
+from .._jit import announced, direct, inlined, merged, strict
+from .._linear_algebra import predictors
 from .._random import LUCK, START, uniforms
-from ..estimators.linear_algebra import predictors
 from ..links import LinearCombination, apply_gradient
 from ..planning import NONE, Plan, apply_planner, backward_induction, evaluate, planner_address
 from ..problem import Layout, Problem
@@ -99,8 +99,7 @@ class World:
                      Linear: each column weights[s, a, :, j] is a distribution over the support.
     reward_weights   [S, A, d]: mean rewards theta'x, in [0, 1] for every context that occurs
     contexts         a source from `noregret.contexts`, or a function (seed, episode, agent) -> [d]. Default: the
-    simplex
-                     for the linear link, the sphere of radius context_bound otherwise
+                     simplex for the linear link, the sphere of radius context_bound otherwise
     initial_state    a state, a distribution [S], or a function (seed, episode) -> state
 
     Episodes are numbered from 0. Everything random is a function of (seed, episode, step)."""
@@ -152,13 +151,8 @@ class World:
         if source.dim != p.context_dim:
             raise ValueError(f"contexts must have dimension context_dim = {p.context_dim}, got {source.dim}")
         if source.support is not None:
-            p.contexts(source.support)
-            for i, x in enumerate(source.support):
+            for i, x in enumerate(p.contexts(source.support)):
                 self._means(x, f"contexts[{i}]")
-        elif not isinstance(source, Adversary):
-            x = np.empty((1, p.context_dim))
-            source.fill(0, 0, x)
-            p.context(x[0])
         return source
 
     def _means(self, x: Floats, name: str = "context") -> Floats:
@@ -222,18 +216,21 @@ class World:
         backward_induction(P, p.layout, r, r, none, NONE, 0, key, np.zeros((S, A)), policy, values)
         return Plan(policy, values, values, values)
 
-    def values(self, policy: ArrayLike, x: ArrayLike) -> Floats:
-        """Exact values of a policy [H, S] of actions for context x, [H+1, S]."""
-        p = self.problem
-        made = np.array(policy)
+    def checked(self, policy: Any, name: str = "policy") -> NDArray[np.int64]:
+        """`policy` as int64 actions [H, S] of its own, all of them available."""
+        p, made = self.problem, np.array(policy)
         shape = (p.horizon, p.n_states)
         if made.shape != shape or made.dtype.kind not in "iu" or made.min() < 0 or made.max() >= p.n_actions:
-            raise ValueError(f"policy must be actions 0 to {p.n_actions - 1} of shape {shape}")
+            raise ValueError(f"{name} must be actions 0 to {p.n_actions - 1} of shape {shape}")
         if not p.layout.available[np.arange(p.n_states)[None], made].all():
-            raise ValueError("policy takes an action that is not available")
+            raise ValueError(f"{name} takes an action that is not available")
+        return made.astype(np.int64)
+
+    def values(self, policy: ArrayLike, x: ArrayLike) -> Floats:
+        """Exact values of a policy [H, S] of actions for context x, [H+1, S]."""
+        p, actions = self.problem, self.checked(policy)
         values = np.zeros((p.horizon + 1, p.n_states))
-        P = p.to_slots(self.transitions(x))
-        evaluate(P, p.layout, self.rewards(x), made.astype(np.int64), values)
+        evaluate(p.to_slots(self.transitions(x)), p.layout, self.rewards(x), actions, values)
         return values
 
     def value(self, policy: ArrayLike, x: ArrayLike, state: int | None = None) -> float:
@@ -265,11 +262,14 @@ class Individual:
     """context [d], state, steps taken, and `step(action) -> (reward, next_state)`, with the luck of the simulator."""
 
     def __init__(self, world: World, episode: int, seed: int) -> None:
-        self._world, self._episode, self._truth = world, episode, world.truth(seed)
-        self.steps = 0
-        self.context = world.context(seed, episode)
-        self.state = world.start(seed, episode)
-        individual(self._truth, self.context)
+        self._world, self._episode, self.steps = world, episode, 0
+        with announced("the world"):
+            self._truth = world.truth(seed)
+            self.context = world.context(seed, episode)
+            self.state = world.start(seed, episode)
+            individual(self._truth, self.context)
+            self._reward, self._after = np.zeros(1), np.zeros(1, np.int64)
+            self._luck = direct(transition, self._truth, 0, 0, 0, 0, self._reward, self._after)
 
     def step(self, action: int) -> tuple[float, int]:
         p = self._world.problem
@@ -278,10 +278,9 @@ class Individual:
         a = check.integer("action", action, 0)
         if a >= p.n_actions or not p.layout.available[self.state, a]:
             raise ValueError(f"action {a} is not available in state {self.state}")
-        reward, after = np.zeros(1), np.zeros(1, np.int64)
-        transition(self._truth, self._episode, self.steps, self.state, a, reward, after)
-        self.steps, self.state = self.steps + 1, int(after[0])
-        return float(reward[0]), self.state
+        self._luck(self._truth, self._episode, self.steps, self.state, a, self._reward, self._after)
+        self.steps, self.state = self.steps + 1, int(self._after[0])
+        return float(self._reward[0]), self.state
 
 
 def _canonical(p: Problem, W: Floats) -> Floats:

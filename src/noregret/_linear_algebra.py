@@ -5,7 +5,7 @@ All in place, without allocation; d is small (up to about a hundred), so plain l
 
 import math
 
-from .._jit import kernel, merged
+from ._jit import inlined, kernel, merged
 
 
 @kernel
@@ -77,22 +77,11 @@ def rank_one(gram, inverse, logdet, x, zx, q, kappa):
     logdet[0] += math.log1p(kappa * q)
 
 
-@kernel
-def times(matrix, x, out):
-    """out [n] = matrix [n, d] x."""
-    n, d = matrix.shape
-    for i in range(n):
-        v = 0.0
-        for j in range(d):
-            v += matrix[i, j] * x[j]
-        out[i] = v
-
-
-@kernel
-def predictors(W, x, z):
-    """z [n, m] = W [n, m, d] x. Four rows at a time: d is short, and four sums share their loads of x."""
-    n, m, d = W.shape
-    rows, flat, k, i = merged(W), merged(z), n * m, 0
+@inlined
+def rows_times(rows, x, out):
+    """out [k] = rows [k, d] x, four rows at a time: d is short, and four sums share their loads of x."""
+    k, d = rows.shape
+    i = 0
     while i + 4 <= k:
         p, q, r, t = 0.0, 0.0, 0.0, 0.0
         for b in range(d):
@@ -101,14 +90,26 @@ def predictors(W, x, z):
             q += rows[i + 1, b] * v
             r += rows[i + 2, b] * v
             t += rows[i + 3, b] * v
-        flat[i], flat[i + 1], flat[i + 2], flat[i + 3] = p, q, r, t
+        out[i], out[i + 1], out[i + 2], out[i + 3] = p, q, r, t
         i += 4
     while i < k:
         p = 0.0
         for b in range(d):
             p += rows[i, b] * x[b]
-        flat[i] = p
+        out[i] = p
         i += 1
+
+
+@kernel
+def times(matrix, x, out):
+    """out [n] = matrix [n, d] x."""
+    rows_times(matrix, x, out)
+
+
+@kernel
+def predictors(W, x, z):
+    """z [n, m] = W [n, m, d] x."""
+    rows_times(merged(W), x, merged(z))
 
 
 @kernel
