@@ -36,7 +36,7 @@ def mask(*shape, off=()):
         ({"available": np.ones((2, 2), bool)}, r"available must be a boolean array of shape \(3, 2\)"),
         ({"available": np.ones((3, 2))}, "available must be a boolean array .* got float64"),
         ({"support": mask(3, 2, 3, off=[(2, 0)])}, r"support must leave .* \(2, 0\) has none"),
-        ({"state_names": ("a", "b")}, "state_names must have 3 entries, got 2"),
+        ({"state_names": ("a", "b")}, "state_names must have 3 different entries"),
     ],
 )
 def test_problem(options, message):

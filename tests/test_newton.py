@@ -170,7 +170,7 @@ def test_prior_caps_kernel_against_the_formula():
 
 @pytest.mark.parametrize("kind", ["logit", "linear"])
 def test_diagnostics_against_numpy(kind):
-    """The distance to the truth in the norm of Z, centred for the logit, over the radius: every pair of a live agent."""
+    """The distance to the truth in the norm of Z, centred for the logit, over the radius, for every pair."""
     world = (
         nr.worlds.random_logit(3, 2, 4, 2, seed=3) if kind == "logit" else nr.worlds.random_linear(3, 2, 4, 2, seed=3)
     )

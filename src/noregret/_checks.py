@@ -84,16 +84,18 @@ def known(kind: str, name: str, table: Mapping[str, T]) -> T:
 
 def fits(what: str, function: Callable[..., Any], *args: Any, **options: Any) -> None:
     """A sentence instead of a TypeError where `function` would not take these options."""
+    signature = inspect.signature(function)
     try:
-        inspect.signature(function).bind(*args, **options)
+        signature.bind(*args, **options)
     except TypeError as error:
-        raise ValueError(f"{what}: {error}") from None
+        names = ", ".join(list(signature.parameters)[len(args) :])
+        raise ValueError(f"{what}: {error} (options: {names})") from None
 
 
 def names(name: str, value: Any, length: int) -> tuple[str, ...] | None:
     if value is None:
         return None
-    made = tuple(str(v) for v in value)
-    if len(made) != length:
-        raise ValueError(f"{name} must have {length} entries, got {len(made)}")
+    made = (value,) if isinstance(value, str) else tuple(str(v) for v in value)
+    if len(made) != length or len(set(made)) != length:
+        raise ValueError(f"{name} must have {length} different entries, got {made!r}")
     return made

@@ -21,7 +21,8 @@ def regret_figure(runs: Sequence[Run], path: Any, title: str | None = None) -> N
     from matplotlib.figure import Figure
     from matplotlib.ticker import EngFormatter, FuncFormatter
 
-    figure = Figure(figsize=(11, 4.6), layout="constrained")
+    rows = len(runs) // 3 if max(len(run.label) for run in runs) > 30 else len(runs) // 6
+    figure = Figure(figsize=(11, 4.4 + 0.2 * rows), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
     colours = iter(_COLOURS * 4)
@@ -40,7 +41,8 @@ def regret_figure(runs: Sequence[Run], path: Any, title: str | None = None) -> N
         right.fill_between(at, recent.min(0), recent.max(0), color=colour, alpha=0.18, linewidth=0)
     seeds = len(runs[0].seeds)
     left.set(xlabel="episode", ylabel="cumulative regret", xlim=(0, runs[0].episodes[-1]))
-    left.set_ylim(-0.03 * max(ends), 1.05 * max(ends))
+    top = max(max(ends), 1e-3)
+    left.set_ylim(-0.03 * top, 1.05 * top)
     for axis in (left.xaxis, left.yaxis):
         axis.set_major_formatter(EngFormatter(sep=""))
     right.set(xlabel="episode", ylabel="regret per episode", xscale="log", yscale="log")
@@ -51,7 +53,8 @@ def regret_figure(runs: Sequence[Run], path: Any, title: str | None = None) -> N
         axes.grid(color="0.92", linewidth=0.8)
         axes.set_axisbelow(True)
     handles, labels = left.get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=min(4, len(labels)), frameon=False)
+    columns = max(1, min(4, len(labels), 136 // (max(map(len, labels)) + 6)))
+    figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
     about = f"mean and range over {seeds} seeds" if seeds > 1 else "one seed"
     figure.suptitle(f"{title or runs[0].world}: regret, {about}", x=0.01, ha="left", fontsize=11)
     figure.savefig(path, dpi=150)

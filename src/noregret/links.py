@@ -197,6 +197,8 @@ class Link:
     ) -> None:
         if coordinates not in ("free", "pinned", "centred"):
             raise ValueError(f'coordinates must be "free", "pinned" or "centred", got {coordinates!r}')
+        if not callable(gradient):
+            raise ValueError(f"gradient must be a function (z [n, m], count [n]), got {gradient!r}")
         check.positive("beta", beta)
         if not callable(alpha):
             check.positive("alpha", alpha)

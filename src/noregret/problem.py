@@ -158,7 +158,8 @@ class Problem:
             return self.state_names.index(value)
         if isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < self.n_states:
             return int(value)
-        raise ValueError(f"{name} must be a state number from 0 to {self.n_states - 1}, got {value!r}")
+        names = f" or one of {', '.join(self.state_names)}" if self.state_names else ""
+        raise ValueError(f"{name} must be a state number from 0 to {self.n_states - 1}{names}, got {value!r}")
 
     def to_slots(self, dense: NDArray[Any]) -> NDArray[Any]:
         """[S, A, S', ...] -> [S, A, M, ...]: keep the supported next states, pad with 0."""

@@ -1,10 +1,11 @@
 """The command line: `noregret compare`, `noregret bench`."""
 
 import sys
-from typing import Any
+from typing import Annotated, Any
 
 import typer
 
+from .. import __version__
 from . import bench, compare
 
 
@@ -13,6 +14,9 @@ class _Commands(typer.core.TyperGroup):
         """Bad input is one sentence on stderr and exit status 2, never a traceback."""
         try:
             return super().__call__(*args, **kwargs)
+        except MemoryError:
+            print("noregret: not enough memory for this many points (record fewer: --every)", file=sys.stderr)
+            sys.exit(2)
         except (ValueError, OSError) as error:
             print(f"noregret: {error}", file=sys.stderr)
             sys.exit(2)
@@ -23,10 +27,25 @@ class _Commands(typer.core.TyperGroup):
 
 app = typer.Typer(
     cls=_Commands,
-    help="Sequential decisions for a population: contextual reinforcement learning with regret guarantees.",
+    help="Sequential decisions for a population: contextual reinforcement learning without regret.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        print(__version__)
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+) -> None:
+    pass
+
+
 app.command()(compare.compare)
 app.command()(bench.bench)

@@ -1,21 +1,22 @@
 """`noregret compare`: agents side by side in one world."""
 
+import tempfile
 import threading
 import time
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from .. import _checks as check
 from .._jit import announce_with
+from ..agents import names as agent_names
 from ..figures import regret_figure
 from ..simulation import Run, save_tables, simulate
 from ..worlds import names as world_names
-from .options import agents_from, world_from
+from .options import agents_from, terminal, world_from
 
 AGENTS = "glm-orl,glm-rlsvi,epsilon-greedy,certainty-equivalence,glm-orl:constants=paper,uniform-random,oracle"
 POINTS = 1000  # recorded per curve, at most
@@ -25,7 +26,10 @@ def compare(
     world: Annotated[
         str, typer.Option(help=f"one of {', '.join(world_names())}; options follow as :name=value")
     ] = "clinic",
-    agents: Annotated[str, typer.Option(help="comma-separated names, or all; options follow as :name=value")] = AGENTS,
+    agents: Annotated[
+        str,
+        typer.Option(help=f"comma-separated, of {', '.join(agent_names())}, or all; options follow as :name=value"),
+    ] = AGENTS,
     episodes: Annotated[int, typer.Option(help="individuals per seed")] = 100_000,
     seeds: Annotated[int, typer.Option(help="independent repetitions")] = 8,
     every: Annotated[int, typer.Option(help="record the curve after every so many episodes; 0: about 1000 points")] = 0,
@@ -36,8 +40,14 @@ def compare(
     """Run agents side by side; print a table, draw the regret, keep the numbers.
 
     Example: noregret compare --world random-logit:n_states=4 --agents glm-orl,glm-orl:bonus_scale=0.1"""
+    console = terminal()
+
+    def say(line: str) -> None:
+        console.print(line, style="dim", highlight=False)
+
     place = world_from(world)
-    players = agents_from(agents, place)
+    with announce_with(say):
+        players = agents_from(agents, place)
     check.integer("episodes", episodes)
     check.integer("seeds", seeds)
     check.integer("workers", workers, 0)
@@ -45,22 +55,19 @@ def compare(
     if step > episodes:
         raise ValueError(f"every must be at most episodes = {episodes}, got {every}")
     out.mkdir(parents=True, exist_ok=True)
-    console = Console()
+    with tempfile.TemporaryFile(dir=out):  # better now than after the simulation
+        pass
     p = place.problem
     sizes = f"S={p.n_states} A={p.n_actions} H={p.horizon} d={p.context_dim}, {p.link.name} link"
-    console.print(f"[bold]{place.name}[/] ({sizes}): {episodes:,} episodes x {seeds} seeds", highlight=False)
-
-    def say(line: str) -> None:
-        console.print(line, style="dim", highlight=False)
-
+    console.print(f"[bold]{place.name}[/] ({sizes}): {episodes:,} episodes, seeds: {seeds}", highlight=False)
     runs: list[Run] = []
     start = time.perf_counter()
     columns = (
-        TextColumn("{task.description}"), BarColumn(bar_width=30), MofNCompleteColumn(),
+        TextColumn("{task.description}"), BarColumn(bar_width=24), TaskProgressColumn(),
         TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
     )  # fmt: skip
     with Progress(*columns, console=console, transient=console.is_terminal) as bars, announce_with(say):
-        tasks = [bars.add_task(p.label, total=episodes * seeds, start=False, rate="") for p in players]
+        tasks = [bars.add_task(_short(p.label), total=episodes * seeds, start=False, rate="") for p in players]
         lock = threading.Lock()
         for player, task in zip(players, tasks, strict=True):
             bars.start_task(task)
@@ -74,6 +81,7 @@ def compare(
 
             runs.append(simulate(player, place, episodes, seeds, every=step, workers=workers or None, progress=tick))
     console.print(_table(runs))
+    console.print("at end: over the last tenth; episodes/s: per core", style="dim", highlight=False)
     if any("no guarantee" in run.label for run in runs):
         console.print("A scaled bonus carries no guarantee, whatever its regret was here.", style="yellow")
     figure, numbers = out / "regret.png", out / ("regret.csv" if csv else "regret.parquet")
@@ -83,11 +91,15 @@ def compare(
     console.print(f"{time.perf_counter() - start:.1f} s", style="dim", highlight=False)
 
 
+def _short(label: str, width: int = 27) -> str:
+    return label if len(label) <= width else label[: width - 3] + "..."
+
+
 def _table(runs: list[Run]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("agent", no_wrap=True)
-    for name in ("final regret", "± over seeds", "per episode, last tenth", "episodes/s per core"):
-        table.add_column(name, justify="right")
+    table.add_column("agent", overflow="fold")
+    for name in ("final regret", "sd over seeds", "per episode at end", "episodes/s"):
+        table.add_column(name, justify="right", no_wrap=True)
     for run in runs:
         spread = f"{run.final.std(ddof=1):,.1f}" if len(run.seeds) > 1 else "-"
         table.add_row(

@@ -3,11 +3,19 @@
 import ast
 from typing import Any
 
+from rich.console import Console
+
 from ..agents import agent_class, make_agent
 from ..agents import names as agent_names
 from ..agents.base import Agent
 from ..agents.controls import Oracle
 from ..worlds import World, make_world
+
+
+def terminal() -> Console:
+    """Where to print; files and pipes get lines as long as they need to be."""
+    console = Console()
+    return console if console.is_terminal else Console(width=max(console.width, 140))
 
 
 def parse(text: str) -> tuple[str, dict[str, Any]]:
@@ -27,7 +35,9 @@ def parse(text: str) -> tuple[str, dict[str, Any]]:
 
 def world_from(text: str) -> World:
     name, options = parse(text)
-    return make_world(name, **options)
+    world = make_world(name, **options)
+    world.name = text.strip()  # results say which world it was
+    return world
 
 
 def agents_from(text: str, world: World) -> list[Agent]:
@@ -35,6 +45,8 @@ def agents_from(text: str, world: World) -> list[Agent]:
     made: list[Agent] = []
     for item in agent_names() if text.strip() == "all" else text.split(","):
         name, options = parse(item)
+        if "seed" in options:
+            raise ValueError(f"agent {name}: seed is not an option here, --seeds decides")
         if agent_class(name) is Oracle:
             options |= {"weights": world.weights, "reward_weights": world.reward_weights}
         made.append(make_agent(name, world.problem, **options))

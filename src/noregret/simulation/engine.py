@@ -104,7 +104,9 @@ class FusedSession(Session):
         agent, p, m = self.agent, self.world.problem, self.meter
         self.plan, self.learn = agent.compiled()
         x, out, path = agent._x, agent._out, agent._path
-        with announced("the simulator"):
+        with announced(f"the simulator for {agent.name}"):
+            if not self.adaptive:
+                self.contexts(1)  # compiles the source
             self.roll = address(roll_out, self.truth, x, 0, 0, out.policy, path, m.gap)
             self.watch: Any = self.learn  # never called unless watching
             if self.diagnostics:

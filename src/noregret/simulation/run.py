@@ -18,8 +18,10 @@ from ..worlds import World
 from .diagnostics import COLUMNS, columns_for
 from .engine import session
 
+VERBS = ("begin_episode", "act", "observe", "end_episode", "fresh")
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, repr=False)
 class Run:
     """Curves of one agent in one world.
 
@@ -37,6 +39,10 @@ class Run:
     regret: Floats
     seconds: Floats
     diagnostics: dict[str, Floats] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        size = f"{self.episodes[-1]:,} episodes, seeds {list(self.seeds)}"
+        return f"<Run {self.label} in {self.world}: {size}, final regret {self.final.mean():,.1f}>"
 
     @property
     def final(self) -> Floats:
@@ -112,8 +118,9 @@ def simulate(
     compiled      False runs the live verbs episode by episode: slow, the same result
     progress      called with a number of finished episodes, from the worker threads
 
-    Any object with begin_episode, act, observe, end_episode and fresh(seed) is an agent. An agent made for another
-    problem of the same shape may be tried, too; its guarantee is then void."""
+    Any object with these verbs is an agent: fresh(seed) -> agent, begin_episode(x) -> something with a `policy` [H, S],
+    act(state) -> the policy's action, observe(reward, next_state), end_episode(). An agent made for another problem of
+    the same shape may be tried, too; its guarantee is then void."""
     if not isinstance(world, World):
         raise ValueError(f"world must be a noregret.World, got {type(world).__name__}")
     episodes, every = check.integer("episodes", episodes), check.integer("every", every)
@@ -125,6 +132,8 @@ def simulate(
         chosen = tuple(check.integer("seeds", s, 0) for s in seeds)
         if not chosen:
             raise ValueError("seeds must name at least one seed")
+    if isinstance(agent, type) or not all(hasattr(agent, verb) for verb in VERBS):
+        raise ValueError(f"agent must be an object with {', '.join(VERBS)}, got {agent!r}")
     own = getattr(agent, "problem", world.problem)
     if own is not world.problem and not _compatible(own, world.problem):
         raise ValueError("agent was made for a problem of another shape than the world's")

@@ -14,7 +14,7 @@ from .._random import LUCK, START, uniforms
 from ..links import LinearCombination, apply_gradient
 from ..planning import NONE, Plan, apply_planner, backward_induction, evaluate, planner_address
 from ..problem import Layout, Problem
-from .contexts import Adversary, Contexts, Simplex, Sphere
+from .contexts import Adversary, Contexts, Simplex, Sphere, Table
 
 _SLACK = 1e-9
 
@@ -98,8 +98,8 @@ class World:
                      subtracted from the others (the distributions do not change), then every row obeys weight_bound.
                      Linear: each column weights[s, a, :, j] is a distribution over the support.
     reward_weights   [S, A, d]: mean rewards theta'x, in [0, 1] for every context that occurs
-    contexts         a source from `noregret.contexts`, or a function (seed, episode, agent) -> [d]. Default: the
-                     simplex for the linear link, the sphere of radius context_bound otherwise
+    contexts         a source from `noregret.contexts`, rows [m, d] to draw from, or a function (seed, episode, agent)
+                     -> [d]. Default: the simplex for the linear link, the sphere of radius context_bound otherwise
     initial_state    a state, a distribution [S], or a function (seed, episode) -> state
 
     Episodes are numbered from 0. Everything random is a function of (seed, episode, step)."""
@@ -109,7 +109,7 @@ class World:
         problem: Problem,
         weights: ArrayLike,
         reward_weights: ArrayLike,
-        contexts: Contexts | Callable[[int, int, Any], ArrayLike] | None = None,
+        contexts: Contexts | ArrayLike | Callable[[int, int, Any], ArrayLike] | None = None,
         initial_state: int | str | ArrayLike | Callable[[int, int], int] = 0,
         name: str = "world",
     ) -> None:
@@ -144,10 +144,14 @@ class World:
         if contexts is None:
             linear = isinstance(p.link, LinearCombination)
             return Simplex(p.context_dim) if linear else Sphere(p.context_dim, p.context_bound)
-        source = contexts if isinstance(contexts, Contexts) or not callable(contexts) else None
-        source = source or Adversary(p.context_dim, contexts)
-        if not isinstance(source, Contexts):
-            raise ValueError(f"contexts must be a source from noregret.contexts or a function, got {contexts!r}")
+        if isinstance(contexts, Contexts):
+            source = contexts
+        elif callable(contexts):
+            source = Adversary(p.context_dim, contexts)
+        elif isinstance(contexts, np.ndarray | list | tuple):
+            source = Table(contexts)
+        else:
+            raise ValueError(f"contexts must be a source, rows [m, d] or a function, got {contexts!r}")
         if source.dim != p.context_dim:
             raise ValueError(f"contexts must have dimension context_dim = {p.context_dim}, got {source.dim}")
         if source.support is not None:
@@ -244,7 +248,7 @@ class World:
 
     def individual(self, episode: int = 0, seed: int = 0) -> "Individual":
         """One individual, to be met step by step: for trying a live agent by hand."""
-        return Individual(self, episode, seed)
+        return Individual(self, check.integer("episode", episode, 0), check.integer("seed", seed, 0))
 
     def truth(self, seed: int) -> Truth:
         """What the compiled loop needs, with scratch of its own."""
