@@ -82,7 +82,7 @@ def known(kind: str, name: str, table: Mapping[str, T]) -> T:
     return table[name]
 
 
-def fits(what: str, function: Callable[..., Any], *args: Any, **options: Any) -> None:
+def fits(what: str, function: Callable[..., Any], /, *args: Any, **options: Any) -> None:
     """A sentence instead of a TypeError where `function` would not take these options."""
     signature = inspect.signature(function)
     try:

@@ -25,7 +25,7 @@ def agent_class(name: str) -> type[Agent]:
     return check.known("agent", name, _AGENTS)
 
 
-def make_agent(name: str, problem: Problem, **options: Any) -> Agent:
+def make_agent(name: str, problem: Problem, /, **options: Any) -> Agent:
     """`make_agent("glm-orl", problem, delta=0.1)` is `GLMORL(problem, delta=0.1)`."""
     cls = agent_class(name)
     check.fits(f"agent {name}", cls, problem, **options)

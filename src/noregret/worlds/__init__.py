@@ -33,7 +33,7 @@ def names() -> list[str]:
     return list(_WORLDS)
 
 
-def make_world(name: str, **options: Any) -> World:
+def make_world(name: str, /, **options: Any) -> World:
     """`make_world("random-logit", n_states=4)` is `random_logit(n_states=4)`."""
     make = check.known("world", name, _WORLDS)
     check.fits(f"world {name}", make, **options)
