@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 
-from ._jit import strict
+from ._jit import inlined, strict
 
 # Purposes: who asks. A new use takes a new number; never reuse one.
 CONTEXT = 0  # the individual's context
@@ -33,7 +33,8 @@ def philox(k0, k1, c0, c1, c2, c3):
     return c0, c1, c2, c3
 
 
-@strict
+# Pasted into their callers, relaxed or not: integers and powers of two come out the same in any order.
+@inlined
 def words(seed, episode, step, purpose):
     """Key = seed (64 bits), counter = (episode low, episode high, step, purpose)."""
     low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
@@ -41,7 +42,7 @@ def words(seed, episode, step, purpose):
     return philox(s & low, s >> half, e & low, e >> half, np.uint64(step), np.uint64(purpose))
 
 
-@strict
+@inlined
 def uniforms(seed, episode, step, purpose):
     """Two independent uniforms on [0, 1), 53 bits each."""
     a, b, c, d = words(seed, episode, step, purpose)

@@ -106,6 +106,12 @@ def scaling(workers: int = 2, rounds: int = 5) -> float:
     return float(np.median(gains))
 
 
+_SPEEDS = """
+import json, sys
+from noregret.bench import measure
+print(json.dumps(measure.speeds(sys.argv[1], int(sys.argv[2]))))
+"""
+
 _MEMORY = """
 import json, resource, sys
 import noregret as nr
@@ -133,6 +139,12 @@ def _fresh(code: str, *args: Any, **environment: str) -> Any:
         env={**os.environ, "NOREGRET_QUIET": "1", **environment}, capture_output=True, text=True, check=True,
     )  # fmt: skip
     return json.loads(done.stdout)
+
+
+def single_threaded_speeds(name: str, rounds: int) -> Speeds:
+    """`speeds` in a process whose linear algebra keeps to one thread: idle BLAS threads spin, and would be counted."""
+    one = {f"{library}_NUM_THREADS": "1" for library in ("OMP", "OPENBLAS", "MKL", "VECLIB", "BLIS")}
+    return Speeds(*_fresh(_SPEEDS, name, rounds, **one))
 
 
 def memory() -> tuple[float, float]:

@@ -33,7 +33,7 @@ def bench(
     with console.status("") as status:
         for name in wanted:
             status.update(f"{name}: {rounds} rounds")
-            size, r = measure.SIZES[name], measure.speeds(name, rounds)
+            size, r = measure.SIZES[name], measure.single_threaded_speeds(name, rounds)
             shape = f"{name} S={size.n_states} A={size.n_actions} d={size.context_dim} H={size.horizon}"
             table.add_row(
                 shape, f"{r.fused:,.0f}", f"{r.twin:,.0f}", _mark(r.to_twin, size.wanted), f"{size.wanted:g}x",
