@@ -45,7 +45,7 @@ def test_a_million_updates_stay_within_1e8_of_a_direct_solve():
 def feed(par, state, work, ridge, count, X, y, r, norms):
     for i in range(X.shape[0]):
         newton_step(par, state, work, count, 0, 0, y[i], X[i], norms[i])
-        ridge_step(ridge, 0.0, 0, 0, r[i], X[i], work.zx, work.factor)
+        ridge_step(ridge, par.refresh, 0.0, 0, 0, r[i], X[i], work.zx, work.factor)
 
 
 def test_ball_projection_is_the_nearest_point_in_the_gram_norm():

@@ -4,8 +4,11 @@ All in place, without allocation; d is small (up to about a hundred), so plain l
 """
 
 import math
+from typing import Any
 
-from ._jit import inlined, kernel, merged
+import numpy as np
+
+from ._jit import address, caller, inlined, kernel, merged
 
 
 @kernel
@@ -61,6 +64,15 @@ def refresh_inverse(gram, inverse, logdet, start, factor, column):
         solve_factored(factor, column)
         for i in range(d):
             inverse[i, j] = column[i]
+
+
+def refresh_address(dim: int) -> Any:
+    """Address of `refresh_inverse`, for `apply_refresh`: run once in a thousand steps, not worth pasting anywhere."""
+    square, vector = np.eye(dim), np.zeros(dim)
+    return address(refresh_inverse, square, square, np.zeros(1), 0.0, square, vector)
+
+
+apply_refresh = caller()
 
 
 @kernel

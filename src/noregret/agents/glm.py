@@ -97,7 +97,8 @@ def learn(par, state, work, x, k, n, path):
         y = slot_of(par.layout, s, a, path.states[h + 1])
         newton_step(par.newton, state.newton, work.newton, par.layout.count[s, a : a + 1], s, a, y, x, norm)
         if not math.isnan(path.rewards[h]):
-            ridge_step(state.ridge, par.reward_start, s, a, path.rewards[h], x, work.newton.zx, work.newton.factor)
+            scratch, refresh = work.newton, par.newton.refresh
+            ridge_step(state.ridge, refresh, par.reward_start, s, a, path.rewards[h], x, scratch.zx, scratch.factor)
 
 
 class GLMAgent(Agent):

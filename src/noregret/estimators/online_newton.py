@@ -26,7 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import _checks as check
 from .._checks import Floats
 from .._jit import address, announced, caller, direct, inlined, kernel
-from .._linear_algebra import project_on_ball, rank_one, refresh_inverse, times
+from .._linear_algebra import apply_refresh, project_on_ball, rank_one, refresh_address, times
 from ..links import Constants, Link, apply_gradient, apply_projection
 from ..problem import Problem
 from ..theory import radii, widths
@@ -46,6 +46,7 @@ class NewtonPar(NamedTuple):
 
     gradient: Any  # address of the link's gradient
     region: Any  # address of the link's projection
+    refresh: Any  # address of `refresh_inverse`
     finish: Any  # address of `finish_printed`, under PRINTED
     form: int  # PRINTED, THEOREM_A or THEOREM_B
     pinned: int  # 1: the last row stays 0
@@ -112,7 +113,7 @@ def newton_parts(
         raise ValueError(f"regularization must be at least {least:.3g} for stable arithmetic, got {lam:g}")
     eye, f = np.eye(d), np.zeros
     work = NewtonWork(f((1, M)), f(M), f(1), f(d), f((d, d)), f(d), f(d))
-    addresses = link.gradient_address(), link.region_address(constants), 0
+    addresses = link.gradient_address(), link.region_address(constants), refresh_address(d), 0
     kept = link.coordinates_for(constants)
     flags = form, int(kept == "pinned"), int(kept == "centred")
     par = NewtonPar(*addresses, *flags, lam, weight_bound, context_bound, alpha, kappa, norm2, log_weight)
@@ -203,7 +204,7 @@ def newton_step(par, state, work, count, s, a, y, x, norm):
     state.samples[s, a] += 1
     if state.samples[s, a] % REFRESH == 0:
         start = d * math.log(par.regularization)
-        refresh_inverse(gram, inverse, state.logdet[s, a : a + 1], start, work.factor, work.target)
+        apply_refresh(par.refresh, (gram, inverse, state.logdet[s, a : a + 1], start, work.factor, work.target))
     if par.form == PRINTED:
         apply_finish(par.finish, (par, state, work, s, a, live))
     else:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from .._checks import Floats
 from .._jit import inlined
-from .._linear_algebra import rank_one, refresh_inverse, times
+from .._linear_algebra import apply_refresh, rank_one, times
 
 REFRESH = 1000  # observations between direct inversions
 
@@ -36,8 +36,9 @@ def ridge_state(n_states: int, n_actions: int, context_dim: int, regularization:
 
 
 @inlined
-def ridge_step(state, start, s, a, reward, x, zx, factor):
-    """One observed reward of pair (s, a); start = d ln lambda; zx [d] and factor [d, d] are scratch."""
+def ridge_step(state, refresh, start, s, a, reward, x, zx, factor):
+    """One observed reward of pair (s, a); refresh: address of `refresh_inverse`, start = d ln lambda; zx [d] and
+    factor [d, d] are scratch."""
     d = x.shape[0]
     theta, inverse, gram = state.theta[s, a], state.inverse[s, a], state.gram[s, a]
     times(inverse, x, zx)
@@ -51,5 +52,5 @@ def ridge_step(state, start, s, a, reward, x, zx, factor):
         theta[b] += zx[b] * (error / (1.0 + q))
     state.samples[s, a] += 1
     if state.samples[s, a] % REFRESH == 0:
-        refresh_inverse(gram, inverse, state.logdet[s, a : a + 1], start, factor, zx)
+        apply_refresh(refresh, (gram, inverse, state.logdet[s, a : a + 1], start, factor, zx))
         times(inverse, state.moment[s, a], theta)
