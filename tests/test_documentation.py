@@ -27,6 +27,19 @@ def test_readme_examples_run(tmp_path, monkeypatch):
     assert nr.load("clinic.npz").episode == 200
 
 
+def test_howto_runs(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    scope = {}
+    found = blocks("docs/howto.md")
+    assert len(found) == 4
+    for block in found:
+        exec(block, scope)
+    said = capsys.readouterr().out
+    assert "plan.upper is at least the optimal value" in said
+    assert said.count("final regret") == 3
+    assert (tmp_path / "run.parquet").exists()
+
+
 def test_readme_says_what_context_is_worth():
     value = nr.worlds.blind_optimum(nr.worlds.clinic())
     text = (ROOT / "README.md").read_text()

@@ -16,7 +16,7 @@ def compiled(world: nr.World, episodes: int, seed: int, delta: float = 0.05) -> 
     return nr.simulate(nr.GLMORL(world.problem, delta=delta), world, episodes, seeds=[seed]).regret[0]
 
 
-def agree(world: nr.World, episodes: int, seed: int, delta: float = 0.05) -> None:
+def assert_agrees(world: nr.World, episodes: int, seed: int, delta: float = 0.05) -> None:
     expected = compiled(world, episodes, seed, delta)
     for program in (numpy_twin, numpy_rearranged):
         curve = program.glm_orl(world, episodes, seed=seed, delta=delta)
@@ -37,11 +37,11 @@ def agree(world: nr.World, episodes: int, seed: int, delta: float = 0.05) -> Non
     ],
 )
 def test_same_regret(sizes: tuple[int, int, int, int], weight_bound: float, seed: int) -> None:
-    agree(random_logit(*sizes, weight_bound=weight_bound), 400, seed)
+    assert_agrees(random_logit(*sizes, weight_bound=weight_bound), 400, seed)
 
 
 def test_same_regret_at_another_confidence() -> None:
-    agree(random_logit(5, 3, 5, 4), 300, 2, delta=0.3)
+    assert_agrees(random_logit(5, 3, 5, 4), 300, 2, delta=0.3)
 
 
 @pytest.mark.parametrize(("sizes", "weight_bound"), [((3, 2, 10, 2), 1.0), ((6, 2, 20, 1), 1.5)])
@@ -50,7 +50,7 @@ def test_same_regret_where_predictions_are_projected(
 ) -> None:
     calls, project = [], numpy_rearranged.project
     monkeypatch.setattr(numpy_rearranged, "project", lambda y, bound: calls.append(y.shape) or project(y, bound))
-    agree(random_logit(*sizes, weight_bound=weight_bound), 400, 3)
+    assert_agrees(random_logit(*sizes, weight_bound=weight_bound), 400, 3)
     assert len(calls) > 30
 
 
@@ -62,7 +62,7 @@ def test_same_regret_with_contexts_of_many_lengths_and_past_a_refresh() -> None:
     theta = np.zeros((4, 2, 2))
     theta[..., 0] = g.random((4, 2))
     source = nr.contexts.Table([[0.3, 0.1], [0.9, 0.2], [0.5, -0.5]])
-    agree(nr.World(nr.Problem(4, 2, 10, 2), W, theta, source, initial_state=2), 3000, 5)
+    assert_agrees(nr.World(nr.Problem(4, 2, 10, 2), W, theta, source, initial_state=2), 3000, 5)
 
 
 @pytest.mark.parametrize(("sizes", "weight_bound"), [((5, 3, 5, 4), 2.0), ((6, 2, 20, 1), 1.5), ((12, 2, 6, 3), 0.3)])
