@@ -74,16 +74,19 @@ def test_conformance(name, options, where, tmp_path):
     one = make(name, options, world, seed=3)
     decisions, regret = play(one, world, range(60), seed=3)
     assert np.allclose(regret, a.regret[0, :60], atol=1e-8)
-    plan = one.begin_episode(world.context(3, 60))
+    someone = world.individual(60, seed=3)
+    plan = one.begin_episode(someone.context)
     assert world.problem.layout.available[np.arange(world.problem.n_states)[None], plan.policy].all()
     assert np.isfinite(plan.values).all()
     assert (plan.upper is None) == (not one.bounds_values)
     # Saved in the middle of an episode, loaded, continued: as if it had not stopped. The state does not grow.
     size = sum(v.nbytes for _, v in files._leaves("", one.state))
-    one.save(tmp_path / "agent.npz")
+    one.observe(*someone.step(one.act(someone.state)))
+    outcome = someone.step(one.act(someone.state))
+    one.save(tmp_path / "agent.npz")  # asked, but the outcome has not come in
     two = nr.load(tmp_path / "agent.npz")
     for agent in (one, two):
-        agent.act(world.start(3, 60))
+        agent.observe(*outcome)
         agent.end_episode()
         more, _ = play(agent, world, range(61, 90), seed=3)
         decisions.append(tuple(more))
