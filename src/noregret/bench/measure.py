@@ -29,9 +29,9 @@ class Size(NamedTuple):
 
 
 SIZES = {
-    "small": Size(5, 3, 5, 4, 40_000, 800, 80.0),
-    "medium": Size(10, 4, 10, 8, 12_000, 400, 50.0),
-    "large": Size(50, 5, 20, 16, 600, 200, 5.0),
+    "small": Size(5, 3, 5, 4, 300_000, 2000, 80.0),
+    "medium": Size(10, 4, 10, 8, 80_000, 1000, 50.0),
+    "large": Size(50, 5, 20, 16, 3000, 300, 5.0),
 }
 
 
@@ -100,7 +100,7 @@ def scaling(workers: int = 2, rounds: int = 5) -> float:
         times = []
         for n in (1, workers):
             start = time.perf_counter()
-            simulate(agent, world, 5 * size.fused, seeds=workers, every=100, workers=n)
+            simulate(agent, world, 60_000, seeds=workers, every=100, workers=n)
             times.append(time.perf_counter() - start)
         gains.append(times[0] / times[1])
     return float(np.median(gains))

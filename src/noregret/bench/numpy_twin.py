@@ -1,8 +1,8 @@
 """GLM-ORL (corrected constants, logit link, full support) in plain vectorised NumPy, step for step what the kernels do.
 
-The twin of `noregret bench`: the same steps in the same order, each vectorised over all S A pairs, with NumPy's own
-functions. Random numbers and contexts are drawn for many episodes at once, so that they cost it next to nothing, and it
-keeps no Gram matrices for re-inversion. `numpy_rearranged` is how fast NumPy gets when the computation is rearranged.
+The twin of `noregret bench`: the same state and the same steps in the same order, each vectorised over all S A pairs,
+with NumPy's own functions. Contexts and random numbers are drawn for many episodes at once, so that they cost it next
+to nothing. `numpy_rearranged` is how fast NumPy gets when the computation is rearranged.
 """
 
 import math
@@ -12,12 +12,11 @@ import numpy as np
 
 from .._checks import Floats
 from .._random import LUCK
-from .._random import TIE as TIES
-from ..estimators.online_newton import SLACK
+from ..estimators.online_newton import REFRESH, SLACK
 from ..planning import TIE
 from ..theory.constants import logit_alpha_centred
 from ..worlds import World
-from .numpy_rearranged import words
+from .numpy_rearranged import tie_breakers, words
 
 CHUNK = 1024
 
@@ -30,10 +29,7 @@ def glm_orl(world: World, episodes: int, seed: int = 0, delta: float = 0.05) -> 
     norm2 = p.link.weight_norm2(S, B, d, "corrected")
     lam = 2 * d / (kappa * norm2)
     log = math.log((2 * S * A + 1) / delta)
-    eye = np.eye(d)
-    W, Zinv, gamma = np.zeros((S, A, S, d)), np.tile(eye / lam, (S, A, 1, 1)), np.full((S, A), lam * norm2)
-    gamma += (2 / SLACK) * log
-    theta, Vinv, logdet = np.zeros((S, A, d)), np.tile(eye, (S, A, 1, 1)), np.zeros((S, A))
+    newton, ridge = Newton(S, A, d, lam, norm2), Ridge(S, A, d)
     rows, steps = np.arange(S), np.arange(H)
     total, curve = 0.0, np.zeros(episodes)
     for first in range(0, episodes, CHUNK):
@@ -44,36 +40,36 @@ def glm_orl(world: World, episodes: int, seed: int = 0, delta: float = 0.05) -> 
         world.fill_starts(seed, first, starts)
         ks = np.arange(first, first + n, dtype=np.uint64)
         luck_u, luck_v = uniforms(seed, ks[:, None], steps.astype(np.uint64), LUCK)
-        keys = words(seed, ks, np.uint64(0), TIES)[0]
+        breakers = tie_breakers(seed, ks, H * S).reshape(n, H, S)
         for i in range(n):
             x = X[i]
             norm = math.sqrt(x @ x)
             M = B * norm
             step = kappa if norm >= p.context_bound * (1 - 1e-12) else (2 - SLACK) * logit_alpha_centred(S, M)
             # believe
-            z = W @ x
+            z = newton.W @ x
             v, moved = project(z, M)
             P = softmax(v)
-            r_hat = np.clip(theta @ x, 0.0, 1.0)
-            q = (Zinv @ x) @ x
-            w = np.sqrt(np.maximum(np.maximum(gamma, 0.0) * q - moved, 0.0))
+            r_hat = np.minimum(np.maximum(ridge.theta @ x, 0.0), 1.0)
+            w2 = (newton.gamma + (2 / SLACK) * log) * ((newton.inverse @ x) @ x) - moved
+            w = np.sqrt(np.where(w2 >= 0.0, w2, np.inf))
             xi = np.minimum(2 * np.tanh(w / (2 * math.sqrt(2))), prior_cap(P, M))
-            radius = p.reward_bound + 0.5 * np.sqrt(2 * log + logdet)
-            r = r_hat + np.minimum(1.0, radius * np.sqrt((Vinv @ x) @ x))
+            radius = p.reward_bound + 0.5 * np.sqrt(2 * log + ridge.logdet)
+            r = r_hat + np.minimum(1.0, radius * np.sqrt((ridge.inverse @ x) @ x))
             # plan
             policy, V = np.zeros((H, S), np.int64), np.zeros(S)
             for h in range(H - 1, -1, -1):
                 half = 0.5 * (V.max() - V.min())
-                Q = np.clip(r + P @ V + half * xi, 0.0, H - h)
+                Q = np.minimum(np.maximum(r + P @ V + half * xi, 0.0), H - h)
                 V = Q.max(1)
                 tied = V[:, None] - TIE <= Q
                 count = tied.sum(1)
                 if count.max() > 1:
-                    policy[h] = pick(tied, count, keys[i], h * S + rows)
+                    policy[h] = pick(tied, count, breakers[i, h])
                 else:
                     policy[h] = tied.argmax(1)
             # the truth: model, exact regret, one trajectory
-            true_P, true_r = softmax(world.weights @ x), np.clip(world.reward_weights @ x, 0.0, 1.0)
+            true_P, true_r = softmax(world.weights @ x), np.minimum(np.maximum(world.reward_weights @ x, 0.0), 1.0)
             best, own = np.zeros(S), np.zeros(S)
             for h in range(H - 1, -1, -1):
                 best = (true_r + true_P @ best).max(1)
@@ -84,11 +80,11 @@ def glm_orl(world: World, episodes: int, seed: int = 0, delta: float = 0.05) -> 
             curve[first + i] = total
             for h in range(H):
                 a = policy[h, s]
-                y = min(int(np.searchsorted(np.cumsum(true_P[s, a]), luck_u[i, h], side="right")), S - 1)
+                y = min(int(true_P[s, a].cumsum().searchsorted(luck_u[i, h], side="right")), S - 1)
                 reward = float(luck_v[i, h] < true_r[s, a])
                 # learn
-                learn_transition(W[s, a], Zinv[s, a], gamma[s, a : a + 1], x, y, M, step)
-                learn_reward(theta[s, a], Vinv[s, a], logdet[s, a : a + 1], x, reward)
+                newton.learn(s, a, y, x, M, step)
+                ridge.learn(s, a, reward, x)
                 s = y
     return curve
 
@@ -137,40 +133,68 @@ def prior_cap(P: Floats, M: float) -> Floats:
     return np.asarray(2 * np.maximum(without, within))
 
 
-def pick(tied: Any, count: Any, key: Any, index: Any) -> Any:
-    """One of the tied actions of every state, by the hash of docs/semantics.md."""
-    low = np.uint64(0xFFFFFFFF)
-    h = (key + index.astype(np.uint64) * np.uint64(0x9E3779B9)) & low
-    h = ((h ^ (h >> np.uint64(16))) * np.uint64(0x85EBCA6B)) & low
-    h = ((h ^ (h >> np.uint64(13))) * np.uint64(0xC2B2AE35)) & low
-    h ^= h >> np.uint64(16)
-    skip = (h * count.astype(np.uint64)) >> np.uint64(32)
-    return (np.cumsum(tied, axis=1) > skip[:, None]).argmax(1)
+def pick(tied: Any, count: Any, breaker: Floats) -> Any:
+    """One of the tied actions of every state; breaker [S] in [0, 1) is the hash of docs/semantics.md over 2^32."""
+    return (np.cumsum(tied, axis=1) > (breaker * count)[:, None]).argmax(1)
 
 
-def learn_transition(W: Floats, Zinv: Floats, gamma: Floats, x: Floats, y: int, M: float, kappa: float) -> None:
-    """One online Newton step of one pair, in place: W [S, d], Z^-1 [d, d], gamma [1]."""
-    z, zx = W @ x, Zinv @ x
-    q = zx @ x
-    u = z - z[-1]
-    v = z
-    if np.abs(u).max() > M:
-        out, moved = project(z[None], M)
-        v = out[0]
-        W += np.outer(v - z, zx / q)
-        gamma -= moved[0] / q
-    a = softmax(v)
-    a[y] -= 1.0
-    f = 1.0 / (1.0 + kappa * q)
-    W -= np.outer(a, zx * f)
-    gamma += (a @ a) * q * f
-    Zinv -= np.outer(zx, zx * (kappa * f))
+class Newton:
+    """The transition estimates of all pairs, as `estimators.online_newton` keeps them."""
+
+    def __init__(self, S: int, A: int, d: int, regularization: float, norm2: float) -> None:
+        self.regularization = regularization
+        self.W, self.gram = np.zeros((S, A, S, d)), np.tile(regularization * np.eye(d), (S, A, 1, 1))
+        self.inverse, self.logdet = np.tile(np.eye(d) / regularization, (S, A, 1, 1)), np.zeros((S, A))
+        self.gamma, self.samples = np.full((S, A), regularization * norm2), np.zeros((S, A), np.int64)
+
+    def learn(self, s: int, a: int, y: int, x: Floats, M: float, kappa: float) -> None:
+        """One online Newton step of pair (s, a)."""
+        W, gram, inverse = self.W[s, a], self.gram[s, a], self.inverse[s, a]
+        z, zx = W @ x, inverse @ x
+        q = zx @ x
+        v = z
+        if np.abs(z - z[-1]).max() > M:
+            out, moved = project(z[None], M)
+            v = out[0]
+            W += (v - z)[:, None] * (zx / q)
+            self.gamma[s, a] -= moved[0] / q
+        e = softmax(v)
+        e[y] -= 1.0
+        f = 1.0 / (1.0 + kappa * q)
+        W -= e[:, None] * (zx * f)
+        self.gamma[s, a] += (e @ e) * q * f
+        inverse -= zx[:, None] * (zx * (kappa * f))
+        gram += x[:, None] * (kappa * x)
+        self.logdet[s, a] += math.log1p(kappa * q)
+        self.samples[s, a] += 1
+        if self.samples[s, a] % REFRESH == 0:
+            inverse[:], self.logdet[s, a] = directly(gram, self.regularization)
 
 
-def learn_reward(theta: Floats, Vinv: Floats, logdet: Floats, x: Floats, reward: float) -> None:
-    """One ridge regression step of one pair, in place."""
-    zx = Vinv @ x
-    q = zx @ x
-    theta += zx * ((reward - theta @ x) / (1.0 + q))
-    Vinv -= np.outer(zx, zx / (1.0 + q))
-    logdet += math.log1p(q)
+class Ridge:
+    """The reward estimates of all pairs, as `estimators.ridge` keeps them, lambda = 1."""
+
+    def __init__(self, S: int, A: int, d: int) -> None:
+        self.theta, self.moment = np.zeros((S, A, d)), np.zeros((S, A, d))
+        self.gram, self.inverse = np.tile(np.eye(d), (S, A, 1, 1)), np.tile(np.eye(d), (S, A, 1, 1))
+        self.logdet, self.samples = np.zeros((S, A)), np.zeros((S, A), np.int64)
+
+    def learn(self, s: int, a: int, reward: float, x: Floats) -> None:
+        """One observed reward of pair (s, a)."""
+        theta, gram, inverse = self.theta[s, a], self.gram[s, a], self.inverse[s, a]
+        zx = inverse @ x
+        q = zx @ x
+        theta += zx * ((reward - theta @ x) / (1.0 + q))
+        inverse -= zx[:, None] * (zx / (1.0 + q))
+        gram += x[:, None] * x
+        self.moment[s, a] += reward * x
+        self.logdet[s, a] += math.log1p(q)
+        self.samples[s, a] += 1
+        if self.samples[s, a] % REFRESH == 0:
+            inverse[:], self.logdet[s, a] = directly(gram, 1.0)
+            theta[:] = inverse @ self.moment[s, a]
+
+
+def directly(gram: Floats, regularization: float) -> tuple[Floats, float]:
+    """Inverse of a Gram matrix, and ln det / lambda^d."""
+    return np.asarray(np.linalg.inv(gram), np.float64), float(np.linalg.slogdet(gram / regularization)[1])

@@ -139,7 +139,8 @@ def simulate(
         raise ValueError("agent was made for a problem of another shape than the world's")
     threads = check.integer("workers", workers if workers is not None else os.cpu_count() or 1)
     session(agent.fresh(chosen[0]), world, chosen[0], episodes, every, diagnostics, compiled).prepare()
-    recorded = np.unique(np.append(np.arange(every, episodes + 1, every), episodes))
+    recorded = np.arange(every, episodes + every, every)
+    recorded[-1] = episodes
     n, points = len(chosen), recorded.size
     regret, seconds = np.zeros((n, points)), np.zeros(n)
     tallies = np.zeros((n, points, len(COLUMNS))) if diagnostics else None
