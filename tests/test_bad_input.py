@@ -201,11 +201,13 @@ def test_logit_weights_and_rewards():
     W[:] = 0
     with pytest.raises(ValueError, match=r"reward_weights\[.*\] has norm 2.82843, above reward_bound = 1"):
         nr.World(problem(), W, np.full((3, 2, 2), 2.0))
-    signed = nr.World(problem(), W, theta)  # the sphere has negative coordinates, rewards would be negative
+    with pytest.raises(ValueError, match=r"mean reward -.* at context .*, outside"):
+        nr.World(problem(), W, theta)  # the sphere has negative coordinates, rewards would be negative
+    late = nr.World(problem(), W, theta, lambda seed, k, agent: [0.5, 0.5] if k < 3 else [-0.5, 0.0])
     with pytest.raises(ValueError, match="mean reward outside"):
-        nr.simulate(nr.UniformRandom(problem()), signed, 100)
+        nr.simulate(nr.UniformRandom(problem()), late, 100)
     with pytest.raises(ValueError, match=r"mean reward -0.3 at context, outside \[0, 1\]"):
-        signed.rewards([-1.0, 0.0])
+        late.rewards([-1.0, 0.0])
     with pytest.raises(ValueError, match=r"mean reward -0.3 at contexts\[1\], outside"):
         nr.World(problem(), W, theta, nr.contexts.Table([[1.0, 0.0], [0.0, -1.0]]))
     with pytest.raises(ValueError, match="contexts must have dimension context_dim = 2, got 3"):

@@ -126,28 +126,17 @@ def predictors(W, x, z):
 
 @kernel
 def quadratic_forms(first, second, x, p, q):
-    """p [n] = x' first[n] x, q [n] = x' second[n] x, both [n, d, d] and symmetric, two rows of each at a time."""
+    """p [n] = x' first[n] x, q [n] = x' second[n] x, both [n, d, d]: two sums at a time hide each other's latency."""
     n, d, _ = first.shape
     for i in range(n):
-        a, b, j = 0.0, 0.0, 0
-        while j + 2 <= d:
-            s, t, u, v = 0.0, 0.0, 0.0, 0.0
-            for k in range(d):
-                w = x[k]
-                s += first[i, j, k] * w
-                t += first[i, j + 1, k] * w
-                u += second[i, j, k] * w
-                v += second[i, j + 1, k] * w
-            a += s * x[j] + t * x[j + 1]
-            b += u * x[j] + v * x[j + 1]
-            j += 2
-        if j < d:
-            s, u = 0.0, 0.0
+        a, b = 0.0, 0.0
+        for j in range(d):
+            s, t = 0.0, 0.0
             for k in range(d):
                 s += first[i, j, k] * x[k]
-                u += second[i, j, k] * x[k]
+                t += second[i, j, k] * x[k]
             a += s * x[j]
-            b += u * x[j]
+            b += t * x[j]
         p[i], q[i] = a, b
 
 

@@ -141,10 +141,11 @@ class World:
 
     def _source(self, contexts: Any) -> Contexts:
         p = self.problem
+        source: Contexts
         if contexts is None:
             linear = isinstance(p.link, LinearCombination)
-            return Simplex(p.context_dim) if linear else Sphere(p.context_dim, p.context_bound)
-        if isinstance(contexts, Contexts):
+            source = Simplex(p.context_dim) if linear else Sphere(p.context_dim, p.context_bound)
+        elif isinstance(contexts, Contexts):
             source = contexts
         elif callable(contexts):
             source = Adversary(p.context_dim, contexts)
@@ -157,6 +158,11 @@ class World:
         if source.support is not None:
             for i, x in enumerate(p.contexts(source.support)):
                 self._means(x, f"contexts[{i}]")
+        elif not isinstance(source, Adversary):  # a first look; every context is checked when it is met
+            X = np.empty((8, p.context_dim))
+            source.fill(0, 0, X)
+            for i, x in enumerate(p.contexts(X)):
+                self._means(x, f"context {i}")
         return source
 
     def _means(self, x: Floats, name: str = "context") -> Floats:
