@@ -16,24 +16,24 @@ def blocks(name):
     return re.findall(r"```python\n(.*?)```", (ROOT / name).read_text(), re.DOTALL)
 
 
-def test_readme_examples_run(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    scope = {}
-    found = blocks("README.md")
-    assert len(found) == 2
+def run_blocks(name, expected, folder, monkeypatch):
+    """Run a page's examples in order in an empty folder; their variables."""
+    monkeypatch.chdir(folder)
+    found, scope = blocks(name), {}
+    assert len(found) == expected
     for block in found:
         exec(block, scope)
+    return scope
+
+
+def test_readme_examples_run(tmp_path, monkeypatch):
+    scope = run_blocks("README.md", 2, tmp_path, monkeypatch)
     assert scope["run"].regret.shape == (8, 200)
     assert nr.load("clinic.npz").episode == 200
 
 
 def test_howto_runs(tmp_path, monkeypatch, capsys):
-    monkeypatch.chdir(tmp_path)
-    scope = {}
-    found = blocks("docs/howto.md")
-    assert len(found) == 4
-    for block in found:
-        exec(block, scope)
+    run_blocks("docs/howto.md", 4, tmp_path, monkeypatch)
     said = capsys.readouterr().out
     assert "plan.upper is at least the optimal value" in said
     assert said.count("final regret") == 3

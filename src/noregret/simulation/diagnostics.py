@@ -43,7 +43,7 @@ def below_optimal(truth, out):
 
 
 @kernel
-def watch_values(par, state, work, truth, path, out, tally, inside):
+def watch_values(par, state, work, truth, path, out, tally):
     """For agents without confidence sets of their own."""
     if below_optimal(truth, out):
         tally[0] += 1.0
@@ -73,7 +73,7 @@ def ratio(par, newton, truth, s, a, log):
 
 
 @kernel
-def watch_sets(par, state, work, truth, path, out, tally, inside):
+def watch_sets(par, state, work, truth, path, out, tally):
     """For the GLM agents, with the widths of the plan just made."""
     H = out.policy.shape[0]
     S, A = truth.r.shape
@@ -84,8 +84,7 @@ def watch_sets(par, state, work, truth, path, out, tally, inside):
                 v = ratio(par.newton, state.newton, truth, s, a, work.log[0])
                 tally[6] = max(tally[6], v)
                 error = abs(work.belief.reward[s, a] - truth.r[s, a])
-                inside[s, a] = v <= 1.0 + _SLACK and error <= work.belief.interval[s, a] + _SLACK
-                held = held and inside[s, a]
+                held = held and v <= 1.0 + _SLACK and error <= work.belief.interval[s, a] + _SLACK
     failed = below_optimal(truth, out)
     if failed:
         tally[0] += 1.0

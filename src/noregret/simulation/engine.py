@@ -29,7 +29,6 @@ class Meter(NamedTuple):
     curve: Floats  # [points]
     tally: Floats  # [len(COLUMNS)]: diagnostics so far
     tallies: Floats  # [points, len(COLUMNS)], or [0, 0]
-    inside: NDArray[np.bool_]  # [S, A], scratch
 
 
 @kernel
@@ -53,7 +52,7 @@ def loop(plan, learn, world, watch, watching, par, state, work, truth, X, starts
         invoke(plan, (par, state, work, x, k, out))
         invoke(world, (truth, x, starts[i], k, out.policy, path, meter.gap))
         if watching == 1:
-            invoke(watch, (par, state, work, truth, path, out, meter.tally, meter.inside))
+            invoke(watch, (par, state, work, truth, path, out, meter.tally))
         invoke(learn, (par, state, work, x, k, out.policy.shape[0], path))
         meter.total[0] += meter.gap[0]
         if (k + 1) % every == 0 or k + 1 == last:
@@ -64,22 +63,15 @@ def loop(plan, learn, world, watch, watching, par, state, work, truth, X, starts
                     meter.tallies[point, j] = meter.tally[j]
 
 
-@kernel
-def exact_shortfall(truth, policy, start):
-    return shortfall(truth, policy, start)
-
-
 class Session:
     """One seed of one agent in one world, advanced chunk by chunk."""
 
     def __init__(self, agent: Any, world: World, seed: int, episodes: int, every: int, diagnostics: bool) -> None:
-        p = world.problem
         self.agent, self.world, self.seed = agent, world, seed
         self.episodes, self.every, self.diagnostics, self.done = episodes, every, diagnostics, 0
         points, f = -(-episodes // every), np.zeros
         tallies = f((points, len(COLUMNS))) if diagnostics else f((0, 0))
-        inside = np.zeros((p.n_states, p.n_actions), bool)
-        self.meter = Meter(f(1), f(1), f(points), f(len(COLUMNS)), tallies, inside)
+        self.meter = Meter(f(1), f(1), f(points), f(len(COLUMNS)), tallies)
         self.truth = world.truth(seed)
         self.adaptive = isinstance(world.contexts, Adversary)
 
@@ -111,7 +103,7 @@ class FusedSession(Session):
             self.watch: Any = self.learn  # never called unless watching
             if self.diagnostics:
                 head = agent.par, agent.state, agent.work, self.truth, path, out
-                self.watch = address(watch_for(agent), *head, m.tally, m.inside)
+                self.watch = address(watch_for(agent), *head, m.tally)
             self._loop(np.zeros((0, p.context_dim)), np.zeros(0, np.int64))
 
     def _loop(self, X: Floats, starts: NDArray[np.int64]) -> None:
@@ -141,7 +133,7 @@ class PythonSession(Session):
         k, s = self.done, int(starts[0])
         policy = self.world.checked(agent.begin_episode(X[0]).policy, f"plan.policy of {type(agent).__name__}")
         individual(truth, X[0])
-        m.total[0] += exact_shortfall(truth, policy, s)
+        m.total[0] += shortfall(truth, policy, s)
         reward, after = np.zeros(1), np.zeros(1, np.int64)
         for h in range(H):
             action = agent.act(s)
