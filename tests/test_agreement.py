@@ -97,14 +97,14 @@ def assert_state_agrees(agent, learner):
     state, wanted = agent.state, reference.final(learner)
     padding = np.arange(state.newton.weights.shape[2]) >= counts(learner)[..., None]
     assert_close(np.where(padding[..., None], 0.0, state.newton.weights), wanted["weights"])
-    assert_close(state.ridge.theta, wanted["theta"])
+    assert_close(state.rewards.theta, wanted["theta"])
     assert_close(state.newton.radius, wanted["radii"])
     for (s, a), newton in learner.newton.items():
         assert state.newton.samples[s, a] == newton.samples
         assert_close(state.newton.gram[s, a], newton.Z)
         assert_close(state.newton.inverse[s, a] @ newton.Z, np.eye(newton.d))
         assert_close(state.newton.logdet[s, a], newton.logdet)
-        assert_close(state.ridge.gram[s, a], learner.ridge[s, a].V)
+        assert_close(state.rewards.gram[s, a], learner.ridge[s, a].V)
 
 
 def counts(learner):

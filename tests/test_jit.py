@@ -1,11 +1,13 @@
 """The compiler's private points, and the cache: what a Numba release could break."""
 
 import os
+import pickle
 import shutil
 import subprocess
 import sys
 from pathlib import Path
 
+import numba
 import numpy as np
 import pytest
 
@@ -97,3 +99,20 @@ def test_plain_python_agrees_with_the_compiled_code(tmp_path):
         subprocess.run([sys.executable, "-c", code, str(file)], env=env, check=True, capture_output=True)
         curves.append(np.load(file))
     assert np.allclose(*curves, rtol=0, atol=1e-9)
+
+
+def test_a_cache_written_by_another_version_is_ignored(tmp_path):
+    """An index may name classes that no longer exist: that must not be the user's problem."""
+    shutil.copytree(PACKAGE, tmp_path / "noregret", ignore=shutil.ignore_patterns("__pycache__"))
+    code = "import noregret as nr; w = nr.worlds.random_logit(3, 2, 2, 2); w.context(0, 0); print('fine')"
+    run = lambda: subprocess.run(  # noqa: E731
+        [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True, text=True,
+    )  # fmt: skip
+    assert run().stdout == "fine\n"
+    indices = list(tmp_path.rglob("*_fill_sphere*.nbi"))
+    assert indices
+    for index in indices:
+        index.write_bytes(pickle.dumps(numba.__version__) + b"cno_such_module\nClass\n.")
+    again = run()
+    assert again.stdout == "fine\n", again.stderr

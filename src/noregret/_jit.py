@@ -2,9 +2,9 @@
 
 A *kernel* works on arrays its caller owns: it allocates nothing, returns nothing (or one number) and releases
 the GIL. `_nrt=False` makes the compiler enforce the first point and drops the reference counts, about a third of
-the time at small sizes. Five private points of Numba are used, all here: the option `_nrt`, the cache file's
-`_source_stamp`, the `entry_point` of a compiled function, the array structure behind `merged`, and the calling
-convention behind `caller`.
+the time at small sizes. Six private points of Numba are used, all here: the option `_nrt`, the cache file's
+`_source_stamp` and `_load_index`, the `entry_point` of a compiled function, the array structure behind `merged`, and
+the calling convention behind `caller`.
 `tests/test_jit.py` fails if a Numba release moves one.
 
 Kernels reach each other in two ways. Inside a module they call each other by name and are inlined. Across the
@@ -59,7 +59,20 @@ def _compile(function: Any, fastmath: Any, inline: str = "never") -> Any:
     file = getattr(getattr(made, "_cache", None), "_cache_file", None)
     if file is not None:
         file._source_stamp = (file._source_stamp, _STAMP)
+        file._load_index = _forgiving(file._load_index)
     return made
+
+
+def _forgiving(load: Callable[[], Any]) -> Callable[[], Any]:
+    """An index that cannot be read is an empty one: it may name a class of another version of this package."""
+
+    def attempt() -> Any:
+        try:
+            return load()
+        except Exception:
+            return {}
+
+    return attempt
 
 
 def kernel(function: Callable[..., Any]) -> Any:

@@ -7,6 +7,8 @@ For a context x and every pair at once,
                                                                          infinite if that is negative (an empty set)
     xi_p: w as a bound on the distance of the distributions              xi_r: `theory.widths.reward_interval`
 
+(logistic rewards: `estimators.rewards`; known ones: their means, and xi_r = 0).
+
 Three ways from w to xi_p (`Link.width`), and the spread of V that goes with each (`planning`):
 
     LIPSCHITZ  min(cap, L w)                              1-norm; any link; as printed: L = beta sqrt(S), no cap
@@ -57,6 +59,7 @@ def belief_parts(
     context_dim: int,
     reward_bound: float,
     reward_regularization: float,
+    known_rewards: bool,
     printed_cap: float,
 ) -> tuple[BeliefPar, BeliefWork]:
     """`printed_cap` limits the printed 1-norm width: inf in GLM-ORL, 2 in GLM-RLSVI."""
@@ -68,20 +71,21 @@ def belief_parts(
     cap = printed_cap if printed else math.sqrt(2.0) if width == EUCLIDEAN else 2.0
     # As printed: sqrt(lambda d) for sqrt(lambda) B_r, and no limit
     prior = math.sqrt(reward_regularization) * (math.sqrt(context_dim) if printed else reward_bound)
-    par = BeliefPar(width, spread, int(printed), cap, table[layout.count], prior, math.inf if printed else 1.0)
+    reward_cap = 0.0 if known_rewards else math.inf if printed else 1.0
+    par = BeliefPar(width, spread, int(printed), cap, table[layout.count], prior, reward_cap)
     f = np.zeros
     return par, BeliefWork(f((S, A, M)), f((S, A)), f((S, A)), f((S, A)), f(S * A), f((2, S * A)), f((4, M + 1)), f(M))
 
 
 @inlined
-def estimate(newton_par, newton, ridge, layout, printed, x, norm, work):
+def estimate(newton_par, newton, rewards, layout, printed, x, norm, work):
     """work.P, work.reward <- P_hat, r_hat; work.moved <- ||v - W x||^2."""
     d = x.shape[0]
     rows, count = merged(work.P), merged(layout.count)
     predictors(merged(newton.weights), x, rows)
     apply_projection(newton_par.region, (rows, newton_par.weight_bound * norm, count, work.moved))
     apply_gradient(newton_par.gradient, (rows, count))
-    theta, reward = merged(ridge.theta), merged(work.reward)
+    theta, reward = merged(rewards.theta), merged(work.reward)
     for i in range(count.shape[0]):
         v = 0.0
         for b in range(d):
@@ -90,13 +94,13 @@ def estimate(newton_par, newton, ridge, layout, printed, x, norm, work):
 
 
 @inlined
-def widths(par, newton_par, newton, ridge, layout, log_p, log_r, x, norm, work):
+def widths(par, newton_par, newton, rewards, layout, log_p, log_r, x, norm, work):
     """work.width, work.interval <- xi_p, xi_r, with ln(1/delta) = log_p for transitions and log_r for rewards.
 
     After `estimate`, whose P_hat and displacements it uses."""
     n = work.moved.shape[0]
-    zz, form, logdet = work.forms[0], work.forms[1], merged(ridge.logdet)
-    quadratic_forms(merged(newton.inverse), merged(ridge.inverse), x, zz, form)
+    zz, form, logdet = work.forms[0], work.forms[1], merged(rewards.growth)
+    quadratic_forms(merged(newton.inverse), merged(rewards.inverse), x, zz, form)
     if par.printed == 1:
         form, logdet = zz, merged(newton.logdet)
     radius, log_weight, count = merged(newton.radius), merged(newton_par.log_weight), merged(layout.count)

@@ -62,6 +62,13 @@ def exp(x):
 
 
 @kernel
+def sigmoid(z):
+    """z [n] <- 1/(1 + e^-z)."""
+    for i in range(z.shape[0]):
+        z[i] = 1.0 / (1.0 + exp(-z[i]))
+
+
+@kernel
 def softmax_rows(z, count):
     n, m = z.shape
     flat = merged(z)

@@ -31,7 +31,7 @@ class Layout(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class Problem:
-    """S states, A actions, horizon H, contexts in R^d, next states through `link`, mean rewards theta_sa'x in [0, 1].
+    """S states, A actions, horizon H, contexts in R^d, next states through `link`, mean rewards from theta_sa'x.
 
     context_bound   R:   ||x||_2 <= R for every context
     weight_bound    B_p: every row of every W_sa has 2-norm at most B_p; for the logit link after the last supported
@@ -39,6 +39,9 @@ class Problem:
     reward_bound    B_r: ||theta_sa||_2 <= B_r
     support         bool [S, A, S'] or None: next states that can occur at all
     available       bool [S, A] or None: actions that may be taken
+    rewards         "linear": rewards in [0, 1] with mean theta_sa'x; "logistic": rewards 0 or 1 with mean
+                    1/(1 + exp(-theta_sa'x))
+    known_rewards   theta [S, A, d] if the mean rewards are known beforehand and need not be learned; None if not
     long_contexts   "raise", or "rescale" to shrink a context above the bound onto it (LinearCombination: to divide a
                     nonnegative one by its sum). Convenient, and an assumption: the individual is then taken for the
                     one with the rescaled context
@@ -56,6 +59,8 @@ class Problem:
     support: ArrayLike | None = field(default=None, repr=False)
     available: ArrayLike | None = field(default=None, repr=False)
     long_contexts: Literal["raise", "rescale"] = "raise"
+    rewards: Literal["linear", "logistic"] = "linear"
+    known_rewards: ArrayLike | None = field(default=None, repr=False)
     state_names: tuple[str, ...] | None = None
     action_names: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
@@ -80,6 +85,9 @@ class Problem:
                 "the probabilities could not be told from 0"
             )
         check.one_of("long_contexts", self.long_contexts, ("raise", "rescale"))
+        check.one_of("rewards", self.rewards, ("linear", "logistic"))
+        if self.rewards == "logistic" and self.reward_bound * self.context_bound > EXP_LIMIT / 2.0:
+            raise ValueError(f"reward_bound * context_bound must be at most {EXP_LIMIT / 2:g} with logistic rewards")
         for name, length in (("state_names", S), ("action_names", A), ("feature_names", d)):
             put(name, check.names(name, getattr(self, name), length))
         available = np.ones((S, A), bool) if self.available is None else check.mask("available", self.available, (S, A))
@@ -96,6 +104,8 @@ class Problem:
                 made.setflags(write=False)
                 put(name, made)
         put("layout", _layout(support, available))
+        if self.known_rewards is not None:
+            put("known_rewards", self.reward_weights("known_rewards", self.known_rewards))
 
     @property
     def reach(self) -> float:
@@ -150,6 +160,16 @@ class Problem:
                 fine &= (made.min(1) >= 0.0) & (np.abs(made.sum(1) - 1.0) <= 0.5 * _TOLERANCE)
         for i in np.flatnonzero(~fine):
             made[i] = self.context(made[i], f"{name}[{i}]")
+        return made
+
+    def reward_weights(self, name: str, value: Any) -> NDArray[np.float64]:
+        """`value` as reward weights [S, A, d] within reward_bound, read-only, of their own."""
+        made = check.array(name, value, (self.n_states, self.n_actions, self.context_dim))
+        norms = np.where(self.layout.available, np.linalg.norm(made, axis=-1), 0.0)
+        s, a = np.unravel_index(norms.argmax(), norms.shape)
+        if norms[s, a] > self.reward_bound * (1 + _TOLERANCE):
+            raise ValueError(f"{name}[{s}, {a}] has norm {norms[s, a]:.6g}, above reward_bound = {self.reward_bound:g}")
+        made.setflags(write=False)
         return made
 
     def state(self, value: Any, name: str = "state") -> int:

@@ -130,6 +130,8 @@ class Agent:
             r = math.inf
         if not (math.isnan(r) or 0.0 <= r <= 1.0):
             raise ValueError(f"reward must be a number from 0 to 1, or nan where it was not seen, got {reward!r}")
+        if self.problem.rewards == "logistic" and 0.0 < r < 1.0:
+            raise ValueError(f"reward must be 0 or 1 (or nan) where the problem's rewards are logistic, got {reward!r}")
         pair = self._path.states[h], self._path.actions[h]
         layout = self.problem.layout
         if not layout.dense and s not in layout.outcomes[pair][: layout.count[pair]]:

@@ -10,7 +10,7 @@ from .._checks import Floats
 from .._jit import kernel, merged
 from .._linear_algebra import predictors
 from .._random import EXPLORE, uniforms
-from ..links import apply_gradient
+from ..links import apply_gradient, sigmoid
 from ..planning import NONE, apply_planner, planner_address
 from ..problem import Layout, Problem
 from .base import Agent
@@ -80,6 +80,7 @@ class OraclePar(NamedTuple):
     planner: Any
     weights: Floats  # [S, A, M, d]
     theta: Floats  # [S, A, d]
+    logistic: int  # 1: mean rewards are sigma(theta'x)
 
 
 class OracleWork(NamedTuple):
@@ -96,6 +97,8 @@ def oracle_plan(par, state, work, x, k, out):
     predictors(merged(par.weights), x, rows)
     apply_gradient(par.gradient, (rows, merged(par.layout.count)))
     predictors(par.theta, x, work.r)
+    if par.logistic == 1:
+        sigmoid(merged(work.r))
     key = tie_key(par.seed, k)
     apply_planner(
         par.planner, (work.P, par.layout, work.r, work.xi, work.noise, NONE, 0, key, work.Q, out.policy, out.values)
@@ -129,6 +132,7 @@ class Oracle(Agent):
             planner_address(p.layout),
             weights,
             self.options["reward_weights"],
+            int(p.rewards == "logistic"),
         )
         return par, Nothing(f(0)), OracleWork(f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), f((S, A)))
 
@@ -163,7 +167,7 @@ class CertaintyEquivalence(GLMAgent):
         problem: Problem,
         constants: str = "corrected",
         regularization: float | None = None,
-        reward_regularization: float = 1.0,
+        reward_regularization: float | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__(
@@ -184,7 +188,7 @@ class EpsilonGreedy(GLMAgent):
         exploration: float = 1.0 / 3.0,
         constants: str = "corrected",
         regularization: float | None = None,
-        reward_regularization: float = 1.0,
+        reward_regularization: float | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__(

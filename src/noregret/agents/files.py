@@ -17,7 +17,8 @@ from .base import Agent
 FORMAT = 1
 _LINKS: dict[str, Callable[[], Link]] = {"logit": MultinomialLogit, "linear": LinearCombination}
 _SIZES = ("n_states", "n_actions", "horizon", "context_dim")
-_FIELDS = (*_SIZES, "context_bound", "weight_bound", "reward_bound", "long_contexts")
+_FIELDS = (*_SIZES, "context_bound", "weight_bound", "reward_bound", "long_contexts", "rewards")
+_ARRAYS = ("support", "available", "known_rewards")
 _NAMES = ("state_names", "action_names", "feature_names")
 
 
@@ -47,7 +48,7 @@ def write(agent: Agent, path: Any) -> None:
             arrays[f"option.{key}"] = value
         else:
             options[key] = value
-    for name in ("support", "available"):
+    for name in _ARRAYS:
         if getattr(p, name) is not None:
             arrays[f"problem.{name}"] = getattr(p, name)
     header = {
@@ -103,7 +104,7 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Any], link: Link | None) 
         link = _LINKS[name]()
     if link.name != name:
         raise ValueError(f"link must be the one the agent was saved with, {name!r}, got {link.name!r}")
-    masks: dict[str, Any] = {k: arrays.get(f"problem.{k}") for k in ("support", "available")}
+    masks: dict[str, Any] = {k: arrays.get(f"problem.{k}") for k in _ARRAYS}
     spec |= {k: tuple(spec[k]) for k in _NAMES if spec[k] is not None}
     problem = Problem(link=link, **masks, **spec)
     options = header["options"] | {k[7:]: v for k, v in arrays.items() if k.startswith("option.")}

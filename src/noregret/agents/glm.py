@@ -1,4 +1,4 @@
-"""The parts the GLM agents share: one online Newton estimator and one ridge regression per pair, and `learn`.
+"""The parts the GLM agents share: estimators of transitions and rewards, one of each per pair, and `learn`.
 
 The agents of this family differ in their plan kernel only; they share the types of par, state and work, and with them
 the compiled simulation loop.
@@ -11,11 +11,20 @@ import numpy as np
 
 from .. import _checks as check
 from .._checks import Floats
-from .._jit import address, announced, caller, inlined, kernel
+from .._jit import address, announced, caller, inlined, kernel, merged
 from .._random import TIE, words
 from ..beliefs import BeliefPar, BeliefWork, belief_parts, estimate, widths
-from ..estimators.online_newton import LEAST, NewtonPar, NewtonState, NewtonWork, newton_parts, newton_step
-from ..estimators.ridge import RidgeState, ridge_state, ridge_step
+from ..estimators.online_newton import NewtonPar, NewtonState, NewtonWork, newton_parts, newton_step
+from ..estimators.rewards import (
+    KNOWN,
+    RIDGE,
+    RewardPar,
+    RewardState,
+    apply_logistic_beliefs,
+    apply_logistic_step,
+    reward_parts,
+    ridge_step,
+)
 from ..planning import planner_address
 from ..problem import Layout, Problem
 from .base import Agent
@@ -27,18 +36,18 @@ class GLMPar(NamedTuple):
     believe: Any  # address of `believe`
     planner: Any  # address of `planning.backward_induction`
     newton: NewtonPar
+    rewards: RewardPar
     belief: BeliefPar
     log_confidence: float  # ln(1/delta') of each confidence set
     scale: float  # on every bonus
     exploration: float  # epsilon-greedy's exponent
     reward_reach: float  # B_r R
-    reward_start: float  # d ln lambda_r
     widths: int  # 1: planning needs the widths
 
 
 class GLMState(NamedTuple):
     newton: NewtonState
-    ridge: RidgeState
+    rewards: RewardState
 
 
 class GLMWork(NamedTuple):
@@ -64,9 +73,17 @@ def believe(par, state, work, x, log):
     """P_hat, r_hat and the widths for context x, with ln(1/delta) = log; in work.belief."""
     norm = norm_of(x)
     work.log[0] = log
-    estimate(par.newton, state.newton, state.ridge, par.layout, par.belief.printed, x, norm, work.belief)
+    belief, rewards = work.belief, state.rewards
+    estimate(par.newton, state.newton, rewards, par.layout, par.belief.printed, x, norm, belief)
     if par.widths == 1:
-        widths(par.belief, par.newton, state.newton, state.ridge, par.layout, log, log, x, norm, work.belief)
+        widths(par.belief, par.newton, state.newton, rewards, par.layout, log, log, x, norm, belief)
+    if par.rewards.logistic == 1:
+        bound, term, cap = par.rewards.bound * norm, par.rewards.log_weight * log, par.belief.reward_cap
+        means, intervals = merged(belief.reward), merged(belief.interval)
+        apply_logistic_beliefs(
+            par.rewards.beliefs,
+            (merged(rewards.theta), belief.forms[1], merged(rewards.growth), x, bound, term, cap, means, intervals),
+        )
 
 
 apply_beliefs = caller()
@@ -96,9 +113,16 @@ def learn(par, state, work, x, k, n, path):
         s, a = path.states[h], path.actions[h]
         y = slot_of(par.layout, s, a, path.states[h + 1])
         newton_step(par.newton, state.newton, work.newton, par.layout.count[s, a : a + 1], s, a, y, x, norm)
-        if not math.isnan(path.rewards[h]):
-            scratch, refresh = work.newton, par.newton.refresh
-            ridge_step(state.ridge, refresh, par.reward_start, s, a, path.rewards[h], x, scratch.zx, scratch.factor)
+        reward, rewards, zx, factor = path.rewards[h], par.rewards, work.newton.zx, work.newton.factor
+        if not math.isnan(reward):
+            if rewards.learned == RIDGE:
+                ridge_step(state.rewards, par.newton.refresh, rewards.start, s, a, reward, x, zx, factor)
+            elif rewards.learned != KNOWN:
+                bound = rewards.bound * norm
+                apply_logistic_step(
+                    rewards.step,
+                    (state.rewards, par.newton.refresh, rewards.start, bound, s, a, reward, x, zx, factor),
+                )
 
 
 class GLMAgent(Agent):
@@ -106,7 +130,7 @@ class GLMAgent(Agent):
 
     constants              "corrected", or "paper" for the constants as printed
     regularization         lambda of the transition estimates; None: recommended (`estimators.online_newton`)
-    reward_regularization  lambda of the reward regression"""
+    reward_regularization  lambda of the reward estimates; None: recommended (`estimators.rewards`)"""
 
     learn_kernel = staticmethod(learn)
     width_cap = math.inf  # of printed widths
@@ -121,33 +145,35 @@ class GLMAgent(Agent):
         p, o = self.problem, self.options
         S, A, d, f = p.n_states, p.n_actions, p.context_dim, np.zeros
         constants: Any = check.one_of("constants", o["constants"], ("corrected", "paper"))
-        lam_r = o["reward_regularization"] = check.positive("reward_regularization", o["reward_regularization"])
-        least = LEAST * p.context_bound**2
-        if lam_r < least:
-            raise ValueError(f"reward_regularization must be at least {least:g} for stable arithmetic, got {lam_r:g}")
+        if o["reward_regularization"] is not None:
+            o["reward_regularization"] = check.positive("reward_regularization", o["reward_regularization"])
+        reward_par, rewards, lam_r = reward_parts(p, constants, o["reward_regularization"])
         if o["regularization"] is not None:
             o["regularization"] = check.positive("regularization", o["regularization"])
         newton_par, newton, newton_work = newton_parts(
             p.link, p.layout.count, d, p.weight_bound, p.context_bound, constants, o["regularization"]
         )
-        belief_par, belief_work = belief_parts(p.link, p.layout, constants, d, p.reward_bound, lam_r, self.width_cap)
+        known = p.known_rewards is not None
+        belief_par, belief_work = belief_parts(
+            p.link, p.layout, constants, d, p.reward_bound, lam_r, known, self.width_cap
+        )
         par = GLMPar(
             seed=self.seed,
             layout=p.layout,
             believe=0,
             planner=0,
             newton=newton_par,
+            rewards=reward_par,
             belief=belief_par,
             log_confidence=self._log_confidence(p),
             scale=float(o.get("bonus_scale", 1.0)),
             exploration=float(o.get("exploration", 0.0)),
             reward_reach=p.reward_bound * p.context_bound,
-            reward_start=d * math.log(lam_r),
             widths=int(self.uses_widths),
         )
         noise = f((p.horizon, S, A)) if self.perturbs else f((0, 0, 0))
         work = GLMWork(newton_work, belief_work, f((S, A)), f((S, A)), noise, f((S, A)), f(1))
-        state = GLMState(newton, ridge_state(S, A, d, lam_r))
+        state = GLMState(newton, rewards)
         with announced(f"the beliefs of {self.name}"):
             where = address(believe, par, state, work, f(d), 0.0), planner_address(p.layout)
         return par._replace(believe=where[0], planner=where[1]), state, work

@@ -48,7 +48,7 @@ class GLMORL(GLMAgent):
         constants: str = "corrected",
         bonus_scale: float = 1.0,
         regularization: float | None = None,
-        reward_regularization: float = 1.0,
+        reward_regularization: float | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__(

@@ -1,4 +1,4 @@
-"""Learning the parameters of one pair from its observations: transitions by online Newton steps, rewards by ridge."""
+"""Learning the parameters of one pair from its observations: transitions, and rewards."""
 
 from .online_newton import OnlineNewton
 

@@ -192,7 +192,11 @@ def _assumptions_hold(assumed: Any, true: Any) -> bool:
     """Whether what an agent's problem assumes holds in the world's."""
     bounds = ("context_bound", "weight_bound", "reward_bound")
     same_link = type(assumed.link) is type(true.link) and assumed.link.name == true.link.name
-    return assumed is true or (same_link and all(getattr(assumed, b) >= getattr(true, b) for b in bounds))
+    same_rewards = assumed.rewards == true.rewards and (
+        assumed.known_rewards is None or np.array_equal(assumed.known_rewards, true.known_rewards)
+    )
+    wide = all(getattr(assumed, b) >= getattr(true, b) for b in bounds)
+    return assumed is true or (same_link and same_rewards and wide)
 
 
 def _compatible(a: Any, b: Any) -> bool:

@@ -104,6 +104,13 @@ def logit_alpha_unpinned(n_outcomes: int, bound: float) -> float:
 
 
 @formula
+def logistic_alpha(bound: float) -> float:
+    """Least slope of sigma on [-M, M]: sigma(M)(1 - sigma(M)) = 1/(2 + e^M + e^-M)."""
+    high = math.exp(bound)
+    return 1.0 / (2.0 + high + 1.0 / high)
+
+
+@formula
 def linear_l1(n_outcomes: int) -> float:
     """||v||_1 <= linear_l1 ||v||_2 for v in R^S that sums to zero: sqrt(S), or sqrt(S - 1/S) when S is odd."""
     if n_outcomes % 2 == 0:

@@ -51,3 +51,21 @@ def reward_interval_printed(w2: float, logdet: float, dim: int, regularization: 
     """As printed by Modi and Tewari (eq. CI_r): sqrt(lambda d) for sqrt(lambda) B_r, and the Z of the transitions for
     V in both w2 and logdet. Caveat: fails when B_r > sqrt(d)."""
     return (math.sqrt(regularization * dim) + math.sqrt(0.25 * (logdet + 2.0 * math.log(1.0 / delta)))) * math.sqrt(w2)
+
+
+@formula
+def sigma(z: float) -> float:
+    """1/(1 + e^-z)."""
+    return 1.0 / (1.0 + math.exp(-z))
+
+
+@formula
+def logistic_interval(w: float, z: float, bound: float) -> float:
+    """Half-width for a mean reward sigma(theta'x) around sigma(z), where |theta'x - z| <= w and |theta'x| <= bound:
+
+        min( tanh(w/4), max(sigma(bound) - sigma(z), sigma(z) - sigma(-bound)) )
+
+    tanh(w/4) is the largest difference of two values of sigma at distance w (attained around 0); the rest is what is
+    known before any data."""
+    prior = max(sigma(bound) - sigma(z), sigma(z) - sigma(-bound))
+    return min(math.tanh(0.25 * w), prior)

@@ -11,7 +11,7 @@ from .._checks import Floats
 from .._jit import announced, direct, inlined, merged, strict
 from .._linear_algebra import predictors
 from .._random import LUCK, START, uniforms
-from ..links import LinearCombination, apply_gradient
+from ..links import LinearCombination, apply_gradient, sigmoid
 from ..planning import NONE, Plan, apply_planner, backward_induction, evaluate, planner_address
 from ..problem import Layout, Problem
 from .contexts import Adversary, Contexts, Simplex, Sphere, Table
@@ -28,6 +28,7 @@ class Truth(NamedTuple):
     layout: Layout
     weights: Floats  # [S, A, M, d]
     theta: Floats  # [S, A, d]
+    logistic: int  # 1: mean rewards are sigma(theta'x)
     P: Floats  # [S, A, M]
     r: Floats  # [S, A]
     Q: Floats  # [S, A], scratch
@@ -45,6 +46,8 @@ def individual(truth, x):
     predictors(merged(truth.weights), x, rows)
     apply_gradient(truth.gradient, (rows, merged(truth.layout.count)))
     predictors(truth.theta, x, truth.r)
+    if truth.logistic == 1:
+        sigmoid(merged(truth.r))
     for s in range(S):
         for a in range(A):
             r = truth.r[s, a]
@@ -97,7 +100,8 @@ class World:
     weights          [S, A, S', d]; rows outside the support are ignored. Logit: the last supported row of each pair is
                      subtracted from the others (the distributions do not change), then every row obeys weight_bound.
                      Linear: each column weights[s, a, :, j] is a distribution over the support.
-    reward_weights   [S, A, d]: mean rewards theta'x, in [0, 1] for every context that occurs
+    reward_weights   theta [S, A, d]: mean rewards theta'x, in [0, 1] for every context that occurs, or sigma(theta'x)
+                     where the problem's rewards are logistic. None: the problem's known rewards
     contexts         a source from `noregret.contexts`, rows [m, d] to draw from, or a function (seed, episode, agent)
                      -> [d]. Default: the simplex for the linear link, the sphere of radius context_bound otherwise
     initial_state    a state, a distribution [S], or a function (seed, episode) -> state
@@ -108,7 +112,7 @@ class World:
         self,
         problem: Problem,
         weights: ArrayLike,
-        reward_weights: ArrayLike,
+        reward_weights: ArrayLike | None,
         contexts: Contexts | ArrayLike | Callable[[int, int, Any], ArrayLike] | None = None,
         initial_state: int | str | ArrayLike | Callable[[int, int], int] = 0,
         name: str = "world",
@@ -118,26 +122,25 @@ class World:
         S, A, d = problem.n_states, problem.n_actions, problem.context_dim
         self.problem, self.name = problem, name
         self.weights = _canonical(problem, check.array("weights", weights, (S, A, S, d)))
-        self.reward_weights = check.array("reward_weights", reward_weights, (S, A, d))
-        self._check_rewards()
+        self.reward_weights = self._rewards(reward_weights)
         self.contexts = self._source(contexts)
         self.initial_state, self.fill_starts = initial_state, self._starter(initial_state)
-        for array in (self.weights, self.reward_weights):
-            array.setflags(write=False)
+        self.weights.setflags(write=False)
         self._slots = problem.to_slots(self.weights)
 
     def __repr__(self) -> str:
         p = self.problem
         return f"<World {self.name}: S={p.n_states} A={p.n_actions} H={p.horizon} d={p.context_dim}, {p.link!r}>"
 
-    def _check_rewards(self) -> None:
-        p, available = self.problem, self.problem.layout.available
-        norms = np.where(available, np.linalg.norm(self.reward_weights, axis=-1), 0.0)
-        s, a = np.unravel_index(norms.argmax(), norms.shape)
-        if norms[s, a] > p.reward_bound * (1 + _SLACK):
-            raise ValueError(
-                f"reward_weights[{s}, {a}] has norm {norms[s, a]:.6g}, above reward_bound = {p.reward_bound:g}"
-            )
+    def _rewards(self, given: Any) -> Floats:
+        p = self.problem
+        known: Any = p.known_rewards
+        if given is None and known is None:
+            raise ValueError("reward_weights must be given: the problem has no known rewards")
+        made = p.reward_weights("reward_weights", known if given is None else given)
+        if known is not None and not np.array_equal(made[p.layout.available], known[p.layout.available]):
+            raise ValueError("reward_weights must be None or the problem's known_rewards, they differ")
+        return made
 
     def _source(self, contexts: Any) -> Contexts:
         p = self.problem
@@ -166,8 +169,10 @@ class World:
         return source
 
     def _means(self, x: Floats, name: str = "context") -> Floats:
-        """theta'x [S, A], clipped against rounding."""
+        """Mean rewards [S, A], clipped against rounding."""
         r = self.reward_weights @ x
+        if self.problem.rewards == "logistic":
+            return np.asarray(1.0 / (1.0 + np.exp(-r)), dtype=np.float64)
         bad = np.argwhere(self.problem.layout.available & ((r < -_SLACK) | (r > 1 + _SLACK)))
         if bad.size:
             s, a = bad[0]
@@ -262,7 +267,7 @@ class World:
         S, A, M = p.layout.outcomes.shape
         shape = (p.horizon + 1, S)
         addresses = p.link.gradient_address(), planner_address(p.layout)
-        weights = self._slots.copy(), self.reward_weights.copy()
+        weights: Any = self._slots.copy(), self.reward_weights.copy(), int(p.rewards == "logistic")
         policy = np.zeros((p.horizon, S), np.int64)
         scratch: Any = f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), policy, f(shape), f(shape)
         return Truth(*addresses, seed, p.layout, *weights, *scratch)
