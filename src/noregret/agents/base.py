@@ -73,7 +73,7 @@ class Agent:
         """Name with every option that differs from its default; scaled agents say that they carry no guarantee."""
         defaults = {k: p.default for k, p in inspect.signature(type(self)).parameters.items()}
         said = [
-            f"{k}={v}" for k, v in self.options.items()
+            f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in self.options.items()
             if not isinstance(v, np.ndarray) and v != defaults.get(k)
         ]  # fmt: skip
         if self.options.get("bonus_scale", 1.0) != 1.0:

@@ -14,6 +14,14 @@ from .._checks import Floats
 from .._jit import address, announced, caller, inlined, kernel, merged
 from .._random import TIE, words
 from ..beliefs import BeliefPar, BeliefWork, belief_parts, estimate, widths
+from ..estimators.conversion import (
+    LEARNERS,
+    ConversionPar,
+    ConversionState,
+    ConversionWork,
+    conversion_parts,
+    conversion_step,
+)
 from ..estimators.online_newton import NewtonPar, NewtonState, NewtonWork, newton_parts, newton_step
 from ..estimators.rewards import (
     KNOWN,
@@ -35,7 +43,7 @@ class GLMPar(NamedTuple):
     layout: Layout
     believe: Any  # address of `believe`
     planner: Any  # address of `planning.backward_induction`
-    newton: NewtonPar
+    newton: NewtonPar | ConversionPar
     rewards: RewardPar
     belief: BeliefPar
     log_confidence: float  # ln(1/delta') of each confidence set
@@ -46,12 +54,12 @@ class GLMPar(NamedTuple):
 
 
 class GLMState(NamedTuple):
-    newton: NewtonState
+    newton: NewtonState | ConversionState
     rewards: RewardState
 
 
 class GLMWork(NamedTuple):
-    newton: NewtonWork
+    newton: NewtonWork | ConversionWork
     belief: BeliefWork
     r: Floats  # [S, A], rewards as planned with
     xi: Floats  # [S, A], widths as planned with
@@ -106,6 +114,19 @@ def slot_of(layout, s, a, state):
     raise ValueError("a next state lies outside the support")
 
 
+@inlined
+def learn_reward(par, state, work, s, a, reward, x, norm):
+    rewards, zx, factor = par.rewards, work.newton.zx, work.newton.factor
+    if not math.isnan(reward):
+        if rewards.learned == RIDGE:
+            ridge_step(state.rewards, par.newton.refresh, rewards.start, s, a, reward, x, zx, factor)
+        elif rewards.learned != KNOWN:
+            bound = rewards.bound * norm
+            apply_logistic_step(
+                rewards.step, (state.rewards, par.newton.refresh, rewards.start, bound, s, a, reward, x, zx, factor)
+            )
+
+
 @kernel
 def learn(par, state, work, x, k, n, path):
     norm = norm_of(x)
@@ -113,16 +134,18 @@ def learn(par, state, work, x, k, n, path):
         s, a = path.states[h], path.actions[h]
         y = slot_of(par.layout, s, a, path.states[h + 1])
         newton_step(par.newton, state.newton, work.newton, par.layout.count[s, a : a + 1], s, a, y, x, norm)
-        reward, rewards, zx, factor = path.rewards[h], par.rewards, work.newton.zx, work.newton.factor
-        if not math.isnan(reward):
-            if rewards.learned == RIDGE:
-                ridge_step(state.rewards, par.newton.refresh, rewards.start, s, a, reward, x, zx, factor)
-            elif rewards.learned != KNOWN:
-                bound = rewards.bound * norm
-                apply_logistic_step(
-                    rewards.step,
-                    (state.rewards, par.newton.refresh, rewards.start, bound, s, a, reward, x, zx, factor),
-                )
+        learn_reward(par, state, work, s, a, path.rewards[h], x, norm)
+
+
+@kernel
+def learn_converted(par, state, work, x, k, n, path):
+    """`learn` under confidence="conversion"."""
+    norm = norm_of(x)
+    for h in range(n):
+        s, a = path.states[h], path.actions[h]
+        y = slot_of(par.layout, s, a, path.states[h + 1])
+        conversion_step(par.newton, state.newton, work.newton, par.layout.count[s, a : a + 1], s, a, y, x, norm)
+        learn_reward(par, state, work, s, a, path.rewards[h], x, norm)
 
 
 class GLMAgent(Agent):
@@ -130,6 +153,10 @@ class GLMAgent(Agent):
 
     constants              "corrected", or "paper" for the constants as printed
     regularization         lambda of the transition estimates; None: recommended (`estimators.online_newton`)
+    confidence             the set around the transition weights: "newton" (Theorems A and B) or "conversion", made
+                           from an online learner (`estimators.conversion`)
+    learner, group_bound   of "conversion": "ons", "ftrl" or "sparse"; a bound on the sum of the columns' 2-norms of
+                           every pair's weights, in centred coordinates for the logit (needed by "sparse")
     reward_regularization  lambda of the reward estimates; None: recommended (`estimators.rewards`)"""
 
     learn_kernel = staticmethod(learn)
@@ -141,6 +168,21 @@ class GLMAgent(Agent):
     def _log_confidence(self, problem: Problem) -> float:
         return 0.0
 
+    def _transition_parts(self, constants: Any) -> Any:
+        """(par, state, work) of the transition estimates, and with them the kernel that learns."""
+        p, o = self.problem, self.options
+        head = p.link, p.layout.count, p.context_dim, p.weight_bound, p.context_bound
+        kind = check.one_of("confidence", o.get("confidence", "newton"), ("newton", "conversion"))
+        learner = check.one_of("learner", o.get("learner", "ons"), LEARNERS)
+        if kind == "newton":
+            if learner != "ons" or o.get("group_bound") is not None:
+                raise ValueError('learner and group_bound need confidence="conversion"')
+            return newton_parts(*head, constants, o["regularization"])
+        if constants == "paper":
+            raise ValueError('constants must be "corrected" with confidence="conversion"')
+        self.learn_kernel = learn_converted  # type: ignore[misc]
+        return conversion_parts(*head, o["regularization"], LEARNERS.index(learner), o.get("group_bound"))
+
     def _build(self) -> tuple[GLMPar, GLMState, GLMWork]:
         p, o = self.problem, self.options
         S, A, d, f = p.n_states, p.n_actions, p.context_dim, np.zeros
@@ -150,9 +192,7 @@ class GLMAgent(Agent):
         reward_par, rewards, lam_r = reward_parts(p, constants, o["reward_regularization"])
         if o["regularization"] is not None:
             o["regularization"] = check.positive("regularization", o["regularization"])
-        newton_par, newton, newton_work = newton_parts(
-            p.link, p.layout.count, d, p.weight_bound, p.context_bound, constants, o["regularization"]
-        )
+        newton_par, newton, newton_work = self._transition_parts(constants)
         known = p.known_rewards is not None
         belief_par, belief_work = belief_parts(
             p.link, p.layout, constants, d, p.reward_bound, lam_r, known, self.width_cap

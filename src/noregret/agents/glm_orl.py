@@ -47,13 +47,17 @@ class GLMORL(GLMAgent):
         delta: float = 0.05,
         constants: str = "corrected",
         bonus_scale: float = 1.0,
+        confidence: str = "newton",
+        learner: str = "ons",
+        group_bound: float | None = None,
         regularization: float | None = None,
         reward_regularization: float | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__(
             problem, seed, delta=check.positive("delta", delta, below=1.0), constants=constants,
-            bonus_scale=check.nonnegative("bonus_scale", bonus_scale), regularization=regularization,
+            bonus_scale=check.nonnegative("bonus_scale", bonus_scale), confidence=confidence,
+            learner=learner, group_bound=group_bound, regularization=regularization,
             reward_regularization=reward_regularization,
         )  # fmt: skip
         self.bounds_values = constants == "corrected" and bonus_scale == 1.0

@@ -73,13 +73,17 @@ class GLMRLSVI(GLMAgent):
         problem: Problem,
         constants: str = "corrected",
         bonus_scale: float = 1.0,
+        confidence: str = "newton",
+        learner: str = "ons",
+        group_bound: float | None = None,
         regularization: float | None = None,
         reward_regularization: float | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__(
             problem, seed, constants=constants, bonus_scale=check.nonnegative("bonus_scale", bonus_scale),
-            regularization=regularization, reward_regularization=reward_regularization,
+            confidence=confidence, learner=learner, group_bound=group_bound, regularization=regularization,
+            reward_regularization=reward_regularization,
         )  # fmt: skip
 
     def _log_confidence(self, problem: Problem) -> float:

@@ -21,17 +21,17 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
 from .. import _checks as check
 from .._checks import Floats
-from .._jit import address, announced, caller, direct, inlined, kernel
+from .._jit import address, caller, inlined, kernel
 from .._linear_algebra import apply_refresh, project_on_ball, rank_one, refresh_address, times
 from ..links import Constants, Link, apply_gradient, apply_projection
-from ..problem import Problem
-from ..theory import radii, widths
+from ..theory import radii
 from ..theory.constants import logit_alpha_centred
 from ..theory.radii import printed
+from .one_pair import OnePair
 
 REFRESH = 1000  # steps between direct inversions of one pair's Gram matrix
 LEAST = 1e-6  # of lambda / (kappa R^2): below, rank-one updates lose too many digits between inversions
@@ -211,7 +211,7 @@ def newton_step(par, state, work, count, s, a, y, x, norm):
         state.radius[s, a] += gain + size * q * shrink
 
 
-class OnlineNewton:
+class OnlineNewton(OnePair):
     """One estimator on its own.
 
     >>> import noregret as nr
@@ -222,6 +222,8 @@ class OnlineNewton:
 
     regularization=None takes the recommended value (`default_regularization`). `constants="paper"` is Algorithm 1 of
     Modi and Tewari with Theorem 3.1 as printed. The linear link expects contexts in the simplex."""
+
+    _step = staticmethod(newton_step)
 
     def __init__(
         self,
@@ -234,76 +236,11 @@ class OnlineNewton:
         constants: Constants = "corrected",
         regularization: float | None = None,
     ) -> None:
-        m = check.integer("n_outcomes", n_outcomes)
-        check.one_of("constants", constants, ("corrected", "paper"))
-        self.delta = check.positive("delta", delta, below=1.0)
-        # A problem of one pair checks the other arguments and the contexts.
-        self._problem = Problem(1, 1, 1, context_dim, link, context_bound, weight_bound)  # type: ignore[arg-type]
-        self.link, self.constants, self.n_outcomes = link, constants, m
-        bound, R = self._problem.weight_bound, self._problem.context_bound
-        self._count = np.full(1, m, np.int64)
-        parts = newton_parts(link, self._count[None], context_dim, bound, R, constants, regularization)
-        self._par, self._state, self._work = parts
-        with announced("the estimator"):
-            self._learn = direct(newton_step, *parts, self._count, 0, 0, 0, np.zeros(context_dim), 0.0)
+        super().__init__(
+            link, n_outcomes, context_dim, weight_bound, context_bound, delta, constants, regularization=regularization
+        )
 
-    def update(self, x: ArrayLike, outcome: int) -> None:
-        """Learn from one observation: context x [d], outcome in 0..m-1."""
-        x = self._problem.context(x, "x")
-        y = check.integer("outcome", outcome, 0)
-        if y >= self.n_outcomes:
-            raise ValueError(f"outcome must be below n_outcomes = {self.n_outcomes}, got {outcome!r}")
-        self._learn(self._par, self._state, self._work, self._count, 0, 0, y, x, float(np.linalg.norm(x)))
-
-    @property
-    def weights(self) -> Floats:
-        """W [m, d], in the coordinates of the estimator (pinned, centred or free: `Link.coordinates_for`)."""
-        return np.array(self._state.weights[0, 0])
-
-    @property
-    def gram(self) -> Floats:
-        """Z [d, d]."""
-        return np.array(self._state.gram[0, 0])
-
-    @property
-    def inverse(self) -> Floats:
-        """Z^{-1} [d, d], as the updates keep it."""
-        return np.array(self._state.inverse[0, 0])
-
-    @property
-    def logdet(self) -> float:
-        """ln det Z / lambda^d."""
-        return float(self._state.logdet[0, 0])
-
-    @property
-    def radius(self) -> float:
-        """gamma, the squared radius at this delta. Negative: the set is empty, an assumption must be wrong."""
-        log_term = self._par.log_weight[0, 0] * math.log(1.0 / self.delta)
-        return float(self._state.radius[0, 0] + log_term)
-
-    @property
-    def samples(self) -> int:
-        return int(self._state.samples[0, 0])
-
-    def _predict(self, x: ArrayLike) -> tuple[Floats, float]:
-        """Distribution [m] at x, and w >= ||W_hat x - W* x||_2 on the event that the set holds."""
-        x = self._problem.context(x, "x")
-        z, moved = (self._state.weights[0, 0] @ x)[None], np.zeros(1)
-        self.link.region(self.constants)(z, self._problem.weight_bound * float(np.linalg.norm(x)), self._count, moved)
-        self.link.gradient(z, self._count)
-        w2 = self.radius * float(x @ self._state.inverse[0, 0] @ x)
-        if self.constants == "corrected":  # Pythagoras: moving to the possible predictions only brought it nearer
-            w2 -= moved[0]
-        return z[0], math.sqrt(w2) if w2 >= 0.0 else math.inf  # an empty set says nothing
-
-    def probabilities(self, x: ArrayLike) -> Floats:
-        """Estimated distribution of the outcome at x, [m]."""
-        return self._predict(x)[0]
-
-    def l1_width(self, x: ArrayLike) -> float:
-        """Bound on the 1-norm between the estimated and the true distribution at x, while the set holds; at most 2."""
-        p, w = self._predict(x)
-        if self.constants == "paper" or self.link.width != "tanh":
-            return min(2.0, self.link.l1(self.n_outcomes, self.constants) * w)
-        reach = self._problem.weight_bound * float(np.linalg.norm(self._problem.context(x)))
-        return min(widths.logit_l1(w), widths.logit_prior_cap(p, reach))
+    def _parts(self, **options: Any) -> tuple[NewtonPar, NewtonState, NewtonWork]:
+        p = self._problem
+        bounds = p.weight_bound, p.context_bound
+        return newton_parts(self.link, self._count[None], p.context_dim, *bounds, self.constants, **options)

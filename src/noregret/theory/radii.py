@@ -92,3 +92,36 @@ def theorem_b(
 def theorem_b_log_weight(alpha: float, c: float) -> float:
     """1 / ((2 - c) alpha)."""
     return 1.0 / ((2.0 - c) * alpha)
+
+
+@formula
+def conversion_weights_logit(slack: float) -> tuple[float, float]:
+    """(c, log_weight) with sum_i alpha_i ||u_i - W* x_i||^2 <= c B_t + log_weight ln(1/delta), 0 < s < 1:
+
+        c = 2/(1 - s),   log_weight = 2/(s (1 - s))
+
+    for a learner whose regret against W* is at most B_t, logit, for all t at once with probability 1 - delta (the
+    supermartingale of Theorem A; s = 1/2 is the Renyi-1/2, or Bhattacharyya, case 4 B_t + 8 ln(1/delta)). The alpha_i
+    may vary with the contexts."""
+    return 2.0 / (1.0 - slack), 2.0 / (slack * (1.0 - slack))
+
+
+@formula
+def conversion_weights(alpha: float) -> tuple[float, float]:
+    """The same for any link with curvature at least alpha: c = 4, log_weight = 4/alpha. (Strong convexity at W*, and
+    Hoeffding's lemma for <y - p, z>.)"""
+    return 4.0, 4.0 / alpha
+
+
+@formula
+def conversion_printed(
+    regret: float, weight_norm2: float, n_outcomes: int, alpha: float, regularization: float, delta: float
+) -> float:
+    """As printed by Modi and Tewari (section 6), for Z = lambda I + X'X and before the last bracket is subtracted:
+
+        1 + (4/alpha) B_t + (8/alpha^2) ln( sqrt(4 + 8 B_t/alpha + 16/(alpha^4 delta^2)) / delta ) + lambda B^2 S
+
+    weight_norm2 is B^2, the bound on ||W*||_F^2. Valid for regret >= 0, and larger: multiply by alpha to compare."""
+    inside = 4.0 + 8.0 * regret / alpha + 16.0 / (alpha**4 * delta**2)
+    log_term = (8.0 / alpha**2) * math.log(math.sqrt(inside) / delta)
+    return 1.0 + 4.0 / alpha * regret + log_term + regularization * weight_norm2 * n_outcomes
