@@ -280,7 +280,7 @@ class Conversion(OnePair):
     >>> est = nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, learner="ftrl")
     >>> est.update([0.6, 0.8], 2)
     >>> est.samples, round(est.regret_bound, 3)
-    (1, 0.569)
+    (1, 1.147)
     """
 
     _step = staticmethod(conversion_step)

@@ -10,14 +10,18 @@ Counted per episode, at planning time, with cumulative totals in `COLUMNS` order
     reward_width            xi_r summed over the steps taken
     steps                   steps taken
     worst_ratio             largest squared distance / radius over pairs and episodes so far (not a total)
+    optimism                V_0(s_0) as planned minus the return observed: what bound (i) adds up (`theory.bounds`)
+    bonuses                 min(2 phi_h, H - h) over the steps taken, phi_h the whole bonus: what bound (ii) adds up
+    mistakes                episodes whose policy was worse than optimal by more than epsilon (if epsilon was given)
 """
 
 import math
 from typing import Any
 
-from .._jit import kernel
+from .._jit import inlined, kernel
 from ..agents.base import Agent
 from ..agents.glm import GLMAgent
+from ..planning import spread_of
 
 COLUMNS = (
     "optimism_failures",
@@ -27,6 +31,9 @@ COLUMNS = (
     "reward_width",
     "steps",
     "worst_ratio",
+    "optimism",
+    "bonuses",
+    "mistakes",
 )
 _SLACK = 1e-9
 
@@ -42,12 +49,19 @@ def below_optimal(truth, out):
     return False
 
 
+@inlined
+def watch_mistakes(meter):
+    if meter.gap[0] > meter.epsilon[0]:
+        meter.tally[9] += 1.0
+
+
 @kernel
-def watch_values(par, state, work, truth, path, out, tally):
+def watch_values(par, state, work, truth, path, out, meter):
     """For agents without confidence sets of their own."""
     if below_optimal(truth, out):
-        tally[0] += 1.0
-    tally[5] += out.policy.shape[0]
+        meter.tally[0] += 1.0
+    meter.tally[5] += out.policy.shape[0]
+    watch_mistakes(meter)
 
 
 @kernel
@@ -73,9 +87,9 @@ def ratio(par, newton, truth, s, a, log):
 
 
 @kernel
-def watch_sets(par, state, work, truth, path, out, tally):
+def watch_sets(par, state, work, truth, path, out, meter):
     """For the GLM agents, with the widths of the plan just made."""
-    H = out.policy.shape[0]
+    H, tally = out.policy.shape[0], meter.tally
     S, A = truth.r.shape
     held = True
     for s in range(S):
@@ -92,18 +106,27 @@ def watch_sets(par, state, work, truth, path, out, tally):
         tally[1] += 1.0
     if failed and held:
         tally[2] += 1.0
+    tally[7] += out.values[0, path.states[0]]
     for h in range(H):
         s, a = path.states[h], path.actions[h]
         tally[3] += work.belief.width[s, a]
         tally[4] += work.belief.interval[s, a]
+        scale, limit = spread_of(out.values[h + 1], par.belief.spread)
+        bonus = min(scale * work.xi[s, a], limit) + par.scale * work.belief.interval[s, a]
+        tally[7] -= path.rewards[h]
+        tally[8] += min(2.0 * bonus, float(H - h))
     tally[5] += H
+    watch_mistakes(meter)
 
 
-def columns_for(agent: Any) -> list[str]:
-    """The columns that mean something for this agent."""
+def columns_for(agent: Any, mistakes: bool) -> list[str]:
+    """The columns that mean something for this agent; mistakes: whether an epsilon was given."""
+    hidden = set() if mistakes else {"mistakes"}
     if not getattr(agent, "uses_widths", False):
-        return ["optimism_failures", "steps"]
-    return [name for name in COLUMNS if name != "justified_failures" or getattr(agent, "optimistic", False)]
+        hidden |= set(COLUMNS) - {"optimism_failures", "steps", "mistakes"}
+    elif not getattr(agent, "optimistic", False):
+        hidden |= {"justified_failures", "optimism", "bonuses"}
+    return [name for name in COLUMNS if name not in hidden]
 
 
 def watch_for(agent: Agent) -> Any:

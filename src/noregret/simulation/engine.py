@@ -25,6 +25,7 @@ class Meter(NamedTuple):
     """What is measured along the way."""
 
     gap: Floats  # [1]: V* - V^pi of the episode
+    epsilon: Floats  # [1]: a larger gap is a mistake
     total: Floats  # [1]: regret so far
     curve: Floats  # [points]
     tally: Floats  # [len(COLUMNS)]: diagnostics so far
@@ -52,7 +53,7 @@ def loop(plan, learn, world, watch, watching, par, state, work, truth, X, starts
         invoke(plan, (par, state, work, x, k, out))
         invoke(world, (truth, x, starts[i], k, out.policy, path, meter.gap))
         if watching == 1:
-            invoke(watch, (par, state, work, truth, path, out, meter.tally))
+            invoke(watch, (par, state, work, truth, path, out, meter))
         invoke(learn, (par, state, work, x, k, out.policy.shape[0], path))
         meter.total[0] += meter.gap[0]
         if (k + 1) % every == 0 or k + 1 == last:
@@ -66,12 +67,14 @@ def loop(plan, learn, world, watch, watching, par, state, work, truth, X, starts
 class Session:
     """One seed of one agent in one world, advanced chunk by chunk."""
 
-    def __init__(self, agent: Any, world: World, seed: int, episodes: int, every: int, diagnostics: bool) -> None:
+    def __init__(
+        self, agent: Any, world: World, seed: int, episodes: int, every: int, diagnostics: bool, epsilon: float
+    ) -> None:
         self.agent, self.world, self.seed = agent, world, seed
         self.episodes, self.every, self.diagnostics, self.done = episodes, every, diagnostics, 0
         points, f = -(-episodes // every), np.zeros
         tallies = f((points, len(COLUMNS))) if diagnostics else f((0, 0))
-        self.meter = Meter(f(1), f(1), f(points), f(len(COLUMNS)), tallies)
+        self.meter = Meter(f(1), np.full(1, epsilon), f(1), f(points), f(len(COLUMNS)), tallies)
         self.truth = world.truth(seed)
         self.adaptive = isinstance(world.contexts, Adversary)
 
@@ -103,7 +106,7 @@ class FusedSession(Session):
             self.watch: Any = self.learn  # never called unless watching
             if self.diagnostics:
                 head = agent.par, agent.state, agent.work, self.truth, path, out
-                self.watch = address(watch_for(agent), *head, m.tally)
+                self.watch = address(watch_for(agent), *head, m)
             self._loop(np.zeros((0, p.context_dim)), np.zeros(0, np.int64))
 
     def _loop(self, X: Floats, starts: NDArray[np.int64]) -> None:
@@ -152,6 +155,5 @@ class PythonSession(Session):
         return 1
 
 
-def session(agent: Any, world: World, seed: int, episodes: int, every: int, diagnostics: bool, compiled: bool) -> Any:
-    kind = FusedSession if compiled and isinstance(agent, Agent) else PythonSession
-    return kind(agent, world, seed, episodes, every, diagnostics)
+def session_kind(agent: Any, compiled: bool) -> type[FusedSession] | type[PythonSession]:
+    return FusedSession if compiled and isinstance(agent, Agent) else PythonSession

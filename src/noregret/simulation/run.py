@@ -1,5 +1,6 @@
 """`simulate`, and the result of it."""
 
+import math
 import os
 import threading
 import time
@@ -16,7 +17,7 @@ from .. import _checks as check
 from .._checks import Floats
 from ..worlds import World
 from .diagnostics import COLUMNS, columns_for
-from .engine import session
+from .engine import session_kind
 
 VERBS = ("begin_episode", "act", "observe", "end_episode", "fresh")
 
@@ -104,6 +105,7 @@ def simulate(
     every: int = 1,
     workers: int | None = None,
     diagnostics: bool = False,
+    epsilon: float | None = None,
     compiled: bool = True,
     progress: Callable[[int], None] | None = None,
 ) -> Run:
@@ -114,7 +116,9 @@ def simulate(
     every         record the regret after every so many episodes, and after the last one (each episode's regret is
                   counted either way)
     workers       threads; default one per core. The result does not depend on it
-    diagnostics   also count failures of the confidence sets and of optimism, and add up the widths
+    diagnostics   also count failures of the confidence sets and of optimism, and add up the widths; where the agent has
+                  a guarantee, also bounds on the regret that hold with the agent's probability (`Run.bounds`)
+    epsilon       also count mistakes: episodes whose policy is worse than optimal by more than this (diagnostics)
     compiled      False runs the live verbs episode by episode: slow, the same result
     progress      called with a number of finished episodes, from the worker threads
 
@@ -137,8 +141,11 @@ def simulate(
     own = getattr(agent, "problem", world.problem)
     if own is not world.problem and not _compatible(own, world.problem):
         raise ValueError("agent was made for a problem of another shape than the world's")
+    threshold = math.inf if epsilon is None else check.positive("epsilon", epsilon)
+    diagnostics = diagnostics or epsilon is not None
+    kind = session_kind(agent, compiled)
     threads = check.integer("workers", workers if workers is not None else os.cpu_count() or 1)
-    session(agent.fresh(chosen[0]), world, chosen[0], episodes, every, diagnostics, compiled).prepare()
+    kind(agent.fresh(chosen[0]), world, chosen[0], episodes, every, diagnostics, threshold).prepare()
     recorded = np.arange(every, episodes + every, every)
     recorded[-1] = episodes
     n, points = len(chosen), recorded.size
@@ -148,7 +155,7 @@ def simulate(
 
     def work(i: int) -> None:
         # Agent, truth and scratch of a seed live only as long as it runs: memory does not grow with the seeds.
-        part = session(agent.fresh(chosen[i]), world, chosen[i], episodes, every, diagnostics, compiled)
+        part = kind(agent.fresh(chosen[i]), world, chosen[i], episodes, every, diagnostics, threshold)
         part.prepare()
         try:
             while part.done < episodes and not stop.is_set():
@@ -172,7 +179,7 @@ def simulate(
             raise
     counts = {}
     if tallies is not None:
-        counts = {name: tallies[:, :, COLUMNS.index(name)] for name in columns_for(agent)}
+        counts = {name: tallies[:, :, COLUMNS.index(name)] for name in columns_for(agent, epsilon is not None)}
     sound = _assumptions_hold(own, world.problem)
     label = getattr(agent, "label", type(agent).__name__)
     return Run(
