@@ -37,7 +37,7 @@ class Claim:
     @property
     def ratio(self) -> float | None:
         """printed / corrected."""
-        if self.printed is None or not self.corrected:
+        if self.printed is None or not self.corrected or math.inf in (self.printed, self.corrected):
             return None
         return self.printed / self.corrected
 

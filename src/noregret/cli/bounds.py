@@ -73,7 +73,7 @@ def _title(p: Problem, episodes: int, delta: float) -> str:
 
 def _table(made: list[Claim]) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("before any data", no_wrap=True)
+    table.add_column("known beforehand", no_wrap=True)
     for column in ("printed", "corrected", "ratio"):
         table.add_column(column, justify="right", no_wrap=True)
     table.add_column("paper", style="dim", header_style="bold not dim", no_wrap=True)
