@@ -238,7 +238,7 @@ def claims(problem: Problem, episodes: int, delta: float = 0.05, epsilon: float 
     """Constants, radii, bonuses and bounds for `problem`, in the order in which an episode meets them.
 
     episodes  K, at which the bounds are evaluated
-    delta     of everything together, as in GLM-ORL
+    delta     of all sets and one bound together, as in GLM-ORL; regret and mistakes at once cost one more share
     epsilon   an episode with V* - V^pi above it is a mistake; default H/10
 
     Caveat: regret bounds are often vacuous, above H K; the note then says from about how many episodes they are not."""
