@@ -1,4 +1,4 @@
-"""The command line: `noregret compare`, `noregret bench`."""
+"""The command line: `noregret compare`, `noregret bounds`, `noregret bench`."""
 
 import sys
 from typing import Annotated, Any
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
-from . import bench, compare
+from . import bench, bounds, compare
 
 
 class _Commands(typer.core.TyperGroup):
@@ -48,4 +48,5 @@ def _main(
 
 
 app.command()(compare.compare)
+app.command()(bounds.bounds)
 app.command()(bench.bench)
