@@ -5,8 +5,9 @@ test compares the two.
 
 `constants`: curvature and smoothness of the links. `radii`: squared radii of the confidence sets around an online
 Newton estimate. `widths`: from a set around the weights to distances between distributions, and reward intervals.
+`lower`: the two-state chain of the lower bound.
 """
 
-from . import constants, radii, widths
+from . import constants, lower, radii, widths
 
-__all__ = ["constants", "radii", "widths"]
+__all__ = ["constants", "lower", "radii", "widths"]
