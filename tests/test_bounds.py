@@ -8,7 +8,7 @@ import pytest
 import noregret as nr
 from noregret.claims import Claim, claims, setting
 from noregret.cli.bounds import STARTS
-from noregret.theory import bounds, constants, radii, widths
+from noregret.theory import bounds, constants, lower, radii, widths
 from test_cli import noregret
 
 
@@ -226,7 +226,7 @@ def test_printed_bounds_term_by_term():
     assert bounds.mistakes_printed(0.5, S, A, H, K, d, R, beta, lam, 77.0) == pytest.approx(wrong)
     order = (math.sqrt(d) * 3.0 / math.sqrt(alpha) + d / alpha) * math.sqrt(H**7 * S**3 * A * K)
     assert bounds.rlsvi_order_printed(S, A, H, K, d, alpha, beta, 3.0) == pytest.approx(order)
-    assert bounds.lower_order(H, d, S, A, K) == pytest.approx(H * math.sqrt(d * S * A * K))
+    assert lower.order(K, S, A, d, H) == pytest.approx(H * math.sqrt(d * S * A * K))
 
 
 # Claims ----------------------------------------------------------------------------------------------------------

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import _checks as check
+from .estimators import rewards
 from .estimators.online_newton import SLACK, STEP, THEOREM_A, THEOREM_B, default_regularization
 from .links import Constants
 from .problem import Problem
-from .theory import bounds, radii, widths
-from .theory.constants import linear_l1, logit_alpha_pinned, logit_alpha_printed, logit_alpha_simple
+from .theory import bounds, lower, radii, widths
+from .theory.constants import linear_l1, logistic_alpha, logit_alpha_pinned, logit_alpha_printed, logit_alpha_simple
 
 REWARD_REGULARIZATION = 1.0  # the agents' default
 PRINTED_REGULARIZATION = 1.0  # likewise, with constants="paper"
@@ -111,10 +112,35 @@ class _Corrected:
         )  # fmt: skip
 
     def reward_radius(self, samples: float, delta: float) -> float:
+        """zeta, with 2 xi_r <= 2 zeta ||x||_{V^{-1}}; for logistic rewards V is divided by the smallest kappa."""
         p = self.problem
-        return bounds.largest_reward_radius(
-            p.reward_bound, REWARD_REGULARIZATION, p.context_dim, p.context_bound, samples, delta
-        )
+        if p.known_rewards is not None:
+            return 0.0
+        if p.rewards == "linear":
+            return bounds.largest_reward_radius(
+                p.reward_bound, REWARD_REGULARIZATION, p.context_dim, p.context_bound, samples, delta
+            )
+        return 0.25 * math.sqrt(self.logistic_radius(samples, delta) / self.reward_kappas()[0])  # tanh(w/4) <= w/4
+
+    def reward_kappas(self) -> tuple[float, float]:
+        """Smallest and largest coefficient of x x' in the rewards' Gram matrices."""
+        if self.problem.rewards == "linear":
+            return 1.0, 1.0
+        reach = self.problem.reward_bound * self.problem.context_bound
+        return (2.0 - SLACK) * logistic_alpha(reach), (2.0 - SLACK) * logistic_alpha(0.0)
+
+    def reward_regularization(self) -> float:
+        p = self.problem
+        if p.rewards == "linear":
+            return REWARD_REGULARIZATION
+        return rewards.default_regularization(p.context_dim, self.reward_kappas()[0], p.reward_bound)
+
+    def logistic_radius(self, samples: float, delta: float) -> float:
+        p, slope = self.problem, radii.theorem_a_log_weight(SLACK)
+        return bounds.largest_radius(
+            p.reward_bound**2, self.reward_regularization(), slope, *self.reward_kappas(), p.context_dim,
+            p.context_bound, samples, delta, gradient2=1.0,
+        )  # fmt: skip
 
     def potentials(self, episodes: float) -> tuple[float, float]:
         p, s = self.problem, self.setting
@@ -124,13 +150,16 @@ class _Corrected:
                 p.n_pairs, p.context_dim, kappa, episodes, p.horizon, p.context_bound, regularization
             )
 
-        return of(s.kappa_max, s.regularization), of(1.0, REWARD_REGULARIZATION)
+        if p.known_rewards is not None:
+            return of(s.kappa_max, s.regularization), 0.0
+        return of(s.kappa_max, s.regularization), of(self.reward_kappas()[1], self.reward_regularization())
 
     def growth(self, episodes: float) -> bounds.Growth:
         s, samples = self.setting, episodes * self.problem.horizon
-        transitions, rewards = self.potentials(episodes)
+        potentials = self.potentials(episodes)
         radius, zeta = self.radius(samples, self.delta), self.reward_radius(samples, self.delta)
-        return bounds.bonus_growth(self.problem.horizon, s.spread, radius, s.kappa_min, transitions, zeta, rewards)
+        H = self.problem.horizon
+        return bounds.bonus_growth(H, s.spread, radius, s.kappa_min, potentials[0], zeta, potentials[1])
 
     def regret(self, episodes: float) -> float:
         growth = self.growth(episodes)
@@ -146,10 +175,10 @@ class _Corrected:
     def rlsvi_regret(self, episodes: float) -> float:
         p, s, samples = self.problem, self.setting, episodes * self.problem.horizon
         delta = 1.0 / (2.0 * p.n_pairs * episodes**2)
-        transitions, rewards = self.potentials(episodes)
+        transitions, learned = self.potentials(episodes)
         return bounds.rlsvi_regret(
             p.n_states, p.n_pairs, p.horizon, episodes, s.l1, self.radius(samples, delta), s.kappa_min, transitions,
-            self.reward_radius(samples, delta), rewards,
+            self.reward_radius(samples, delta), learned,
         )  # fmt: skip
 
     def width(self, samples: float) -> float:
@@ -177,7 +206,12 @@ class _Corrected:
 
     def first_interval(self) -> float:
         p = self.problem
-        w2 = p.context_bound**2 / REWARD_REGULARIZATION
+        if p.known_rewards is not None:
+            return 0.0
+        w2 = p.context_bound**2 / self.reward_regularization()
+        if p.rewards == "logistic":
+            w = math.sqrt(self.logistic_radius(0, self.delta) * w2)
+            return widths.logistic_interval(w, 0.0, p.reward_bound * p.context_bound)
         return widths.reward_interval(w2, 0.0, p.reward_bound, REWARD_REGULARIZATION, self.delta)
 
 
@@ -309,17 +343,18 @@ def _of_the_sets(p: Problem, K: int, old: _Printed, new: _Corrected, shares: tup
 
 def _of_the_plan(p: Problem, old: _Printed, new: _Corrected) -> list[Claim]:
     where = "Section 4"
+    linear = p.rewards == "linear"
     short = p.reward_bound > math.sqrt(p.context_dim)
     note = "printed fails: B_r > sqrt d" if short else "1 says nothing"
+    interval, bonus = (old.first_interval(), old.first_bonus()) if linear else (None, None)
+    if p.known_rewards is not None:
+        note = "rewards are known"
+    elif not linear:
+        note = "logistic: none is printed"
+    reach = f"values reach H = {p.horizon}"
     return [
-        Claim("reward interval, no data", where, old.first_interval(), new.first_interval(), note),
-        Claim(
-            "bonus at step 1, no data",
-            "Algorithm 2",
-            old.first_bonus(),
-            new.first_bonus(),
-            f"values reach H = {p.horizon}",
-        ),
+        Claim("reward interval, no data", where, interval, new.first_interval(), note),
+        Claim("bonus at step 1, no data", "Algorithm 2", bonus, new.first_bonus(), reach),
     ]
 
 
@@ -329,7 +364,7 @@ def _of_the_run(p: Problem, K: int, eps: float, old: _Printed, new: _Corrected) 
         bounds.deviation_printed(p.n_states, H, K, old.delta),
         bounds.martingale_deviation(bounds.trajectory_sigma(H), K, new.delta),
     )
-    lower = bounds.lower_order(H, p.context_dim, p.n_states, p.n_actions, K)
+    least = lower.order(K, p.n_states, p.n_actions, p.context_dim, H)
 
     def mistakes(episodes: float) -> float:
         return new.mistakes(eps, episodes)
@@ -341,7 +376,7 @@ def _of_the_run(p: Problem, K: int, eps: float, old: _Printed, new: _Corrected) 
         Claim("order for GLM-RLSVI", "Theorem 4.7", old.rlsvi_order(K), None, "no constant is printed"),
         Claim("E regret of GLM-RLSVI", "Theorem 4.7", None, new.rlsvi_regret(K), _vacuous(new.rlsvi_regret, H, K)),
         Claim("H K", "", None, float(H * K), "bounds above it are vacuous"),
-        Claim("H sqrt(d S A K)", "Theorem 5.1", lower, None, "lower bound, an order only"),
+        Claim("H sqrt(d S A K)", "Theorem 5.1", least, None, "lower bound, an order only"),
     ]
 
 

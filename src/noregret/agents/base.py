@@ -44,6 +44,7 @@ class Agent:
     plan_kernel: ClassVar[Any]
     learn_kernel: ClassVar[Any]
     bounds_values = False  # whether plan values bound the optimal values from above, with the agent's probability
+    regret_delta: float | None = None  # share of delta left for bounds on the regret, None if nothing is claimed
 
     def __init__(self, problem: Problem, seed: int = 0, **options: Any) -> None:
         if not isinstance(problem, Problem):

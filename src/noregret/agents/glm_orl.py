@@ -61,6 +61,7 @@ class GLMORL(GLMAgent):
             reward_regularization=reward_regularization,
         )  # fmt: skip
         self.bounds_values = constants == "corrected" and bonus_scale == 1.0
+        self.regret_delta = math.exp(-self._log_confidence(problem)) if self.bounds_values else None
 
     def _log_confidence(self, problem: Problem) -> float:
         S, A, H = problem.n_states, problem.n_actions, problem.horizon

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from .. import _checks as check
 from .._checks import Floats
 from ..worlds import World
+from .bounds import regret_bounds
 from .diagnostics import COLUMNS, columns_for
 from .engine import session_kind
 
@@ -28,8 +29,9 @@ class Run:
 
     episodes [points]; regret [seeds, points], cumulative and exact: the sum of V*_x(s_1) - V^pi_x(s_1). `label` names
     the agent with its non-default options and says where a scaled bonus voids the guarantee. diagnostics: name ->
-    [seeds, points], cumulative counts (see `simulation.diagnostics`), empty unless asked for. seconds: processor
-    seconds per seed, [seeds]."""
+    [seeds, points], cumulative counts (see `simulation.diagnostics`), empty unless asked for. bounds: name -> [seeds,
+    points], upper bounds on the regret that need no knowledge of the truth (`simulation.bounds`), where the agent has a
+    guarantee and diagnostics were asked for. seconds: processor seconds per seed, [seeds]."""
 
     agent: str
     label: str
@@ -40,6 +42,7 @@ class Run:
     regret: Floats
     seconds: Floats
     diagnostics: dict[str, Floats] = field(default_factory=dict)
+    bounds: dict[str, Floats] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         size = f"{self.episodes[-1]:,} episodes, seeds {list(self.seeds)}"
@@ -65,7 +68,7 @@ class Run:
         return float(self.episodes[-1] * len(self.seeds) / max(self.seconds.sum(), 1e-9))
 
     def table(self) -> dict[str, Any]:
-        """Long format, one row a seed and point: columns agent, world, seed, episode, regret and the diagnostics."""
+        """Long format, one row a seed and point: agent, world, seed, episode, regret, diagnostics, bounds."""
         n, m = self.regret.shape
         columns: dict[str, Any] = {
             "agent": [self.label] * (n * m),
@@ -74,7 +77,8 @@ class Run:
             "episode": np.tile(self.episodes, n),
             "regret": self.regret.ravel(),
         }
-        return columns | {k: v.ravel() for k, v in self.diagnostics.items()}
+        more = self.diagnostics | {f"bound_from_{k}": v for k, v in self.bounds.items()}
+        return columns | {k: v.ravel() for k, v in more.items()}
 
     def save(self, path: Any) -> None:
         """Write `table` as Parquet (.parquet) or CSV (.csv)."""
@@ -192,6 +196,7 @@ def simulate(
         regret=regret,
         seconds=seconds,
         diagnostics=counts,
+        bounds=regret_bounds(agent, counts, recorded) if sound else {},
     )
 
 

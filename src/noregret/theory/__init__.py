@@ -5,9 +5,9 @@ test compares the two.
 
 `constants`: curvature and smoothness of the links. `radii`: squared radii of the confidence sets around an online
 Newton estimate. `widths`: from a set around the weights to distances between distributions, and reward intervals.
-`bounds`: regret and mistakes.
+`bounds`: regret and mistakes. `lower`: the two-state chain of the lower bound.
 """
 
-from . import bounds, constants, radii, widths
+from . import bounds, constants, lower, radii, widths
 
-__all__ = ["bounds", "constants", "radii", "widths"]
+__all__ = ["bounds", "constants", "lower", "radii", "widths"]

@@ -79,17 +79,19 @@ def largest_radius(
     context_bound: float,
     samples: float,
     delta: float,
+    gradient2: float = 2.0,
 ) -> float:
     """No squared radius gamma of Theorems A and B exceeds, during the first t samples of a pair,
 
         lambda B_0^2 + log_weight ln(1/delta) + (2d/kappa_min) ln(1 + kappa_max t R^2/(lambda d)).
 
-    ||a_i||^2 <= 2 for two distributions, kappa_i ||x_i||^2_{Z_{i+1}^{-1}} = u/(1 + u) <= ln(1 + u) with
-    u = kappa_i ||x_i||^2_{Z_i^{-1}}, and `potential` for one pair; displacements are dropped. As gamma itself may fall,
-    this is a bound on its maximum. t = K H is the worst case of a whole run."""
+    ||a_i||^2 <= gradient2 = 2 for two distributions (1 for a single logistic predictor),
+    kappa_i ||x_i||^2_{Z_{i+1}^{-1}} = u/(1 + u) <= ln(1 + u) with u = kappa_i ||x_i||^2_{Z_i^{-1}}, and `potential` for
+    one pair; displacements are dropped. As gamma itself may fall, this is a bound on its maximum. t = K H is the worst
+    case of a whole run."""
     growth = math.log1p(kappa_max * samples * context_bound**2 / (regularization * context_dim))
     log_term = log_weight * math.log(1.0 / delta)
-    return regularization * weight_norm2 + log_term + 2.0 * context_dim / kappa_min * growth
+    return regularization * weight_norm2 + log_term + gradient2 * context_dim / kappa_min * growth
 
 
 def largest_reward_radius(
@@ -345,10 +347,3 @@ def rlsvi_order_printed(
     Caveat: no constant and no logarithm is printed, so this number bounds nothing."""
     scale = math.sqrt(context_dim) * weight_norm / math.sqrt(alpha) + context_dim / alpha
     return scale * beta * math.sqrt(float(horizon) ** 7 * n_states**3 * n_actions * episodes)
-
-
-def lower_order(horizon: int, context_dim: int, n_states: int, n_actions: int, episodes: float) -> float:
-    """H sqrt(d S A K): no algorithm's regret is of smaller order in the worst case (K >= d S A).
-
-    Caveat: an order; its constant has not been proved."""
-    return horizon * math.sqrt(context_dim * n_states * n_actions * episodes)

@@ -6,25 +6,37 @@ from typing import Any
 from .. import _checks as check
 from .blind import BlindOptimum, blind_optimum
 from .clinic import clinic
+from .hard import HardWorld, hard_linear, hard_logit
 from .random_worlds import random_linear, random_logit
+from .sparse import group_norm, sparse_logit
+from .starts import InTurn
 from .world import Individual, World
 
 _WORLDS: dict[str, Callable[..., World]] = {
     "clinic": clinic,
+    "hard-linear": hard_linear,
+    "hard-logit": hard_logit,
     "random-linear": random_linear,
     "random-logit": random_logit,
+    "sparse-logit": sparse_logit,
 }
 
 __all__ = [
     "BlindOptimum",
+    "HardWorld",
+    "InTurn",
     "Individual",
     "World",
     "blind_optimum",
     "clinic",
+    "group_norm",
+    "hard_linear",
+    "hard_logit",
     "make_world",
     "names",
     "random_linear",
     "random_logit",
+    "sparse_logit",
 ]
 
 

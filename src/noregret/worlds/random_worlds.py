@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+from numpy.typing import NDArray
 
 from .. import _checks as check
 from ..links import LinearCombination, MultinomialLogit
@@ -24,23 +25,37 @@ def random_logit(
     Contexts are (1, u)/sqrt 2 with u uniform on the unit sphere: an intercept and d - 1 signed features. Mean rewards
     are a + b'u with a uniform on [0, 1] and ||b|| = min(a, 1 - a), so that they fill [0, 1] and never leave it;
     ||theta|| <= sqrt 2 = reward_bound."""
-    S, A, d = (check.integer(n, v) for n, v in zip(("n_states", "n_actions", "context_dim"),
-                                                  (n_states, n_actions, context_dim), strict=True))  # fmt: skip
-    problem = Problem(S, A, horizon, d, MultinomialLogit(), 1.0, weight_bound, math.sqrt(2.0))
+    d = check.integer("context_dim", context_dim)
     g = np.random.default_rng(check.integer("seed", seed, 0))
-    W = g.standard_normal((S, A, S, d))
-    W *= weight_bound / np.linalg.norm(W, axis=-1, keepdims=True)
-    W[:, :, -1] = 0.0
+    return intercept_logit(n_states, n_actions, horizon, d, np.arange(1, d), weight_bound, g, "random-logit")
+
+
+def intercept_logit(
+    n_states: int,
+    n_actions: int,
+    horizon: int,
+    d: int,
+    features: NDArray[np.int64],
+    weight_bound: float,
+    g: np.random.Generator,
+    name: str,
+) -> World:
+    """`random_logit`, where transitions and rewards depend on the intercept and the given `features`, out of 1..d-1."""
+    S, A = check.integer("n_states", n_states), check.integer("n_actions", n_actions)
+    problem = Problem(S, A, horizon, d, MultinomialLogit(), 1.0, weight_bound, math.sqrt(2.0))
+    columns = np.concatenate(([0], features))
+    rows = g.standard_normal((S, A, S, columns.size))
+    rows *= weight_bound / np.linalg.norm(rows, axis=-1, keepdims=True)
+    rows[:, :, -1] = 0.0
     level = g.random((S, A))
-    theta = np.zeros((S, A, d))
-    if d == 1:
-        theta[..., 0] = level
-    else:
-        direction = g.standard_normal((S, A, d - 1))
-        direction *= (np.minimum(level, 1.0 - level) / np.linalg.norm(direction, axis=-1))[..., None]
-        theta[..., 0], theta[..., 1:] = level, direction
+    b = g.standard_normal((S, A, features.size))
+    if features.size:
+        b *= (np.minimum(level, 1.0 - level) / np.linalg.norm(b, axis=-1))[..., None]
+    W, theta = np.zeros((S, A, S, d)), np.zeros((S, A, d))
+    W[..., columns], theta[..., 0], theta[..., features] = rows, level, b
+    if d > 1:  # a single feature is the constant 1
         theta *= math.sqrt(2.0)
-    return World(problem, W, theta, Sphere(d, intercept=math.sqrt(0.5)), name="random-logit")
+    return World(problem, W, theta, Sphere(d, intercept=math.sqrt(0.5)), name=name)
 
 
 def random_linear(

@@ -15,6 +15,7 @@ from ..links import LinearCombination, apply_gradient, sigmoid
 from ..planning import NONE, Plan, apply_planner, backward_induction, evaluate, planner_address
 from ..problem import Layout, Problem
 from .contexts import Adversary, Contexts, Simplex, Sphere, Table
+from .starts import InTurn
 
 _SLACK = 1e-9
 
@@ -104,7 +105,7 @@ class World:
                      where the problem's rewards are logistic. None: the problem's known rewards
     contexts         a source from `noregret.contexts`, rows [m, d] to draw from, or a function (seed, episode, agent)
                      -> [d]. Default: the simplex for the linear link, the sphere of radius context_bound otherwise
-    initial_state    a state, a distribution [S], or a function (seed, episode) -> state
+    initial_state    a state, a distribution [S], or a function (seed, episode) -> state, such as `worlds.InTurn`
 
     Episodes are numbered from 0. Everything random is a function of (seed, episode, step)."""
 
@@ -182,6 +183,9 @@ class World:
     def _starter(self, value: Any) -> Callable[[int, int, NDArray[np.int64]], None]:
         """A function (seed, first, out [n]) that fills in the initial states of consecutive episodes."""
         p = self.problem
+        if isinstance(value, InTurn):
+            p.state(int(value.states.max()), "initial_state")
+            return value.fill
         if callable(value):
 
             def ask(seed: int, first: int, out: NDArray[np.int64]) -> None:

@@ -1,0 +1,141 @@
+"""Worlds in which every learner must lose: the family of the lower bound, made to be run (see `theory.lower`)."""
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _checks as check
+from .._checks import Floats
+from ..links import LinearCombination, Link, MultinomialLogit
+from ..problem import Problem
+from ..theory import lower
+from .contexts import Cycle
+from .starts import InTurn
+from .world import World
+
+
+class HardWorld(World):
+    """m = floor(S/2) copies of a two-state chain for each of d contexts; one secret action in each is a little better.
+
+        P(g_j|b_j, a; e_i) = delta + eps 1[a = best[i, j]],   P(b_j|g_j, a; e_i) = delta,   rewards 1 in g_j, 0 in b_j
+
+    delta = 1/H and eps = `theory.lower.gap`, tuned to a number of episodes. Contexts are e_1, ..., e_d in turn; b_j is
+    state 2j and g_j state 2j + 1. Even S: episode k starts in b_j with j = floor(k/d) mod m, so that m d episodes in a
+    row meet every (context, copy) once. Odd S: the last state goes to a uniformly chosen b_j, whatever is done, and
+    every episode starts there; H - 1 steps remain.
+
+    delta, gap   the two numbers above
+    best         [d, m], the secret actions, which are optimal at every step
+    optimum      V* at the start of every episode, in closed form"""
+
+    def __init__(
+        self,
+        link: Link,
+        n_states: int,
+        n_actions: int,
+        horizon: int,
+        context_dim: int,
+        episodes: int,
+        scale: float,
+        known_rewards: bool,
+        seed: int,
+        name: str,
+    ) -> None:
+        S, A = check.integer("n_states", n_states, 2), check.integer("n_actions", n_actions, 2)
+        H, d = check.integer("horizon", horizon, 2), check.integer("context_dim", context_dim)
+        if S % 2 and H < 3:
+            raise ValueError(f"horizon must be at least 3 for an odd n_states, whose first step is spent, got {H}")
+        if not isinstance(known_rewards, bool):
+            raise ValueError(f"known_rewards must be True or False, got {known_rewards!r}")
+        m, budget = S // 2, check.integer("episodes", episodes)
+        self.delta, self.gap = 1.0 / H, lower.gap(budget, m, A, d, H, check.positive("scale", scale))
+        g = np.random.default_rng(check.integer("seed", seed, 0))
+        self.best: NDArray[np.int64] = g.integers(A, size=(d, m))
+        self.best.setflags(write=False)
+        P, theta = self._chances(S, A), np.zeros((S, A, d))
+        theta[1::2] = 1.0
+        logit, support = isinstance(link, MultinomialLogit), P[..., 0] > 0.0
+        bound = lower.weight_bound(d, H, self.gap) if logit else link.default_weight_bound(d)
+        problem = Problem(
+            S, A, H, d, link, weight_bound=bound, reward_bound=math.sqrt(d), support=support,
+            known_rewards=theta if known_rewards else None, state_names=_state_names(S),
+        )  # fmt: skip
+        weights = np.log(P, where=P > 0.0, out=np.zeros_like(P)) if logit else P
+        starts = S - 1 if S % 2 else InTurn(range(0, S, 2), hold=d)
+        super().__init__(problem, weights, theta, Cycle(d), starts, name)
+
+    def _chances(self, S: int, A: int) -> Floats:
+        """P(s'|s, a; e_i), [S, A, S', d]."""
+        d, m = self.best.shape
+        P = np.zeros((S, A, S, d))
+        for j in range(m):
+            b, g = 2 * j, 2 * j + 1
+            P[b, :, g] = self.delta
+            P[b, self.best[:, j], g, np.arange(d)] += self.gap
+            P[b, :, b] = 1.0 - P[b, :, g]
+            P[g, :, b], P[g, :, g] = self.delta, 1.0 - self.delta
+        if S % 2:
+            P[-1, :, 0:-1:2] = 1.0 / m
+        return P
+
+    def worth(self, share: float) -> float:
+        """Value, at the start of any episode, of taking the best action with probability `share` at each step in b_j.
+
+        `theory.lower.stay_value` with up = delta + share eps, down = delta and H steps (odd S: H - 1). Uniformly random
+        actions have share 1/A; a policy that never finds the best action has share 0."""
+        steps = self.problem.horizon - self.problem.n_states % 2
+        return lower.stay_value(steps, self.delta + share * self.gap, self.delta)
+
+    @property
+    def optimum(self) -> float:
+        """V* at the start of every episode: `worth(1)`."""
+        return self.worth(1.0)
+
+
+def _state_names(S: int) -> tuple[str, ...]:
+    pairs = tuple(f"{kind} {j}" for j in range(S // 2) for kind in ("bad", "good"))
+    return (*pairs, "start") if S % 2 else pairs
+
+
+def hard_logit(
+    n_states: int = 4,
+    n_actions: int = 3,
+    horizon: int = 6,
+    context_dim: int = 2,
+    episodes: int = 10_000,
+    scale: float = 0.25,
+    known_rewards: bool = True,
+    seed: int = 0,
+) -> HardWorld:
+    """The lower bound's world (`HardWorld`) under the multinomial logit.
+
+    Rows are log-odds on two-state supports: weights [S, A, S', d], weight_bound = `theory.lower.weight_bound`, about
+    sqrt(d) ln(H - 1). `episodes` is the number K the gap eps is tuned to, eps = scale sqrt(A m d/K)/H (at most 1/(2H)):
+    run about as many. `seed` draws the secret actions. `known_rewards` tells the learner that g_j pays 1 and b_j
+    nothing, as in the proof, where only transitions are secret.
+
+    Modi and Tewari (2020), proof of the lower bound, repaired as `theory.lower` says. Caveat: regret of order
+    H sqrt(d S A K) is forced on average over the secret actions; the constant is not proved here."""
+    return HardWorld(
+        MultinomialLogit(), n_states, n_actions, horizon, context_dim, episodes, scale, known_rewards, seed,
+        "hard-logit",
+    )  # fmt: skip
+
+
+def hard_linear(
+    n_states: int = 4,
+    n_actions: int = 3,
+    horizon: int = 6,
+    context_dim: int = 2,
+    episodes: int = 10_000,
+    scale: float = 0.25,
+    known_rewards: bool = True,
+    seed: int = 0,
+) -> HardWorld:
+    """The lower bound's world under the linear link: the same MDPs as `hard_logit`, with the probabilities themselves
+    as weights [S, A, S', d] (weight_bound sqrt(d)). Options, source and caveat as there."""
+    return HardWorld(
+        LinearCombination(), n_states, n_actions, horizon, context_dim, episodes, scale, known_rewards, seed,
+        "hard-linear",
+    )  # fmt: skip
