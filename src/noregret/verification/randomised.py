@@ -55,8 +55,8 @@ def variance_of_the_perturbation() -> Finding:
     return Finding(
         25, "Algorithm 3 and Theorem 4.7", "error", old >= LEAST and seen_old >= LEAST - error,
         agree and new >= LEAST * (1 - 1e-12),
-        f"width 4: optimistic with probability {old:.4f} as printed ({seen_old:.4f} of {draws:,} plans), {new:.4f} with "
-        f"S H phi^2 ({seen_new:.4f}); promised {LEAST:.4f}",
+        f"width 4: optimistic with probability {old:.4f} as printed ({seen_old:.4f} of {draws:,} plans), {new:.4f} "
+        f"with S H phi^2 ({seen_new:.4f}); promised {LEAST:.4f}",
     )  # fmt: skip
 
 
