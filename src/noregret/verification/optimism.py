@@ -50,7 +50,7 @@ def norm_of_mixtures() -> Finding:
 
 # Visits --------------------------------------------------------------------------------------------------------------
 def weighted_deviation(horizon: int) -> Floats:
-    """The two equally likely values of sum_{h,s,a} (P[s_h, a_h = s, a] - I[...]) (2 phi and V_h^max) in one episode.
+    """The two equally likely values of sum_{h,s,a} (P[s_h, a_h = s, a] - I[...]) min(2 phi, V_h^max) in one episode.
 
     Two states; the first action of the episode leads to either with probability 1/2, later ones stay. Nothing is known
     of state 0 (the bonus reaches V_h^max = H - h + 1), everything of state 1 (bonus 0). Forward pass, exact."""
@@ -156,7 +156,7 @@ def sign_of_the_value_difference() -> Finding:
 
 # Sums of widths ------------------------------------------------------------------------------------------------------
 def elliptic_sum() -> Finding:
-    """Claim: sum_{k,h} (1 and kappa ||x_k||^2) <= 2H sum_sa ln det Z_{k+1}/det Z_k. Three pairs, H = 5, d = 2, 300
+    """Claim: sum_{k,h} min(1, kappa ||x_k||^2) <= 2H sum_sa ln det Z_{k+1}/det Z_k. Three pairs, H = 5, d = 2, 300
     random episodes, kappa = 1/2: the left side against the right one for its best k, and summed over k."""
     g, kappa, H = np.random.default_rng(4), 0.5, 5
     Z, left, right = np.tile(np.eye(2), (3, 1, 1)), 0.0, []

@@ -89,7 +89,7 @@ def failure_budget() -> Finding:
 
 
 def reward_clip() -> Finding:
-    """Claim: |r_hat - r| <= B_r R and (width) with r_hat unclipped. d = 1, theta = B_r = R = 1, lambda = 10^-4, delta_r
+    """Claim: |r_hat - r| <= min(B_r R, width), r_hat unclipped. d = 1, theta = B_r = R = 1, lambda = 10^-4, delta_r
     = .05, one Bernoulli reward at x = .1, prediction at x = 1: exact over its two outcomes. With r_hat clipped to
     [0, 1] and the interval at most 1 it holds in both."""
     lam, delta, x, theta = 1e-4, 0.05, 0.1, 1.0
