@@ -1,0 +1,107 @@
+"""The mean reward of one pair, on its own."""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import _checks as check
+from .._checks import Floats
+from .._jit import announced, direct
+from .._linear_algebra import refresh_address
+from ..problem import Problem
+from ..theory import widths
+from .rewards import logistic_step, reward_parts, ridge_step
+
+
+class MeanReward:
+    """Rewards in [0, 1] with mean theta'x ("linear"), or 0 and 1 with mean sigma(theta'x) ("logistic").
+
+    >>> import noregret as nr
+    >>> est = nr.estimators.MeanReward(2, "logistic", reward_bound=2.0)
+    >>> for _ in range(50):
+    ...     est.update([0.6, 0.8], 1.0)
+    >>> round(est.mean([0.6, 0.8]), 3), round(est.interval([0.6, 0.8]), 3)
+    (0.876, 0.406)
+
+    The interval holds for all contexts and at all times together with probability 1 - delta. Formulas, costs and the
+    recommended regularization (None): `estimators.rewards`."""
+
+    def __init__(
+        self,
+        context_dim: int,
+        rewards: str = "linear",
+        reward_bound: float = 1.0,
+        context_bound: float = 1.0,
+        delta: float = 0.05,
+        regularization: float | None = None,
+    ) -> None:
+        self.delta = check.positive("delta", delta, below=1.0)
+        check.one_of("rewards", rewards, ("linear", "logistic"))
+        self._problem = p = Problem(
+            1, 1, 1, context_dim, context_bound=context_bound, reward_bound=reward_bound, rewards=rewards,  # type: ignore[arg-type]
+        )  # fmt: skip
+        self._par, self._state, self.regularization = reward_parts(p, "corrected", regularization)
+        d = p.context_dim
+        self._logistic, self._refresh = rewards == "logistic", refresh_address(d)
+        self._scratch = np.zeros(d), np.zeros((d, d))
+        with announced("the estimator"):
+            x, head = np.zeros(d), (self._state, self._refresh, 0.0)
+            where = 0, 0, 0.0, x, *self._scratch
+            if self._logistic:
+                self._learn = direct(logistic_step, *head, 0.0, *where)
+            else:
+                self._learn = direct(ridge_step, *head, *where)
+
+    def _bound(self, x: Floats) -> float:
+        return self._problem.reward_bound * float(np.linalg.norm(x))
+
+    def update(self, x: ArrayLike, reward: float) -> None:
+        """Learn from one observation: context x [d], a reward."""
+        x = self._problem.context(x, "x")
+        if not 0.0 <= reward <= 1.0 or (self._logistic and reward not in (0.0, 1.0)):
+            kind = "0 or 1" if self._logistic else "a number from 0 to 1"
+            raise ValueError(f"reward must be {kind}, got {reward!r}")
+        bound = (self._bound(x),) if self._logistic else ()
+        self._learn(self._state, self._refresh, self._par.start, *bound, 0, 0, float(reward), x, *self._scratch)
+
+    @property
+    def weights(self) -> Floats:
+        """theta [d]."""
+        return np.array(self._state.theta[0, 0])
+
+    @property
+    def gram(self) -> Floats:
+        """V [d, d]."""
+        return np.array(self._state.gram[0, 0])
+
+    @property
+    def inverse(self) -> Floats:
+        """V^{-1} [d, d]."""
+        return np.array(self._state.inverse[0, 0])
+
+    @property
+    def radius(self) -> float:
+        """Squared radius of the set ||theta - theta*||_V^2 <= radius at this delta."""
+        growth, log = float(self._state.growth[0, 0]), math.log(1.0 / self.delta)
+        if self._logistic:
+            return growth + self._par.log_weight * log
+        prior = math.sqrt(self.regularization) * self._problem.reward_bound
+        return (prior + 0.5 * math.sqrt(2.0 * log + growth)) ** 2
+
+    def mean(self, x: ArrayLike) -> float:
+        """Estimated mean reward at x, in [0, 1]."""
+        x = self._problem.context(x, "x")
+        z, bound = float(self.weights @ x), self._bound(x)
+        return widths.sigma(min(max(z, -bound), bound)) if self._logistic else min(max(z, 0.0), 1.0)
+
+    def interval(self, x: ArrayLike) -> float:
+        """Half-width around `mean` at x."""
+        x = self._problem.context(x, "x")
+        w2 = self.radius * float(x @ self.inverse @ x)
+        if not self._logistic:
+            return min(1.0, math.sqrt(w2))
+        z, bound = float(self.weights @ x), self._bound(x)
+        v = min(max(z, -bound), bound)
+        w2 -= (v - z) ** 2
+        return widths.logistic_interval(math.sqrt(w2) if w2 >= 0.0 else math.inf, v, bound)

@@ -1,0 +1,195 @@
+"""Do the confidence sets contain the truth as often as they claim, at all times together?
+
+An experiment feeds one estimator with outcomes of a random truth and looks after every observation at
+
+    ||estimate - truth||_Z^2 / radius
+
+A run fails if that ever exceeds 1. Delta is 0.3, not 0.05: a wrong constant shows sooner where failures are allowed to
+be frequent. Truths lie on the boundary of what is assumed; contexts are
+
+    random   uniform (sphere, or simplex for the linear link)
+    one      always the same
+    cycle    indicators in turn
+    worst    an adversary who sees the learner: the direction it knows least about, either sign
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import _checks as check
+from .._checks import Floats
+from ..estimators import Conversion, MeanReward, OnlineNewton
+from ..links import LinearCombination, Link, MultinomialLogit, softmax_rows
+from ..theory.constants import LOGIT_BETA, LOGIT_L1, logit_alpha_centred
+from .chance import allowed
+
+DELTA = 0.3
+CONTEXTS = ("random", "one", "cycle", "worst")
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """What came out of one experiment: ratios [runs] is each run's largest squared distance / radius; without_log the
+    same for a radius that lacks its ln(1/delta) term, a mutant that must not pass everywhere."""
+
+    name: str
+    contexts: str
+    advertised: bool
+    delta: float
+    ratios: Floats
+    without_log: Floats
+
+    @property
+    def failures(self) -> int:
+        return int((self.ratios > 1.0).sum())
+
+    @property
+    def holds(self) -> bool:
+        """No more failures than chance explains, at one in a million."""
+        return self.failures <= allowed(self.ratios.size, self.delta)
+
+    @property
+    def looseness(self) -> float:
+        """How many times the radius exceeds the largest squared distance of a run, median over runs."""
+        return float(np.median(1.0 / self.ratios))
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of set: how to make one, and what truths and contexts go with it.
+
+    make(m, d, bound, delta, lam, truth) -> estimator; from the truth it takes what a user must know (a group bound)."""
+
+    name: str
+    model: str  # "logit", "linear", "linear reward" or "logistic reward"
+    make: Callable[..., Any]
+    advertised: bool = True
+
+
+def _any_link() -> Link:
+    """The softmax as a link of the user's own: Theorem B instead of Theorem A."""
+    return Link(softmax_rows, logit_alpha_centred, LOGIT_BETA, coordinates="centred", l1=LOGIT_L1, name="softmax")
+
+
+def _newton(link: Callable[[], Link], constants: Any = "corrected") -> Callable[..., Any]:
+    def make(m: int, d: int, bound: float | None, delta: float, lam: float | None, truth: Floats) -> OnlineNewton:
+        return OnlineNewton(link(), m, d, bound, delta=delta, regularization=lam, constants=constants)
+
+    return make
+
+
+def _conversion(link: Callable[[], Link], learner: str) -> Callable[..., Any]:
+    def make(m: int, d: int, bound: float | None, delta: float, lam: float | None, truth: Floats) -> Conversion:
+        group = float(np.linalg.norm(truth, axis=0).sum()) if learner == "sparse" else None
+        return Conversion(link(), m, d, bound, delta=delta, regularization=lam, learner=learner, group_bound=group)
+
+    return make
+
+
+def _reward(form: str) -> Callable[..., Any]:
+    def make(m: int, d: int, bound: float | None, delta: float, lam: float | None, truth: Floats) -> MeanReward:
+        return MeanReward(d, form, 1.0 if bound is None else bound, delta=delta, regularization=lam)
+
+    return make
+
+
+KINDS = (
+    Kind("Theorem A, logit", "logit", _newton(MultinomialLogit)),
+    Kind("Theorem B, linear", "linear", _newton(LinearCombination)),
+    Kind("Theorem B, own link", "logit", _newton(_any_link)),
+    Kind("conversion ons, logit", "logit", _conversion(MultinomialLogit, "ons")),
+    Kind("conversion ftrl, logit", "logit", _conversion(MultinomialLogit, "ftrl")),
+    Kind("conversion sparse, logit", "logit", _conversion(MultinomialLogit, "sparse")),
+    Kind("conversion ons, linear", "linear", _conversion(LinearCombination, "ons")),
+    Kind("conversion ftrl, own link", "logit", _conversion(_any_link, "ftrl")),
+    Kind("ridge rewards", "linear reward", _reward("linear")),
+    Kind("logistic rewards", "logistic reward", _reward("logistic")),
+    Kind("Theorem 3.1 as printed, logit", "logit", _newton(MultinomialLogit, "paper"), advertised=False),
+    Kind("Theorem 3.1 as printed, linear", "linear", _newton(LinearCombination, "paper"), advertised=False),
+)
+
+
+def draw_truth(model: str, m: int, d: int, bound: float, g: np.random.Generator) -> Floats:
+    """Weights [m, d] on the boundary of what is assumed; a single row for rewards. Logit: the last row is 0."""
+    if model == "linear":
+        return np.ascontiguousarray(g.dirichlet(np.full(m, 0.5), d).T)
+    rows = g.standard_normal((1 if "reward" in model else m, d))
+    if model == "linear reward":  # of norm at most `bound`, with means in [0, 1] for contexts in the simplex
+        return np.minimum(g.random((1, d)), bound / np.sqrt(d))
+    rows *= bound / np.linalg.norm(rows, axis=1, keepdims=True)
+    if model == "logit":
+        rows[-1] = 0.0
+    return rows
+
+
+def next_context(how: str, simplex: bool, est: Any, t: int, d: int, g: np.random.Generator) -> Floats:
+    if how == "one":
+        return np.asarray(np.eye(d)[0])
+    if how == "cycle":
+        return np.asarray(np.eye(d)[t % d])
+    if how == "worst":
+        if simplex:
+            return np.asarray(np.eye(d)[np.argmax(np.diag(est.inverse))])
+        x = np.linalg.eigh(est.inverse)[1][:, -1]
+        return np.asarray(x if t % 2 else -x)
+    if simplex:
+        return g.dirichlet(np.ones(d))
+    x = g.standard_normal(d)
+    return np.asarray(x / np.linalg.norm(x))
+
+
+def draw_outcome(model: str, z: Floats, g: np.random.Generator) -> float:
+    """An outcome (a number of a row) or a reward, from linear predictors z [m]."""
+    u = g.random()
+    if model == "linear reward":
+        return float(u < z[0])
+    if model == "logistic reward":
+        return float(u < 1.0 / (1.0 + np.exp(-z[0])))
+    p = np.exp(z) if model == "logit" else z
+    return int(min(np.searchsorted(np.cumsum(p / p.sum()), u, side="right"), z.size - 1))
+
+
+def coverage(
+    kind: Kind,
+    contexts: str,
+    runs: int = 200,
+    steps: int = 200,
+    m: int = 3,
+    d: int = 2,
+    bound: float = 1.0,
+    regularization: float | None = None,
+    delta: float = DELTA,
+) -> Coverage:
+    """`runs` independent runs of `steps` observations. Seeds are the numbers of the runs."""
+    check.one_of("contexts", contexts, CONTEXTS)
+    simplex = kind.model in ("linear", "linear reward")
+    limit = None if kind.model == "linear" else bound
+    ratios, without = np.zeros(runs), np.zeros(runs)
+    for run in range(runs):
+        g = np.random.default_rng([run, m, d, CONTEXTS.index(contexts)])
+        W = draw_truth(kind.model, m, d, bound, g)
+        target = W - W.mean(0) if kind.model == "logit" else W
+        est = kind.make(m, d, limit, delta, regularization, target)
+        if kind.model == "logit" and getattr(est, "constants", "") == "paper":
+            target = W  # pinned
+        for t in range(steps):
+            x = next_context(contexts, simplex, est, t, d, g)
+            est.update(x, draw_outcome(kind.model, W @ x, g))
+            error = np.atleast_2d(est.weights) - target
+            distance, radius = float(np.sum((error @ est.gram) * error)), est.radius
+            ratios[run] = max(ratios[run], distance / radius if radius > 0.0 else np.inf)
+            rest = radius - log_term(est)
+            without[run] = max(without[run], distance / rest if rest > 0.0 else np.inf)
+    return Coverage(kind.name, contexts, kind.advertised, delta, ratios, without)
+
+
+def log_term(est: Any) -> float:
+    """What ln(1/delta) contributes to the squared radius."""
+    delta, whole = est.delta, est.radius
+    est.delta = 1.0
+    bare = est.radius
+    est.delta = delta
+    return float(whole - bare)
