@@ -1,12 +1,15 @@
-"""Figures: regret curves with their spread over seeds."""
+"""Figures: regret curves with their spread over seeds, and regret against the lower bound."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .simulation import Run
+
+if TYPE_CHECKING:
+    from .verification.scaling import Point
 
 # Okabe and Ito (2008): told apart by colour-blind readers and in print. Controls are grey.
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#332288", "#882255")
@@ -66,3 +69,42 @@ def _recent(run: Run, windows: int = 40) -> tuple[NDArray[Any], NDArray[Any]]:
     total = np.concatenate([np.zeros((run.regret.shape[0], 1)), run.regret[:, grid]], axis=1)
     at = np.concatenate([[0], run.episodes[grid]])
     return run.episodes[grid], np.maximum(np.diff(total, axis=1) / np.diff(at), 1e-12)
+
+
+def scaling_figure(points: "Sequence[Point]", path: Any) -> None:
+    """Regret / (H sqrt(d S A K)) on the worlds of the lower bound: a row a link, a panel a variable, all else fixed.
+
+    Points are means over worlds, bars two standard errors."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    from .verification.scaling import SYMBOLS
+
+    links, agents = list(dict.fromkeys(p.link for p in points)), list(dict.fromkeys(p.agent for p in points))
+    figure = Figure(figsize=(12, 0.9 + 2.5 * len(links)), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(len(links), len(SYMBOLS), sharey=True, squeeze=False)
+    colours = ("#555555", *_COLOURS)
+    for row, link in zip(grid, links, strict=True):
+        for axes, (variable, symbol) in zip(row, SYMBOLS.items(), strict=True):
+            for i, agent in enumerate(agents):
+                some = [p for p in points if (p.link, p.variable, p.agent) == (link, variable, agent)]
+                x = np.array([p.value for p in some]) * 1.03 ** (i - 0.5 * len(agents))  # side by side
+                mean = [p.ratio.mean() for p in some]
+                bar = [2.0 * p.ratio.std(ddof=1) / np.sqrt(p.ratio.size) for p in some]
+                style = {"linestyle": ":" if i == 0 else "-", "marker": "o", "markersize": 3.5, "linewidth": 1.3}
+                axes.errorbar(x, mean, yerr=bar, color=colours[i], label=agent, elinewidth=1.0, **style)
+            ticks = [p.value for p in points if (p.link, p.variable, p.agent) == (link, variable, agents[0])]
+            axes.set(xscale="log", xlabel=symbol if link == links[-1] else "")
+            axes.set_xticks(ticks, [f"{t:,}" for t in ticks])
+            axes.set_xticks([], minor=True)
+            axes.spines[["top", "right"]].set_visible(False)
+            axes.grid(color="0.92", linewidth=0.8)
+            axes.set_axisbelow(True)
+        row[0].set(ylabel=f"{link} link", ylim=(0.0, None))
+    handles, labels = grid[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    count = points[0].ratio.size
+    title = f"Regret / (H sqrt(d S A K)) on the worlds of the lower bound, one size at a time ({count} worlds each)"
+    figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    figure.savefig(path, dpi=150)

@@ -103,7 +103,7 @@ class Problem:
             if getattr(self, name) is not None:
                 made.setflags(write=False)
                 put(name, made)
-        put("layout", _layout(support, available))
+        put("layout", _layout(support, available.copy()))  # writable: kernels are compiled for one type of array
         if self.known_rewards is not None:
             put("known_rewards", self.reward_weights("known_rewards", self.known_rewards))
 

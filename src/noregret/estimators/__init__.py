@@ -1,6 +1,7 @@
 """Learning the parameters of one pair from its observations: transitions, and rewards."""
 
 from .conversion import Conversion
+from .mean_reward import MeanReward
 from .online_newton import OnlineNewton
 
-__all__ = ["Conversion", "OnlineNewton"]
+__all__ = ["Conversion", "MeanReward", "OnlineNewton"]

@@ -13,6 +13,7 @@ be frequent. Truths lie on the boundary of what is assumed; contexts are
     worst    an adversary who sees the learner: the direction it knows least about, either sign
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -115,10 +116,10 @@ KINDS = (
 def draw_truth(model: str, m: int, d: int, bound: float, g: np.random.Generator) -> Floats:
     """Weights [m, d] on the boundary of what is assumed; a single row for rewards. Logit: the last row is 0."""
     if model == "linear":
-        return np.ascontiguousarray(g.dirichlet(np.full(m, 0.5), d).T)
-    rows = g.standard_normal((1 if "reward" in model else m, d))
+        return np.array(g.dirichlet(np.full(m, 0.5), d).T, np.float64)
     if model == "linear reward":  # of norm at most `bound`, with means in [0, 1] for contexts in the simplex
-        return np.minimum(g.random((1, d)), bound / np.sqrt(d))
+        return np.minimum(g.random((1, d)), bound / math.sqrt(d))
+    rows: Floats = g.standard_normal((1 if "reward" in model else m, d))
     rows *= bound / np.linalg.norm(rows, axis=1, keepdims=True)
     if model == "logit":
         rows[-1] = 0.0
@@ -149,7 +150,7 @@ def draw_outcome(model: str, z: Floats, g: np.random.Generator) -> float:
     if model == "logistic reward":
         return float(u < 1.0 / (1.0 + np.exp(-z[0])))
     p = np.exp(z) if model == "logit" else z
-    return int(min(np.searchsorted(np.cumsum(p / p.sum()), u, side="right"), z.size - 1))
+    return min(int(np.searchsorted(np.cumsum(p / p.sum()), u, side="right")), z.size - 1)
 
 
 def coverage(

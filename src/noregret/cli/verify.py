@@ -1,0 +1,144 @@
+"""`noregret verify`: whether what is claimed is true, by experiment."""
+
+import csv
+import time
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from .. import _checks as check
+from .._jit import announce_with
+from .options import terminal
+
+QUICK_SECTIONS = "sets,agents,radii,errata"
+
+
+def verify(
+    full: Annotated[
+        bool, typer.Option("--full", help="more runs, sizes and seeds: half an hour, not a minute")
+    ] = False,
+    only: Annotated[
+        str, typer.Option(help="comma-separated: sets, agents, radii, errata, scaling (the last by default if --full)")
+    ] = "",
+    details: Annotated[bool, typer.Option("--details", help="print every row, not the worst of each kind")] = False,
+    out: Annotated[Path, typer.Option(help="folder for the table, verify.csv, and the figure")] = Path("results"),
+) -> None:
+    """Put to the test what the library claims and the paper prints; exit status 1 if an advertised guarantee fails.
+
+    sets: every confidence set contains the truth, at all times together, as often as it says (delta = 0.3), under random, fixed, cycling and adversarial contexts. agents: whole runs keep their promises. radii: the printed and the corrected set on the same data. errata: the paper's slips, as printed and as corrected. scaling: regret on the worlds of the lower bound."""  # noqa: E501
+    from ..verification import scaling, suite  # nothing else needs them
+
+    console = terminal()
+    wanted = [s.strip() for s in (only or QUICK_SECTIONS + (",scaling" if full else "")).split(",")]
+    for section in wanted:
+        check.known("section", section, dict.fromkeys(suite.SECTIONS))
+    out.mkdir(parents=True, exist_ok=True)
+    effort = suite.FULL if full else suite.QUICK
+    rows: list[suite.Row] = []
+    points: list[scaling.Point] = []
+    start = time.perf_counter()
+    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn())
+
+    def say(line: str) -> None:
+        console.print(line, style="dim", highlight=False)
+
+    with Progress(*columns, console=console, transient=console.is_terminal) as bars, announce_with(say):
+        for section in [s for s in suite.SECTIONS if s in wanted]:
+            if section == "sets":
+                task = bars.add_task(section, total=suite.set_count(effort))
+                rows += suite.set_rows(effort, partial(bars.advance, task))
+            elif section == "scaling":
+                task = bars.add_task(section, total=2 * scaling.count())
+                for link in ("linear", "logit"):
+                    made = []
+                    for point in scaling.points(link, effort.worlds):
+                        made.append(point)
+                        bars.advance(task)
+                    rows += suite.scaling_rows(made)
+                    points += made
+            else:
+                jobs = list(suite.jobs(section, effort))
+                task = bars.add_task(section, total=len(jobs))
+                for name, job in jobs:
+                    bars.update(task, description=f"{section}: {name}")
+                    rows += job()
+                    bars.update(task, advance=1, description=section)
+    _print(console, rows, details)
+    target = out / "verify.csv"
+    with target.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(asdict(rows[0])))
+        writer.writeheader()
+        writer.writerows(asdict(row) for row in rows)
+    console.print(f"table    {target}", highlight=False)
+    if points:
+        from ..figures import scaling_figure
+
+        figure = out / "scaling.png"
+        scaling_figure(points, figure)
+        console.print(f"figure   {figure}", highlight=False)
+    console.print(f"{time.perf_counter() - start:.1f} s", style="dim", highlight=False)
+    broken = [row for row in rows if row.advertised and not row.holds]
+    if broken:
+        for row in broken:
+            console.print(f"[red]fails[/] {row.section}: {row.name} ({row.setting}) {row.note}", highlight=False)
+        raise typer.Exit(1)
+
+
+def _print(console: Console, rows: list, details: bool) -> None:  # type: ignore[type-arg]
+    heads = {
+        "sets": ("confidence sets", "contexts", "claimed", "measured", "distance/radius", "looseness"),
+        "agents": ("agents", "world", "claimed", "measured", "distance/radius", "bound/regret"),
+        "radii": ("printed / corrected", "data", "wanted", "smallest", "", "of means"),
+        "scaling": ("growth of the regret", "in", "lower bound", "measured", "", ""),
+    }
+    for section, head in heads.items():
+        some = [row for row in rows if row.section == section]
+        if not some:
+            continue
+        table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+        for i, column in enumerate((*head, "")):
+            table.add_column(column, justify="left" if i < 2 else "right", no_wrap=i > 0)
+        for row in some if details or section in ("radii", "scaling") else _worst_of_each(some):
+            verdict = "[green]holds[/]" if row.holds else "[red]fails[/]"
+            if not row.advertised:
+                verdict = "[dim]not claimed[/]"
+            numbers = (_number(v, section) for v in (row.claimed, row.measured, row.worst, row.looseness))
+            table.add_row(row.name, row.setting, *numbers, "" if section == "scaling" else verdict)
+        console.print(table)
+        console.print()
+    errata = [row for row in rows if row.section == "errata"]
+    if errata:
+        _print_errata(console, errata, details)
+
+
+def _worst_of_each(rows: list) -> list:  # type: ignore[type-arg]
+    """For every kind the row with the largest measured failure rate, then the largest ratio."""
+    kinds = dict.fromkeys(row.name for row in rows)
+    return [max((r for r in rows if r.name == k), key=lambda r: (not r.holds, r.measured, r.worst)) for k in kinds]
+
+
+def _print_errata(console: Console, rows: list, details: bool) -> None:  # type: ignore[type-arg]
+    if details:
+        table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+        for column in ("errata", "entry", "evidence"):
+            table.add_column(column, no_wrap=column != "evidence")
+        for row in rows:
+            table.add_row(row.name, row.setting, row.note)
+        console.print(table)
+    kinds = {kind: [r for r in rows if r.setting.endswith(kind)] for kind in ("error", "looseness", "notation")}
+    counts = ", ".join(f"{len(some)} {kind}" for kind, some in kinds.items())
+    good = sum(row.holds for row in rows)
+    console.print(f"[bold]errata[/]  {len(rows)} checks ({counts}): {good} as docs/errata.md says", highlight=False)
+    console.print()
+
+
+def _number(value: float, section: str) -> str:
+    if value != value:
+        return ""
+    return f"{value:.2f}" if abs(value) < 100.0 else f"{value:,.0f}"

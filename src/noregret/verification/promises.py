@@ -1,0 +1,132 @@
+"""Do agents keep their promises in whole runs? For every confidence set, in worlds that meet the assumptions.
+
+GLM-ORL, delta = 0.3. A run fails if in any episode any pair's set misses its truth, the planned values lie below the
+optimal ones anywhere, or the regret exceeds one of the two bounds the run itself computes: the guarantee says that all
+of this happens with probability at most delta. Besides, optimism that fails although all sets held refutes a proof.
+
+GLM-RLSVI. An episode fails if its planned value lies below the optimal one: at most 1 - F(-1) = 0.841 of them, given
+the past, as long as the sets hold.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..agents.glm_orl import GLMORL
+from ..agents.glm_rlsvi import GLMRLSVI
+from ..problem import Problem
+from ..simulation import simulate
+from ..worlds import World, clinic, random_linear, random_logit, sparse_logit
+from ..worlds.sparse import group_norm
+from .chance import allowed
+from .coverage import DELTA
+
+
+@dataclass(frozen=True)
+class Promise:
+    """claimed: the probability of failure a guarantee allows; failures among trials (runs, or episodes); refuted:
+    episodes in which optimism failed though all sets held; worst: largest squared distance / radius; slack: the
+    smaller data-dependent bound / regret at the end, median over runs (nan where there is none)."""
+
+    name: str
+    world: str
+    claimed: float
+    trials: int
+    failures: int
+    refuted: int
+    worst: float
+    slack: float
+
+    @property
+    def holds(self) -> bool:
+        return self.refuted == 0 and self.failures <= allowed(self.trials, self.claimed)
+
+
+def adversarial(world: World, candidates: int = 12) -> World:
+    """The same world under an adversary who sends the individual about whom the learner knows least."""
+    pool = np.empty((candidates, world.problem.context_dim))
+    world.contexts.fill(99, 0, pool)
+
+    def worst(seed: int, episode: int, agent: Any) -> Any:
+        return pool[np.argmax(np.einsum("cd,sade,ce->c", pool, agent.state.newton.inverse, pool))]
+
+    return World(world.problem, world.weights, world.reward_weights, worst, name=f"{world.name}, adversary")
+
+
+def logistic_rewards(seed: int = 3) -> World:
+    """`random_logit` transitions with logistic rewards."""
+    base, g = random_logit(3, 2, 3, 2, weight_bound=1.0, seed=seed), np.random.default_rng(seed)
+    theta = g.standard_normal((3, 2, 2))
+    theta *= 2.0 / np.linalg.norm(theta, axis=-1, keepdims=True)
+    problem = Problem(3, 2, 3, 2, weight_bound=1.0, reward_bound=2.0, rewards="logistic")
+    return World(problem, base.weights, theta, base.contexts, name="logistic rewards")
+
+
+def _logit() -> World:
+    return random_logit(3, 2, 3, 2, weight_bound=1.0, seed=2)
+
+
+def _linear() -> World:
+    return random_linear(3, 2, 3, 2, seed=2)
+
+
+WORLDS: dict[str, Callable[[], World]] = {
+    "logit": _logit,
+    "linear": _linear,
+    "clinic": clinic,
+    "logistic rewards": logistic_rewards,
+    "sparse": lambda: sparse_logit(3, 2, 3, 8, 2, weight_bound=1.0, seed=1),
+    "logit adversary": lambda: adversarial(_logit()),
+    "linear adversary": lambda: adversarial(_linear()),
+}
+
+
+def _options(confidence: str, world: World) -> dict[str, Any]:
+    if confidence == "newton":
+        return {}
+    learner = confidence.removeprefix("conversion ")
+    group = {"group_bound": group_norm(world.weights)} if learner == "sparse" else {}
+    return {"confidence": "conversion", "learner": learner, **group}
+
+
+PLAYS = tuple(
+    (confidence, world)
+    for confidence in ("newton", "conversion ons", "conversion ftrl", "conversion sparse")
+    for world in WORLDS
+    if not (confidence == "conversion sparse" and world in ("linear", "linear adversary", "clinic"))
+)
+
+
+def optimism(confidence: str, world: str, seeds: int = 40, episodes: int = 1500) -> Promise:
+    """GLM-ORL in one of `WORLDS`; an adversary's world runs a fifth of the episodes, at the speed of Python."""
+    place = WORLDS[world]()
+    episodes = max(episodes // 5, 1) if "adversary" in world else episodes
+    agent = GLMORL(place.problem, delta=DELTA, **_options(confidence, place))
+    run = simulate(agent, place, episodes, seeds, every=max(episodes // 50, 1), diagnostics=True)
+    counts = {name: column[:, -1] for name, column in run.diagnostics.items()}
+    missed = np.any([(run.regret > bound).any(1) for bound in run.bounds.values()], axis=0)
+    failed = (counts["set_failures"] > 0) | (counts["optimism_failures"] > 0) | missed
+    smaller = np.minimum(*[bound[:, -1] for bound in run.bounds.values()])
+    slack = float(np.median(smaller / np.maximum(run.final, 1e-9)))
+    refuted, worst = int(counts["justified_failures"].sum()), float(counts["worst_ratio"].max())
+    return Promise(f"GLM-ORL, {confidence}", world, DELTA, seeds, int(failed.sum()), refuted, worst, slack)
+
+
+def perturbed(world: str, episodes: int = 1000) -> Promise:
+    """GLM-RLSVI, one run, met live; the planned against the optimal value of the initial state."""
+    place = WORLDS[world]()
+    agent = GLMRLSVI(place.problem)
+    below = 0
+    for k in range(episodes):
+        someone = place.individual(k, seed=1)
+        start = someone.state
+        value = agent.begin_episode(someone.context).values[0, start]
+        below += int(value < place.optimal(someone.context).values[0, start])
+        while someone.steps < place.problem.horizon:
+            agent.observe(*someone.step(agent.act(someone.state)))
+        agent.end_episode()
+    claimed = 1.0 - 0.5 * math.erfc(math.sqrt(0.5))
+    return Promise("GLM-RLSVI, newton", world, claimed, episodes, below, 0, math.nan, math.nan)

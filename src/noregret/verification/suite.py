@@ -1,0 +1,208 @@
+"""All experiments as rows of one table.
+
+A row is one experiment: what was claimed, what was measured, whether it holds up. Sections:
+
+    sets        `coverage`, every kind of set under every kind of contexts
+    agents      `promises`, every confidence set in every world
+    radii       the printed and the corrected set on the same data
+    errata      `errata.CHECKS`
+    scaling     `scaling`, the exponents of the regret on the worlds of the lower bound
+"""
+
+import multiprocessing
+import os
+from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from .._checks import Floats
+from ..estimators import OnlineNewton
+from ..links import LinearCombination, MultinomialLogit
+from . import promises, scaling
+from .coverage import CONTEXTS, KINDS, Coverage, coverage, draw_outcome, draw_truth, next_context
+from .errata import CHECKS
+
+SECTIONS = ("sets", "agents", "radii", "errata", "scaling")
+
+
+@dataclass(frozen=True)
+class Row:
+    """claimed and measured: probabilities of failure (sets, agents), exponents (scaling) or ratios (radii, wanted and
+    measured); worst: largest squared distance / radius; looseness: median factor by which a radius, or a bound on the
+    regret, is too large. Nan where there is none. advertised: whether the library claims it."""
+
+    section: str
+    name: str
+    setting: str
+    claimed: float
+    measured: float
+    worst: float
+    looseness: float
+    advertised: bool
+    holds: bool
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Effort:
+    """How much to run. sizes: (outcomes, dimension, bound B_p R); regularizations: lambda, None for the default."""
+
+    runs: int
+    steps: int
+    sizes: tuple[tuple[int, int, float], ...]
+    regularizations: tuple[float | None, ...]
+    seeds: int
+    episodes: int
+    worlds: int
+
+
+QUICK = Effort(200, 150, ((3, 2, 1.0),), (None,), 40, 1500, 4)
+FULL = Effort(500, 400, ((2, 1, 1.0), (3, 2, 1.0), (5, 4, 1.0), (3, 2, 3.0)), (None, 0.05), 200, 5000, 24)
+
+Job = Callable[[], list[Row]]
+
+
+def jobs(section: str, effort: Effort) -> Iterator[tuple[str, Job]]:
+    """(what it is, how to do it) for everything in a section, but for `sets` and `scaling`, which use all cores."""
+    if section == "agents":
+        for confidence, world in promises.PLAYS:
+            yield f"GLM-ORL {confidence}, {world}", partial(_optimism_row, confidence, world, effort)
+        for world in ("logit", "linear", "clinic"):
+            yield f"GLM-RLSVI, {world}", partial(_perturbed_row, world, effort)
+    elif section == "radii":
+        for model, wanted, steps in (("logit", 100.0, 2000), ("linear", 20.0, 1000)):
+            yield f"printed and corrected, {model}", partial(radius_rows, model, wanted, steps)
+    elif section == "errata":
+        for name in CHECKS:
+            yield name, partial(_erratum_row, name)
+
+
+# Sets ----------------------------------------------------------------------------------------------------------------
+def _set_settings(effort: Effort) -> Iterator[tuple[Any, ...]]:
+    for kind in KINDS:
+        for contexts in CONTEXTS:
+            for size in effort.sizes:
+                for lam in effort.regularizations:
+                    yield kind.name, contexts, effort.runs, effort.steps, *size, lam
+
+
+def set_count(effort: Effort) -> int:
+    return sum(1 for _ in _set_settings(effort))
+
+
+def _set_row(
+    name: str, contexts: str, runs: int, steps: int, m: int, d: int, bound: float, lam: float | None
+) -> list[Row]:
+    kind = next(kind for kind in KINDS if kind.name == name)
+    made: Coverage = coverage(kind, contexts, runs, steps, m, d, bound, lam)
+    size = f"d={d}" if "reward" in kind.model else f"S={m} d={d}"
+    setting = f"{contexts}, {size}" + ("" if kind.model == "linear" else f" BR={bound:g}")
+    setting += "" if lam is None else f", lambda={lam:g}"
+    rate, worst = made.failures / runs, float(made.ratios.max())
+    about = made.advertised, made.holds, f"{runs} runs of {steps}"
+    return [Row("sets", name, setting, made.delta, rate, worst, made.looseness, *about)]
+
+
+def set_rows(effort: Effort, done: Callable[[], None], workers: int | None = None) -> list[Row]:
+    """The section `sets`, on all cores; done() after each experiment. Processes, because the loop is Python's."""
+    settings = list(_set_settings(effort))
+    for kind in KINDS:  # compile here, once
+        coverage(kind, "random", 1, 1)
+    rows: list[Row] = []
+    context = multiprocessing.get_context("spawn")
+    with ProcessPoolExecutor(workers or os.cpu_count() or 1, context) as pool:
+        for future in [pool.submit(_set_row, *where) for where in settings]:
+            rows += future.result()
+            done()
+    return rows
+
+
+# Agents --------------------------------------------------------------------------------------------------------------
+def _optimism_row(confidence: str, world: str, effort: Effort) -> list[Row]:
+    return _promise_row(promises.optimism(confidence, world, effort.seeds, effort.episodes))
+
+
+def _perturbed_row(world: str, effort: Effort) -> list[Row]:
+    return _promise_row(promises.perturbed(world, effort.episodes))
+
+
+def _promise_row(made: promises.Promise) -> list[Row]:
+    note = f"optimism failed {made.refuted} times though the sets held" if made.refuted else ""
+    rate = made.failures / made.trials
+    return [Row("agents", made.name, made.world, made.claimed, rate, made.worst, made.slack, True, made.holds, note)]
+
+
+# Radii ---------------------------------------------------------------------------------------------------------------
+def radius_rows(model: str, wanted: float, steps: int, m: int = 5, d: int = 4, runs: int = 20) -> list[Row]:
+    """Printed and corrected estimators on the same data, delta = 0.05, B_p R = 1, random contexts; ratios of
+
+        radius / kappa     the squared radius in the norm of sum x x', which both share (gamma alone is not comparable)
+        squared width      gamma ||x||^2_{Z^{-1}}, mean over 50 new contexts
+        distance/radius    the corrected set's largest squared distance / radius over the printed one's
+
+    measured: the smallest ratio of any run (the last one: of the maxima over runs); looseness: the ratio of means."""
+    link = LinearCombination() if model == "linear" else MultinomialLogit()
+    simplex, bound = model == "linear", None if model == "linear" else 1.0
+    scaled, squared, filled, plain = np.zeros((4, runs, 2))
+    for run in range(runs):
+        g = np.random.default_rng([run, m, d])
+        W = draw_truth(model, m, d, 1.0, g)
+        paper = OnlineNewton(link, m, d, bound, constants="paper")
+        pair = paper, OnlineNewton(link, m, d, bound)
+        for t in range(steps):
+            x = next_context("random", simplex, paper, t, d, g)
+            y = int(draw_outcome(model, W @ x, g))
+            for i, est in enumerate(pair):
+                est.update(x, y)
+                if t % 20 == 19:
+                    error = est.weights - (W - W.mean(0) if model == "logit" and i == 1 else W)
+                    filled[run, i] = max(filled[run, i], np.sum((error @ est.gram) * error) / est.radius)
+        probes = [next_context("random", simplex, paper, 0, d, g) for _ in range(50)]
+        for i, est in enumerate(pair):
+            plain[run, i], scaled[run, i] = est.radius, est.radius / est._par.kappa[0, 0]
+            squared[run, i] = np.mean([est.radius * (x @ est.inverse @ x) for x in probes])
+    setting, top = f"{model}, S={m} d={d}, {steps} samples", filled.max(0)
+    return [
+        _ratio_row("radius / kappa", setting, wanted, scaled),
+        _ratio_row("squared width", setting, wanted, squared),
+        _ratio_row("looseness", setting, wanted, 1.0 / top[None], "in distance^2/radius"),
+        _ratio_row("gamma", setting, wanted, plain, "in different norms", advertised=False),
+    ]
+
+
+def _ratio_row(what: str, setting: str, wanted: float, values: Floats, note: str = "", advertised: bool = True) -> Row:
+    """values [n, 2]: printed and corrected."""
+    ratio, (old, new) = float((values[:, 0] / values[:, 1]).min()), values.mean(0)
+    note = f"{old:.4g} and {new:.4g}" + (f", {note}" if note else "")
+    nan = float("nan")
+    return Row("radii", what, setting, wanted, ratio, nan, float(old / new), advertised, ratio >= wanted, note)
+
+
+# Errata --------------------------------------------------------------------------------------------------------------
+def _erratum_row(name: str) -> list[Row]:
+    found = CHECKS[name]()
+    fair = found.kind == "notation" or found.printed_holds == (found.kind == "looseness")
+    nan = float("nan")
+    setting = f"E{found.row}, {found.kind}"
+    holds = found.corrected_holds and fair
+    return [Row("errata", name, setting, nan, nan, nan, nan, True, holds, found.evidence)]
+
+
+# Scaling -------------------------------------------------------------------------------------------------------------
+def scaling_rows(made: list[scaling.Point]) -> list[Row]:
+    """Exponents of one link's points in each variable; a lower bound is an order, so nothing here can fail."""
+    rows = []
+    for agent in scaling.AGENTS:
+        for variable, symbol in scaling.SYMBOLS.items():
+            some = [p for p in made if p.agent == agent and p.variable == variable]
+            slope, error = scaling.exponent(some)
+            ratios = ", ".join(f"{p.ratio.mean():.3f}" for p in some)
+            rows.append(
+                Row("scaling", agent, f"{symbol}, {some[0].link}", 1.0 if symbol == "H" else 0.5, slope, np.nan, np.nan,
+                    False, True, f"+- {error:.2f}; regret / (H sqrt(dSAK)) {ratios}")
+            )  # fmt: skip
+    return rows
