@@ -300,7 +300,7 @@ def test_a_run_stays_below_what_was_claimed_beforehand(problem):
     D = bounds.potential(problem.n_pairs, d, s.kappa_max, K, H, problem.context_bound, s.regularization)
     DV = bounds.potential(problem.n_pairs, d, 1.0, K, H, problem.context_bound, 1.0)
     assert newton.logdet[learns].sum() <= D
-    assert agent.state.ridge.logdet.sum() <= DV
+    assert agent.state.rewards.growth.sum() <= DV
     gamma, zeta = (
         bounds.largest_radius(*args, K * H, delta),
         bounds.largest_reward_radius(problem.reward_bound, 1.0, d, problem.context_bound, K * H, delta),
@@ -407,6 +407,90 @@ def test_a_link_of_your_own():
 def test_bad_arguments_get_one_sentence(arguments, message):
     with pytest.raises(ValueError, match=message):
         claims(PROBLEMS[0], **arguments)
+
+
+# Runs ------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("make", [nr.worlds.random_logit, nr.worlds.random_linear])
+def test_runs_add_up_their_own_bounds(make):
+    """Bounds (i) and (ii), and mistakes, from the outside: the same episodes met live, with plans and returns as a user
+    sees them, widths recomputed from the beliefs the agent reports."""
+    world, K, eps = make(3, 2, 4, 2, seed=6), 60, 0.3
+    p = world.problem
+    agent = nr.GLMORL(p, delta=0.1)
+    run = nr.simulate(agent, world, K, seeds=[0], diagnostics=True, epsilon=eps)
+    excess, bonuses, wrong = [], [], []
+    for k in range(K):
+        someone = world.individual(k)
+        start = someone.state
+        plan = agent.begin_episode(someone.context)
+        wrong.append(world.optimal(someone.context).values[0, start] - world.value(plan.policy, someone.context) > eps)
+        total, sum_of_bonuses = 0.0, 0.0
+        for h in range(4):
+            s = someone.state
+            a = agent.act(s)
+            V = plan.upper[h + 1]
+            spread = np.linalg.norm(V - V.mean()) if p.link.name == "linear" else np.ptp(V) / 2
+            bonus = min(spread * agent.work.belief.width[s, a], np.ptp(V)) + agent.work.belief.interval[s, a]
+            sum_of_bonuses += min(2 * bonus, 4 - h)
+            reward, after = someone.step(a)
+            agent.observe(reward, after)
+            total += reward
+        agent.end_episode()
+        excess.append(plan.upper[0, start] - total)
+        bonuses.append(sum_of_bonuses)
+    share = 0.1 / (2 * 6 + 1) / 2
+    assert agent.regret_delta == pytest.approx(2 * share)
+    for k in range(K):
+        root = math.sqrt((k + 2) * math.log((k + 2) / share**2))
+        assert run.bounds["returns"][0, k] == pytest.approx(sum(excess[: k + 1]) + 2.0 * root)
+        sigma = math.sqrt((1 + 4 + 9) / 4)
+        assert run.bounds["bonuses"][0, k] == pytest.approx(sum(bonuses[: k + 1]) + sigma * root)
+    assert run.diagnostics["mistakes"][0].tolist() == np.cumsum(wrong).tolist()
+    assert 0 < sum(wrong) < K
+    assert set(run.table()) >= {"bound_from_returns", "bound_from_bonuses", "mistakes"}
+
+
+def test_bounds_are_reported_where_they_are_claimed_only():
+    world = nr.worlds.random_linear(3, 2, 2, 2)
+    for agent in (
+        nr.GLMORL(world.problem, bonus_scale=0.5),
+        nr.GLMORL(world.problem, constants="paper"),
+        nr.GLMRLSVI(world.problem),
+        nr.UniformRandom(world.problem),
+    ):
+        run = nr.simulate(agent, world, 10, diagnostics=True)
+        assert run.bounds == {}
+        assert "mistakes" not in run.diagnostics
+    assert nr.simulate(nr.GLMORL(world.problem), world, 10).bounds == {}
+    other = nr.Problem(3, 2, 2, 2, nr.LinearCombination(), weight_bound=0.5)  # assumes too much
+    assert nr.simulate(nr.GLMORL(other), world, 10, diagnostics=True).bounds == {}
+    counted = nr.simulate(nr.UniformRandom(world.problem), world, 50, epsilon=0.01).diagnostics["mistakes"]
+    assert 0 < counted[0, -1] <= 50
+    with pytest.raises(ValueError, match="epsilon must be a positive number"):
+        nr.simulate(nr.UniformRandom(world.problem), world, 50, epsilon=0.0)
+
+
+@pytest.mark.parametrize("rewards", ["logistic", "known"])
+def test_claims_know_other_rewards(rewards):
+    theta = np.full((3, 2, 2), 0.5)
+    chosen = {"rewards": "logistic"} if rewards == "logistic" else {"known_rewards": theta}
+    plain = {c.name: c for c in claims(nr.Problem(3, 2, 4, 2), 10_000)}
+    made = {c.name: c for c in claims(nr.Problem(3, 2, 4, 2, **chosen), 10_000)}
+    interval = made["reward interval, no data"]
+    assert interval.corrected == (pytest.approx(1 / (1 + math.exp(-1)) - 0.5) if rewards == "logistic" else 0.0)
+    assert (interval.printed is None) == (rewards == "logistic")
+    if rewards == "known":
+        assert made["regret of GLM-ORL"].corrected < plain["regret of GLM-ORL"].corrected
+    else:  # the same by hand, from the formulas
+        alpha, d, t, delta = 1 / (2 + math.e + 1 / math.e), 2, 40_000, 0.05 / 13
+        low, high = 1.75 * alpha, 1.75 / 4
+        lam = d / low
+        gamma = lam + 8 * math.log(1 / delta) + d / low * math.log(1 + high * t / (lam * d))
+        D = 12 * math.log(1 + high * t / (lam * 12))
+        without = {c.name: c for c in claims(nr.Problem(3, 2, 4, 2, known_rewards=theta), 10_000)}
+        extra = 2 * math.sqrt(gamma / low) / 4 * math.sqrt(t * D / math.log(2)) + 10 * D / math.log(2)
+        gained = made["regret of GLM-ORL"].corrected - without["regret of GLM-ORL"].corrected
+        assert gained == pytest.approx(extra, rel=1e-9)
 
 
 # The command -----------------------------------------------------------------------------------------------------

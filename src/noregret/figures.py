@@ -96,7 +96,7 @@ def scaling_figure(points: "Sequence[Point]", path: Any) -> None:
                 axes.errorbar(x, mean, yerr=bar, color=colours[i], label=agent, elinewidth=1.0, **style)
             ticks = [p.value for p in points if (p.link, p.variable, p.agent) == (link, variable, agents[0])]
             axes.set(xscale="log", xlabel=symbol if link == links[-1] else "")
-            axes.set_xticks(ticks, [f"{t:,}" for t in ticks])
+            axes.set_xticks(ticks, [f"{t // 1000}k" if t >= 10_000 or t % 1000 == 0 else f"{t}" for t in ticks])
             axes.set_xticks([], minor=True)
             axes.spines[["top", "right"]].set_visible(False)
             axes.grid(color="0.92", linewidth=0.8)

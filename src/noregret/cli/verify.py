@@ -33,6 +33,7 @@ def verify(
 
     sets: every confidence set contains the truth, at all times together, as often as it says (delta = 0.3), under random, fixed, cycling and adversarial contexts. agents: whole runs keep their promises. radii: the printed and the corrected set on the same data. errata: the paper's slips, as printed and as corrected. scaling: regret on the worlds of the lower bound."""  # noqa: E501
     from ..verification import scaling, suite  # nothing else needs them
+    from ..verification.table import Row
 
     console = terminal()
     wanted = [s.strip() for s in (only or QUICK_SECTIONS + (",scaling" if full else "")).split(",")]
@@ -40,7 +41,7 @@ def verify(
         check.known("section", section, dict.fromkeys(suite.SECTIONS))
     out.mkdir(parents=True, exist_ok=True)
     effort = suite.FULL if full else suite.QUICK
-    rows: list[suite.Row] = []
+    rows: list[Row] = []
     points: list[scaling.Point] = []
     start = time.perf_counter()
     columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), MofNCompleteColumn(), TimeElapsedColumn())
@@ -94,8 +95,7 @@ def _print(console: Console, rows: list, details: bool) -> None:  # type: ignore
     heads = {
         "sets": ("confidence sets", "contexts", "claimed", "measured", "distance/radius", "looseness"),
         "agents": ("agents", "world", "claimed", "measured", "distance/radius", "bound/regret"),
-        "radii": ("printed / corrected", "data", "wanted", "smallest", "", "of means"),
-        "scaling": ("growth of the regret", "in", "lower bound", "measured", "", ""),
+        "radii": ("ratios: printed / corrected", "data", "wanted", "smallest", "", "of means"),
     }
     for section, head in heads.items():
         some = [row for row in rows if row.section == section]
@@ -104,17 +104,19 @@ def _print(console: Console, rows: list, details: bool) -> None:  # type: ignore
         table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
         for i, column in enumerate((*head, "")):
             table.add_column(column, justify="left" if i < 2 else "right", no_wrap=i > 0)
-        for row in some if details or section in ("radii", "scaling") else _worst_of_each(some):
+        for row in some if details or section == "radii" else _worst_of_each(some):
             verdict = "[green]holds[/]" if row.holds else "[red]fails[/]"
             if not row.advertised:
                 verdict = "[dim]not claimed[/]"
-            numbers = (_number(v, section) for v in (row.claimed, row.measured, row.worst, row.looseness))
-            table.add_row(row.name, row.setting, *numbers, "" if section == "scaling" else verdict)
+            numbers = map(_number, (row.claimed, row.measured, row.worst, row.looseness))
+            table.add_row(row.name, row.setting, *numbers, verdict)
         console.print(table)
         console.print()
-    errata = [row for row in rows if row.section == "errata"]
+    errata, growth = ([row for row in rows if row.section == name] for name in ("errata", "scaling"))
     if errata:
         _print_errata(console, errata, details)
+    if growth:
+        _print_scaling(console, growth)
 
 
 def _worst_of_each(rows: list) -> list:  # type: ignore[type-arg]
@@ -138,7 +140,24 @@ def _print_errata(console: Console, rows: list, details: bool) -> None:  # type:
     console.print()
 
 
-def _number(value: float, section: str) -> str:
+def _print_scaling(console: Console, rows: list) -> None:  # type: ignore[type-arg]
+    """Exponents, one line an agent and link, one column a variable."""
+    symbols = list(dict.fromkeys(row.setting.split(",")[0] for row in rows))
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for i, column in enumerate(("regret grows with the power", "link", *symbols)):
+        table.add_column(column, justify="left" if i < 2 else "right", no_wrap=True)
+    bounds = {row.setting.split(",")[0]: row.claimed for row in rows}
+    table.add_row("[dim]lower bound[/]", "", *(f"[dim]{bounds[symbol]:.2f}[/]      " for symbol in symbols))
+    for link in dict.fromkeys(row.setting.split(", ")[1] for row in rows):
+        for agent in dict.fromkeys(row.name for row in rows):
+            some = {row.setting: row for row in rows if row.name == agent}
+            cells = [some[f"{symbol}, {link}"] for symbol in symbols]
+            table.add_row(agent, link, *(f"{c.measured:.2f} {c.note.split(';')[0].replace('+- ', '±')}" for c in cells))
+    console.print(table)
+    console.print()
+
+
+def _number(value: float) -> str:
     if value != value:
         return ""
     return f"{value:.2f}" if abs(value) < 100.0 else f"{value:,.0f}"

@@ -19,32 +19,13 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import Floats
-from ..estimators import OnlineNewton
-from ..links import LinearCombination, MultinomialLogit
 from . import promises, scaling
-from .coverage import CONTEXTS, KINDS, Coverage, coverage, draw_outcome, draw_truth, next_context
+from .coverage import CONTEXTS, KINDS, Coverage, coverage
 from .errata import CHECKS
+from .radii import radius_rows, sparsity_rows
+from .table import Row
 
 SECTIONS = ("sets", "agents", "radii", "errata", "scaling")
-
-
-@dataclass(frozen=True)
-class Row:
-    """claimed and measured: probabilities of failure (sets, agents), exponents (scaling) or ratios (radii, wanted and
-    measured); worst: largest squared distance / radius; looseness: median factor by which a radius, or a bound on the
-    regret, is too large. Nan where there is none. advertised: whether the library claims it."""
-
-    section: str
-    name: str
-    setting: str
-    claimed: float
-    measured: float
-    worst: float
-    looseness: float
-    advertised: bool
-    holds: bool
-    note: str = ""
 
 
 @dataclass(frozen=True)
@@ -58,10 +39,14 @@ class Effort:
     seeds: int
     episodes: int
     worlds: int
+    sparse: tuple[int, ...]  # observations
 
 
-QUICK = Effort(200, 150, ((3, 2, 1.0),), (None,), 40, 1500, 4)
-FULL = Effort(500, 400, ((2, 1, 1.0), (3, 2, 1.0), (5, 4, 1.0), (3, 2, 3.0)), (None, 0.05), 200, 5000, 24)
+QUICK = Effort(200, 150, ((3, 2, 1.0),), (None,), 40, 1500, 4, (10_000,))
+FULL = Effort(
+    500, 400, ((2, 1, 1.0), (3, 2, 1.0), (5, 4, 1.0), (3, 2, 3.0)), (None, 0.05), 200, 5000, 24,
+    (1000, 10_000, 100_000),
+)  # fmt: skip
 
 Job = Callable[[], list[Row]]
 
@@ -76,6 +61,8 @@ def jobs(section: str, effort: Effort) -> Iterator[tuple[str, Job]]:
     elif section == "radii":
         for model, wanted, steps in (("logit", 100.0, 2000), ("linear", 20.0, 1000)):
             yield f"printed and corrected, {model}", partial(radius_rows, model, wanted, steps)
+        for steps in effort.sparse:
+            yield f"sparse weights, {steps:,} samples", partial(sparsity_rows, steps)
     elif section == "errata":
         for name in CHECKS:
             yield name, partial(_erratum_row, name)
@@ -136,52 +123,6 @@ def _promise_row(made: promises.Promise) -> list[Row]:
     return [Row("agents", made.name, made.world, made.claimed, rate, made.worst, made.slack, True, made.holds, note)]
 
 
-# Radii ---------------------------------------------------------------------------------------------------------------
-def radius_rows(model: str, wanted: float, steps: int, m: int = 5, d: int = 4, runs: int = 20) -> list[Row]:
-    """Printed and corrected estimators on the same data, delta = 0.05, B_p R = 1, random contexts; ratios of
-
-        radius / kappa     the squared radius in the norm of sum x x', which both share (gamma alone is not comparable)
-        squared width      gamma ||x||^2_{Z^{-1}}, mean over 50 new contexts
-        distance/radius    the corrected set's largest squared distance / radius over the printed one's
-
-    measured: the smallest ratio of any run (the last one: of the maxima over runs); looseness: the ratio of means."""
-    link = LinearCombination() if model == "linear" else MultinomialLogit()
-    simplex, bound = model == "linear", None if model == "linear" else 1.0
-    scaled, squared, filled, plain = np.zeros((4, runs, 2))
-    for run in range(runs):
-        g = np.random.default_rng([run, m, d])
-        W = draw_truth(model, m, d, 1.0, g)
-        paper = OnlineNewton(link, m, d, bound, constants="paper")
-        pair = paper, OnlineNewton(link, m, d, bound)
-        for t in range(steps):
-            x = next_context("random", simplex, paper, t, d, g)
-            y = int(draw_outcome(model, W @ x, g))
-            for i, est in enumerate(pair):
-                est.update(x, y)
-                if t % 20 == 19:
-                    error = est.weights - (W - W.mean(0) if model == "logit" and i == 1 else W)
-                    filled[run, i] = max(filled[run, i], np.sum((error @ est.gram) * error) / est.radius)
-        probes = [next_context("random", simplex, paper, 0, d, g) for _ in range(50)]
-        for i, est in enumerate(pair):
-            plain[run, i], scaled[run, i] = est.radius, est.radius / est._par.kappa[0, 0]
-            squared[run, i] = np.mean([est.radius * (x @ est.inverse @ x) for x in probes])
-    setting, top = f"{model}, S={m} d={d}, {steps} samples", filled.max(0)
-    return [
-        _ratio_row("radius / kappa", setting, wanted, scaled),
-        _ratio_row("squared width", setting, wanted, squared),
-        _ratio_row("looseness", setting, wanted, 1.0 / top[None], "in distance^2/radius"),
-        _ratio_row("gamma", setting, wanted, plain, "in different norms", advertised=False),
-    ]
-
-
-def _ratio_row(what: str, setting: str, wanted: float, values: Floats, note: str = "", advertised: bool = True) -> Row:
-    """values [n, 2]: printed and corrected."""
-    ratio, (old, new) = float((values[:, 0] / values[:, 1]).min()), values.mean(0)
-    note = f"{old:.4g} and {new:.4g}" + (f", {note}" if note else "")
-    nan = float("nan")
-    return Row("radii", what, setting, wanted, ratio, nan, float(old / new), advertised, ratio >= wanted, note)
-
-
 # Errata --------------------------------------------------------------------------------------------------------------
 def _erratum_row(name: str) -> list[Row]:
     found = CHECKS[name]()
@@ -203,6 +144,6 @@ def scaling_rows(made: list[scaling.Point]) -> list[Row]:
             ratios = ", ".join(f"{p.ratio.mean():.3f}" for p in some)
             rows.append(
                 Row("scaling", agent, f"{symbol}, {some[0].link}", 1.0 if symbol == "H" else 0.5, slope, np.nan, np.nan,
-                    False, True, f"+- {error:.2f}; regret / (H sqrt(dSAK)) {ratios}")
+                    False, True, f"+- {error:.2f}; regret / (H sqrt(dSAK)): {ratios}")
             )  # fmt: skip
     return rows

@@ -1,0 +1,139 @@
+"""`noregret verify`: it finds what is wrong, and says so by its exit status."""
+
+import csv
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from matplotlib.image import imread
+from typer.testing import CliRunner
+
+from noregret.cli import app
+from noregret.figures import scaling_figure
+from noregret.verification import coverage, promises, radii, scaling, suite
+from noregret.verification.errata import CHECKS, Finding
+from test_cli import noregret
+
+SMALL = suite.Effort(60, 40, ((3, 2, 1.0),), (None,), 4, 100, 2, (500,))
+
+
+def rows_of(folder):
+    with open(folder / "verify.csv", newline="") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(suite, "QUICK", SMALL)
+    monkeypatch.setattr(suite, "set_rows", lambda effort, done: [])
+    monkeypatch.setattr(promises, "PLAYS", (("newton", "logit"), ("conversion ftrl", "linear adversary")))
+
+
+def run(*args):
+    return CliRunner().invoke(app, ["verify", *map(str, args)], env={"COLUMNS": "120"})
+
+
+def test_verify_writes_a_table_and_ends_well(small, tmp_path):
+    done = run("--only", "agents, errata", "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    rows = rows_of(tmp_path)
+    assert {row["section"] for row in rows} == {"agents", "errata"}
+    assert sum(row["section"] == "errata" for row in rows) == len(CHECKS)
+    assert all(row["holds"] == "True" for row in rows)
+    assert "GLM-ORL, conversion ftrl" in done.output
+    assert f"{len(CHECKS)} checks" in done.output
+
+
+def test_a_broken_guarantee_shows_in_the_exit_status(small, tmp_path, monkeypatch):
+    """Sets with a hundredth of their radius, through the whole command."""
+    kind = coverage.KINDS[0]
+
+    def narrow(*args):
+        est = kind.make(*args)
+        est.__class__ = type(
+            "Narrow", (type(est),), {"radius": property(lambda self: 0.01 * super(type(self), self).radius)}
+        )
+        return est
+
+    broken = replace(kind, make=narrow)
+    monkeypatch.setattr(suite, "KINDS", (broken,))
+    monkeypatch.setattr(
+        suite, "set_rows", lambda effort, done: suite._set_row(broken.name, "random", 60, 40, 3, 2, 1.0, None)
+    )
+    done = run("--only", "sets", "--out", tmp_path)
+    assert done.exit_code == 1
+    assert "fails sets: Theorem A, logit" in done.output
+    assert rows_of(tmp_path)[0]["holds"] == "False"
+
+
+def test_an_erratum_that_turns_out_wrong_shows_in_the_exit_status(small, tmp_path, monkeypatch):
+    monkeypatch.setitem(CHECKS, "value-clip", lambda: Finding(15, "", "error", True, True, "the printed clip is fine"))
+    done = run("--only", "errata", "--out", tmp_path)
+    assert done.exit_code == 1
+    assert "fails errata: value-clip" in done.output
+
+
+def test_optimism_that_fails_shows(monkeypatch):
+    """An agent that advertises a guarantee and has none: bonuses of a hundredth."""
+    monkeypatch.setattr(promises, "_options", lambda confidence, world: {"bonus_scale": 0.01})
+    monkeypatch.setattr(promises.GLMORL, "regret_delta", 0.01, raising=False)
+    init = promises.GLMORL.__init__
+
+    def lying(self, *args, **options):
+        init(self, *args, **options)
+        self.regret_delta = 0.01
+
+    monkeypatch.setattr(promises.GLMORL, "__init__", lying)
+    found = promises.optimism("newton", "logit", 20, 500)
+    assert found.refuted > 0
+    assert not found.holds
+
+
+def test_sets_run_on_several_processes():
+    """The same rows as one after the other."""
+    effort = replace(SMALL, runs=5, steps=5)
+    ticks = []
+    rows = suite.set_rows(effort, lambda: ticks.append(1), workers=2)
+    assert len(rows) == len(ticks) == suite.set_count(effort) == len(coverage.KINDS) * len(coverage.CONTEXTS)
+    where = next(iter(suite._set_settings(effort)))
+    assert repr(rows[0]) == repr(suite._set_row(*where)[0])
+
+
+def test_the_corrected_sets_are_much_smaller():
+    """At least 100 times on logit S=5 d=4, 20 times on linear, in units both share."""
+    for model, wanted, steps in (("logit", 100.0, 2000), ("linear", 20.0, 1000)):
+        rows = {row.name: row for row in radii.radius_rows(model, wanted, steps, runs=3)}
+        for name in ("radius / kappa", "squared width", "looseness"):
+            assert rows[name].measured >= wanted
+            assert rows[name].holds
+
+
+def test_the_sparse_learner_has_the_narrower_set():
+    """worlds.sparse_logit, d = 32, p = 2, the same delta and lambda: regret bound and squared width below those of the
+    online Newton step as a learner, in every one of three worlds."""
+    rows = radii.sparsity_rows(5000, seeds=3)
+    assert all(row.measured > 1.0 for row in rows if row.advertised)
+
+
+def test_scaling_and_its_figure(tmp_path, monkeypatch):
+    monkeypatch.setattr(scaling, "BASE", scaling.BASE | {"episodes": 400})
+    monkeypatch.setattr(scaling, "FACTORS", {name: (1, 2) for name in scaling.FACTORS})
+    points = list(scaling.points("linear", 3))
+    assert len(points) == scaling.count()
+    uniform = [p for p in points if p.agent == "uniform play" and p.variable == "episodes"]
+    slope, error = scaling.exponent(uniform)
+    assert slope == pytest.approx(0.5, abs=0.05 + 4 * error)
+    assert all((p.regret > 0).all() for p in points)
+    rows = suite.scaling_rows(points)
+    assert len(rows) == len(scaling.AGENTS) * len(scaling.SYMBOLS)
+    scaling_figure(points, tmp_path / "scaling.png")
+    image = imread(tmp_path / "scaling.png")
+    assert image.shape[0] > 300
+    assert np.ptp(image[..., :3]) > 0.5
+
+
+def test_unknown_sections_get_one_sentence(tmp_path):
+    done = noregret("verify", "--only", "set", cwd=tmp_path, check=False)
+    assert done.returncode == 2
+    assert "unknown section 'set'; did you mean sets" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
