@@ -41,7 +41,7 @@ def test_unpinned_curvature(S, M):
 
 
 def test_printed_curvature_fails_where_the_documentation_says():
-    """Modi and Tewari, Example 2.1: e^{-BR}/S^2 is not a lower bound at S = 3, y = (3, -3, 0), but is for S = 2."""
+    """Modi and Tewari, Example 2.3: e^{-BR}/S^2 is not a lower bound at S = 3, y = (3, -3, 0), but is for S = 2."""
     assert np.linalg.eigvalsh(hessian(np.array([3.0, -3.0, 0.0]))[:2, :2])[0] < c.logit_alpha_printed(3, 3.0) / 2
     for M in np.linspace(0, 6, 25):
         assert c.logit_alpha_printed(2, M) <= c.logit_alpha_pinned(2, M) * (1 + 1e-12)

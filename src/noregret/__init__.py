@@ -7,6 +7,7 @@ from .agents.controls import CertaintyEquivalence, EpsilonGreedy, Oracle, Unifor
 from .agents.files import load
 from .agents.glm_orl import GLMORL
 from .agents.glm_rlsvi import GLMRLSVI
+from .claims import claims
 from .links import LinearCombination, Link, MultinomialLogit
 from .planning import Plan
 from .problem import Problem
@@ -31,6 +32,7 @@ __all__ = [
     "UniformRandom",
     "World",
     "agents",
+    "claims",
     "contexts",
     "estimators",
     "kernel",

@@ -20,7 +20,7 @@ LOGIT_L1 = 1.0 / math.sqrt(2.0)
 
 @formula
 def logit_alpha_printed(n_outcomes: int, bound: float) -> float:
-    """alpha = e^{-M} / S^2, Example 2.1 of Modi and Tewari (2020).
+    """alpha = e^{-M} / S^2, Example 2.3 of Modi and Tewari (2020).
 
     Caveat: not a lower bound on the curvature for S >= 3 once M passes about 1.8 to 2.8: at S = 3, y = (3, -3, 0) the
     smallest eigenvalue is 0.0022 and this is 0.0055."""
