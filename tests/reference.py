@@ -167,16 +167,19 @@ class Newton:
     def __init__(self, kind, n_outcomes, dim, weight_bound, context_bound=1.0, constants="corrected", lam=None):
         self.kind, self.m, self.d, self.bound = kind, n_outcomes, dim, weight_bound
         self.reach, self.paper = weight_bound * context_bound, constants == "paper"
-        if kind == "logit":
-            self.weight_norm2 = (n_outcomes - 1) * weight_bound**2  # pinned, and an upper bound when centred
-            if n_outcomes == 2 and not self.paper:
-                self.weight_norm2 = weight_bound**2 / 2
-        else:
-            self.weight_norm2 = dim if self.paper else dim * (1 - 1 / n_outcomes)
+        self.weight_norm2 = self.largest_norm2()
         self.lam = self.recommended([self]) if lam is None else lam
         self.Z = self.lam * np.eye(dim)
         self.W = np.full((n_outcomes, dim), 1 / n_outcomes if kind == "linear" and not self.paper else 0.0)
         self.samples, self.gradient_sum, self.displacement, self.projections = 0, 0.0, 0.0, 0
+
+    def largest_norm2(self):
+        """B_0^2: no W* is farther from W_1, squared and in the coordinates of the estimator."""
+        if self.kind == "linear":
+            return self.d if self.paper else self.d * (1 - 1 / self.m)
+        if self.m == 2 and not self.paper:
+            return self.bound**2 / 2
+        return (self.m - 1) * self.bound**2  # pinned, and an upper bound when centred
 
     @staticmethod
     def recommended(estimators):
@@ -274,6 +277,124 @@ class Newton:
         return min(2.0, width)
 
 
+class Conversion(Newton):
+    """A confidence set from an online learner, for one pair (theory 10; semantics, 'confidence="conversion"').
+
+    Batch: the history of contexts x_i, shifted predictions u_i' = u_i - W_1 x_i, gradients a_i and curvatures alpha_i
+    is kept, and everything but the iterate of "ons" is computed from it whenever it is asked for.
+
+    learner: "ons", "ftrl", or an object with predict(x) -> [m] and update(x, y) whose predictions are taken as they are
+    but for the region. It may have point(), the weights (less W_1) at which hindsight is taken; -N Z^-1 otherwise."""
+
+    def __init__(self, kind, n_outcomes, dim, weight_bound, context_bound=1.0, lam=None, learner="ons",
+                 group_bound=None):  # fmt: skip
+        self.kind, self.m, self.d, self.bound = kind, n_outcomes, dim, weight_bound
+        self.reach, self.paper, self.learner, self.group = weight_bound * context_bound, False, learner, group_bound
+        self.weight_norm2 = self.largest_norm2()
+        if group_bound is not None:
+            self.weight_norm2 = min(self.weight_norm2, group_bound**2)
+        self.lam = self.recommended([self]) if lam is None else lam
+        self.start = np.full((n_outcomes, dim), 1 / n_outcomes if kind == "linear" else 0.0)
+        self.iterate = np.zeros((n_outcomes, dim))  # of "ons", less W_1
+        self.history, self.samples, self.projections = np.zeros((16, dim + 2 * n_outcomes + 1)), 0, 0
+
+    def kappa(self, bound):
+        """Coefficient of x x' in Z: the curvature itself."""
+        return self.alpha(bound)
+
+    def columns(self):
+        """X [n, d], U' [n, m], A [n, m], alpha [n, 1]."""
+        return np.split(self.history[: self.samples], np.cumsum([self.d, self.m, self.m]), axis=1)
+
+    def remember(self, *row):
+        if self.samples == len(self.history):
+            self.history = np.concatenate([self.history, np.zeros_like(self.history)])
+        self.history[self.samples] = np.concatenate(row)
+        self.samples += 1
+
+    @property
+    def Z(self):
+        X, _, _, alpha = self.columns()
+        return self.lam * np.eye(self.d) + X.T @ (alpha * X)
+
+    @property
+    def moment(self):
+        """U = sum alpha u' x'."""
+        X, U, _, alpha = self.columns()
+        return (alpha * U).T @ X
+
+    @property
+    def W(self):
+        """The centre W_1 + U Z^-1."""
+        return self.start + np.linalg.solve(self.Z, self.moment.T).T
+
+    def quadratic(self, V):
+        """q(V) = sum <a_i, V x_i - u_i'> + alpha_i/2 ||V x_i - u_i'||^2 and its gradient at V, term by term."""
+        X, U, A, alpha = self.columns()
+        gaps = X @ V.T - U
+        return np.sum(A * gaps) + 0.5 * np.sum(alpha * gaps**2), (A + alpha * gaps).T @ X
+
+    def leader(self):
+        """-N Z^-1: minimises q(V) + lambda/2 ||V||^2."""
+        slope = self.quadratic(np.zeros((self.m, self.d)))[1]  # N, the gradient at 0
+        return -np.linalg.solve(self.Z, slope.T).T
+
+    def regret_bound(self, V=None):
+        """B = -q(V) + max over K of <grad q(V), V - W>, K the ball of radius B_0 or (also) the (2,1)-ball."""
+        if V is None:
+            V = self.learner.point() if hasattr(self.learner, "point") else self.leader()
+        value, g = self.quadratic(V)
+        dual = math.sqrt(self.weight_norm2) * np.linalg.norm(g)
+        if self.group is not None:
+            dual = min(dual, self.group * np.linalg.norm(g, axis=0).max())
+        return -value + np.sum(g * V) + dual
+
+    def residual(self):
+        """min over W of sum alpha_i ||W x_i - u_i||^2 + lambda ||W - W_1||^2, as the sum it is at the centre."""
+        X, U, _, alpha = self.columns()
+        V = self.W - self.start
+        return np.sum(alpha * (X @ V.T - U) ** 2) + self.lam * np.sum(V**2)
+
+    def radius(self, log_weight=0.0):
+        if self.kind == "logit":
+            factor, slope = 2 / (1 - SLACK), 2 / (SLACK * (1 - SLACK))
+        else:
+            factor, slope = 4.0, 4.0
+        start = self.lam * self.weight_norm2 + slope * log_weight
+        return start + factor * self.regret_bound() - self.residual() if self.samples else start
+
+    def predict(self, x):
+        """u, and the prediction it is the projection of."""
+        if self.learner == "ons":
+            z = (self.iterate + self.start) @ x
+        elif self.learner == "ftrl":
+            z = (self.leader() + self.start) @ x
+        else:
+            z = np.asarray(self.learner.predict(x))
+            z = z - z.mean() if self.kind == "logit" else z
+        return self.region(z, x), z
+
+    def loss(self, u, y):
+        """Phi(u) - u_y."""
+        return (np.logaddexp.reduce(u) if self.kind == "logit" else 0.5 * u @ u) - u[y]
+
+    def update(self, x, y):
+        u, z = self.predict(x)
+        self.projections += np.abs(u - z).max() > 1e-12
+        if self.learner == "ons" and np.any(u != z):
+            self.iterate = self.iterate + np.outer(u - z, np.linalg.solve(self.Z, x)) / self.norm2(x)
+        a = self.gradient(u) - np.eye(self.m)[y]
+        self.remember(x, u - self.start @ x, a, [self.alpha(self.bound * np.linalg.norm(x))])
+        if self.learner == "ons":
+            self.iterate = self.iterate - np.outer(a, np.linalg.solve(self.Z, x))
+        elif self.learner != "ftrl":
+            self.learner.update(x, y)
+
+
+def sigmoid(z):
+    return 1 / (1 + math.exp(-z))
+
+
 class Ridge:
     """theta_hat = V^{-1} sum x r, V = lambda I + sum x x' (theory 5)."""
 
@@ -293,13 +414,72 @@ class Ridge:
         radius = math.sqrt(self.lam) * reward_bound + 0.5 * math.sqrt(2 * log_weight + logdet)
         return min(1.0, radius * math.sqrt(x @ np.linalg.solve(self.V, x)))
 
+    def belief(self, x, reward_bound, log_weight):
+        """(r_hat, xi_r)."""
+        return min(max(self.theta @ x, 0.0), 1.0), self.width(x, reward_bound, log_weight)
+
+
+class Logistic:
+    """Rewards 0 or 1 with mean sigma(theta'x): Theorem A with one predictor (theory 5). lam None: recommended."""
+
+    def __init__(self, dim, lam, reward_bound, context_bound):
+        self.bound = reward_bound
+        self.lam = dim / (self.kappa(reward_bound * context_bound) * reward_bound**2) if lam is None else lam
+        self.V, self.theta = self.lam * np.eye(dim), np.zeros(dim)
+        self.gradient_sum = self.displacement = 0.0
+        self.projections = 0
+
+    @staticmethod
+    def kappa(reach):
+        return (2 - SLACK) * sigmoid(reach) * sigmoid(-reach)
+
+    def norm2(self, x):
+        return x @ np.linalg.solve(self.V, x)
+
+    def update(self, x, reward):
+        reach, z = self.bound * np.linalg.norm(x), self.theta @ x
+        v = min(max(z, -reach), reach)
+        if v != z:
+            self.theta = self.theta + (v - z) * np.linalg.solve(self.V, x) / self.norm2(x)
+            self.displacement += (v - z) ** 2 / self.norm2(x)
+            self.projections += 1
+        error = sigmoid(v) - reward
+        self.V = self.V + self.kappa(reach) * np.outer(x, x)
+        self.theta = self.theta - error * np.linalg.solve(self.V, x)
+        self.gradient_sum += error**2 * self.norm2(x)
+
+    def radius(self, log_weight=0.0):
+        return self.lam * self.bound**2 + 2 / SLACK * log_weight + self.gradient_sum - self.displacement
+
+    def belief(self, x, reward_bound, log_weight):
+        reach, z = reward_bound * np.linalg.norm(x), self.theta @ x
+        v = min(max(z, -reach), reach)
+        w2 = self.radius(log_weight) * self.norm2(x) - (v - z) ** 2
+        width = math.tanh(math.sqrt(w2) / 4) if w2 >= 0 else 1.0
+        mean = sigmoid(v)
+        return mean, min(width, max(sigmoid(reach) - mean, mean - sigmoid(-reach)))
+
+
+class Known:
+    """Mean rewards that are told: nothing is learned."""
+
+    def __init__(self, theta, logistic, lam):
+        self.theta, self.logistic, self.lam, self.V = theta, logistic, lam, None
+
+    def update(self, x, reward):
+        pass
+
+    def belief(self, x, reward_bound, log_weight):
+        return mean_reward(self.theta @ x, self.logistic), 0.0
+
 
 # The agents (theory 6, 7; semantics, "Planning") ---------------------------------------------------------------------
 class Learner:
     """kind: "glm-orl", "glm-rlsvi", "certainty-equivalence" or "epsilon-greedy"."""
 
     def __init__(self, problem, kind, seed=0, *, constants="corrected", bonus_scale=1.0, delta=0.05, exploration=1 / 3,
-                 regularization=None, reward_regularization=1.0):  # fmt: skip
+                 regularization=None, reward_regularization=None, confidence="newton", learner="ons",
+                 group_bound=None):  # fmt: skip
         p = self.problem = problem
         self.kind, self.seed, self.paper, self.scale = kind, seed, constants == "paper", bonus_scale
         self.delta, self.exploration, self.link = delta, exploration, p.link.name
@@ -308,16 +488,30 @@ class Learner:
         self.outcomes = supported(problem)
 
         def make(s, a, lam):
-            m = len(self.outcomes[s, a])
-            return Newton(self.link, m, p.context_dim, p.weight_bound, p.context_bound, constants, lam)
+            sizes = self.link, len(self.outcomes[s, a]), p.context_dim, p.weight_bound, p.context_bound
+            if confidence == "newton":
+                return Newton(*sizes, constants, lam)
+            return Conversion(*sizes, lam, learner, group_bound)
 
         pairs = list(itertools.product(range(S), range(A)))
         if regularization is None:
             regularization = Newton.recommended([make(s, a, 1.0) for s, a in pairs])
         self.newton = {pair: make(*pair, regularization) for pair in pairs}
-        self.ridge = {pair: Ridge(p.context_dim, reward_regularization) for pair in pairs}
+        if confidence != "newton" and callable(learner):  # a learner of its own for every pair
+            for newton in self.newton.values():
+                newton.learner = learner(newton)
+        self.rewards = {pair: self.reward_learner(pair, reward_regularization) for pair in pairs}
         self.decisions = self.ties = 0  # choices among several actions so far, and how many of them were ties
         self.limited = 0  # bonuses that were cut at the span of V
+
+    def reward_learner(self, pair, lam):
+        p = self.problem
+        logistic = p.rewards == "logistic"
+        if p.known_rewards is not None:
+            return Known(p.known_rewards[pair], logistic, 1.0 if lam is None else lam)
+        if logistic:
+            return Logistic(p.context_dim, lam, p.reward_bound, p.context_bound)
+        return Ridge(p.context_dim, 1.0 if lam is None else lam)
 
     def log_weight(self, k):
         """ln(1/delta') in episode k."""
@@ -334,15 +528,14 @@ class Learner:
         S, A = p.n_states, p.n_actions
         P, r, xi_p, xi_r = np.zeros((S, A, S)), np.zeros((S, A)), np.zeros((S, A)), np.zeros((S, A))
         for (s, a), newton in self.newton.items():
-            ridge = self.ridge[s, a]
+            reward = self.rewards[s, a]
             P[s, a, self.outcomes[s, a]], xi_p[s, a] = newton.belief(x, log_weight)
-            r[s, a] = ridge.theta @ x
-            if self.paper:  # eq. CI_r as printed: the Z of the transitions
-                root = math.sqrt(ridge.lam * len(x)) + math.sqrt((newton.logdet + 2 * log_weight) / 4)
+            if self.paper and isinstance(reward, Ridge):  # eq. CI_r as printed: the Z of the transitions
+                r[s, a] = reward.theta @ x
+                root = math.sqrt(reward.lam * len(x)) + math.sqrt((newton.logdet + 2 * log_weight) / 4)
                 xi_r[s, a] = root * math.sqrt(newton.norm2(x))
             else:
-                r[s, a] = min(max(r[s, a], 0.0), 1.0)
-                xi_r[s, a] = ridge.width(x, p.reward_bound, log_weight)
+                r[s, a], xi_r[s, a] = reward.belief(x, p.reward_bound, log_weight)
             if self.kind == "glm-rlsvi":
                 if self.paper:
                     xi_p[s, a] = min(2.0, xi_p[s, a])
@@ -412,7 +605,7 @@ class Learner:
         for s, a, reward, after in path:
             self.newton[s, a].update(x, list(self.outcomes[s, a]).index(after))
             if not math.isnan(reward):
-                self.ridge[s, a].update(x, reward)
+                self.rewards[s, a].update(x, reward)
 
 
 # The world (semantics, "An episode") ---------------------------------------------------------------------------------
@@ -427,6 +620,10 @@ def supported(problem):
     return made
 
 
+def mean_reward(z, logistic):
+    return sigmoid(z) if logistic else min(max(z, 0.0), 1.0)
+
+
 def individual(world, x):
     """P [S, A, S'] and mean rewards [S, A] of the individual with context x."""
     p = world.problem
@@ -435,7 +632,7 @@ def individual(world, x):
     for (s, a), states in supported(p).items():
         z = world.weights[s, a, states] @ x
         P[s, a, states] = softmax(z) if p.link.name == "logit" else z
-        r[s, a] = min(max(world.reward_weights[s, a] @ x, 0.0), 1.0)
+        r[s, a] = mean_reward(world.reward_weights[s, a] @ x, p.rewards == "logistic")
     return P, r
 
 
@@ -515,5 +712,5 @@ def final(learner):
     for (s, a), newton in learner.newton.items():
         weights[s, a, : newton.m] = newton.W
         radii[s, a] = newton.radius()
-        theta[s, a] = learner.ridge[s, a].theta
+        theta[s, a] = learner.rewards[s, a].theta
     return {"weights": weights, "radii": radii, "theta": theta}
