@@ -291,7 +291,6 @@ def test_the_context_zero_and_one_outcome():
         assert est.probabilities([0.6, 0.8]) == [1.0]
 
 
-@pytest.mark.xfail(strict=True, reason="Conversion does not centre the predictions of a learner of the user's")
 @pytest.mark.parametrize("x", [[0.0, 0.0], [0.6, 0.8]])
 def test_a_constant_added_to_a_users_predictions_changes_nothing(x):
     """The logit does not change, so neither may the set: a learner that predicts (0.3, 0.3, 0.3) predicts uniformly."""
@@ -303,6 +302,24 @@ def test_a_constant_added_to_a_users_predictions_changes_nothing(x):
     assert_close(est.regret_bound, same.regret_bound)
     assert_close(est.radius, same.radius)
     assert_close(est.weights, same.weights)
+
+
+def test_absurd_predictions_of_a_user_do_no_harm():
+    est = nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, learner=Stubborn(3, shift=1e300))
+    wild = nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, learner=Spike())
+    for y in (1, 0, 1):
+        est.update([0.6, 0.8], y)
+        wild.update([0.6, 0.8], y)
+        assert np.isfinite([est.radius, wild.radius, wild.regret_bound]).all()
+        assert np.allclose(wild.weights.sum(0), 0.0, atol=1e-9)
+
+
+class Spike:
+    def predict(self, x):
+        return [1e300, 0.0, 0.0]
+
+    def update(self, x, outcome):
+        pass
 
 
 @pytest.mark.parametrize("kind", ["logit", "linear"])

@@ -47,6 +47,7 @@ from .online_newton import REFRESH, SLACK, THEOREM_A, default_regularization, ne
 
 ONS, FTRL, SPARSE, GIVEN = 0, 1, 2, 3
 LEARNERS = ("ons", "ftrl", "sparse")
+_FAR = 1e6
 
 
 class ConversionPar(NamedTuple):
@@ -270,7 +271,8 @@ class Learner(Protocol):
 class Conversion(OnePair):
     """A confidence set from any online learner, with the interface of `OnlineNewton`.
 
-    learner        "ons", "ftrl", "sparse", or an object with predict(x) -> [m] and update(x, outcome)
+    learner        "ons", "ftrl", "sparse", or an object with predict(x) -> [m], linear predictors, and
+                   update(x, outcome). Its predictions are projected on the possible ones
     group_bound    bound on the sum of the 2-norms of the columns of W* - W_1, in the estimator's coordinates (the
                    logit's are centred): needed by "sparse", used by hindsight with every learner
     hindsight      "quadratic": constant cost, as above. "exact": keeps the data and bounds the best loss in hindsight
@@ -321,12 +323,21 @@ class Conversion(OnePair):
     def update(self, x: ArrayLike, outcome: int) -> None:
         x, y = self._observation(x, outcome)
         if self._given is not None:
-            self._work.z[0] = check.array("learner.predict(x)", self._given.predict(x.copy()), (self.n_outcomes,))
+            self._work.z[0] = self._shifted(self._given.predict(x.copy()))
         if self._exact is not None:
             self._exact.observe(x, y, self._prediction(x))
         self._update(x, y)
         if self._given is not None:
             self._given.update(x.copy(), y)
+
+    def _shifted(self, prediction: ArrayLike) -> Floats:
+        """A learner's own predictors in the estimator's coordinates: a shift of all of them changes no probability.
+
+        What lies absurdly far out is brought near enough for the projection on the possible ones to be accurate."""
+        z = np.clip(check.array("learner.predict(x)", prediction, (self.n_outcomes,)), -_FAR, _FAR)
+        if self._par.centred or self._par.pinned:
+            z -= z.mean() if self._par.centred else z[-1]
+        return z
 
     def _prediction(self, x: Floats) -> Floats:
         """u [m], the learner's possible prediction at x."""

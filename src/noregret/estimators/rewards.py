@@ -62,7 +62,7 @@ def reward_parts(
     p, f = problem, np.zeros
     S, A, d = p.n_states, p.n_actions, p.context_dim
     logistic, known = p.rewards == "logistic", p.known_rewards is not None
-    if logistic and constants == "paper":
+    if logistic and constants == "paper" and not known:
         raise ValueError('constants must be "corrected" with logistic rewards: the paper prints no interval for them')
     kappa = (2.0 - SLACK) * logistic_alpha(p.reward_bound * p.context_bound) if logistic else 1.0
     if regularization is None:
