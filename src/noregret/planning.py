@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ._checks import Floats
-from ._jit import address, caller, inlined, kernel, merged
+from ._jit import address, caller, inlined, invoke, kernel, merged
 from ._linear_algebra import rows_times
 from ._random import mix
 from .problem import Layout
@@ -42,7 +42,7 @@ class Plan:
     policy [H, S]; values [H+1, S] as the planner computed them (upper bounds for optimistic agents, perturbed values
     for randomised ones, exact values for `World.optimal`). upper and lower [H+1, S] bound the optimal value and the
     policy's own value with the agent's probability, None where the agent claims no such thing; certificate bounds the
-    shortfall at the initial state, likewise."""
+    policy's shortfall from optimal in any initial state, likewise: the largest upper - lower at step 0."""
 
     policy: NDArray[np.int64]
     values: Floats
@@ -94,6 +94,32 @@ def spread_of(V, kind):
     return 0.0, 0.0
 
 
+@inlined
+def choose(Q, layout, key, h, policy, V):
+    """policy[h], V[h] <- the best available action of every state and its value; ties as `backward_induction` says."""
+    S, A = Q.shape
+    q, available = merged(Q), merged(layout.available)
+    for i in range(S * A):
+        q[i] = q[i] if available[i] else -math.inf
+    for s in range(S):
+        best = Q[s, 0]
+        for a in range(1, A):
+            best = max(best, Q[s, a])
+        least, tied, action = best - TIE, 0, 0
+        for a in range(A):
+            if Q[s, a] >= least:
+                tied += 1
+                action = a
+        if tied > 1:
+            skip = int((mix(key, h * S + s) * np.uint64(tied)) >> np.uint64(32))
+            for a in range(A):
+                if Q[s, a] >= least:
+                    action = a if skip == 0 else action
+                    skip -= 1
+        V[h, s] = best
+        policy[h, s] = action
+
+
 @kernel
 def backward_induction(P, layout, r, xi, noise, spread, clip, key, Q, policy, V):
     """Fill policy and V by maximising T_h from the last step back.
@@ -101,9 +127,8 @@ def backward_induction(P, layout, r, xi, noise, spread, clip, key, Q, policy, V)
     noise [H, S, A], or [0, 0, 0] for none; Q [S, A] is scratch. Among the actions within TIE of the best one
     `mix(key, .)` picks: uniformly, independently over (h, s), a pure function of the key. V holds the maximum."""
     H, S = policy.shape
-    A = r.shape[1]
-    n = S * A
-    q, reward, width, available = merged(Q), merged(r), merged(xi), merged(layout.available)
+    n = S * r.shape[1]
+    q, reward, width = merged(Q), merged(r), merged(xi)
     for s in range(S):
         V[H, s] = 0.0
     for h in range(H - 1, -1, -1):
@@ -118,25 +143,7 @@ def backward_induction(P, layout, r, xi, noise, spread, clip, key, Q, policy, V)
         if clip == 1:
             for i in range(n):
                 q[i] = min(max(q[i], 0.0), float(H - h))
-        for i in range(n):
-            q[i] = q[i] if available[i] else -math.inf
-        for s in range(S):
-            best = Q[s, 0]
-            for a in range(1, A):
-                best = max(best, Q[s, a])
-            least, tied, action = best - TIE, 0, 0
-            for a in range(A):
-                if Q[s, a] >= least:
-                    tied += 1
-                    action = a
-            if tied > 1:
-                skip = int((mix(key, h * S + s) * np.uint64(tied)) >> np.uint64(32))
-                for a in range(A):
-                    if Q[s, a] >= least:
-                        action = a if skip == 0 else action
-                        skip -= 1
-            V[h, s] = best
-            policy[h, s] = action
+        choose(Q, layout, key, h, policy, V)
 
 
 def planner_address(layout: Layout) -> Any:
@@ -147,6 +154,42 @@ def planner_address(layout: Layout) -> Any:
 
 
 apply_planner = caller()
+
+
+@kernel
+def backward_induction_with(adjust, settle, P, layout, r, clip, key, par, state, work, k, Q, policy, V):
+    """The same operator for agents whose bonus depends on V_{h+1} itself: variances, inner maximisations, lower values.
+
+    Two kernels of the agent's, by address, see every step:
+
+        adjust(par, state, work, k, h, P, V_next [S], Q [S, A])     Q holds r + P V_{h+1}; add the bonus to it
+        settle(par, state, work, k, h, P, policy [H, S], V [H+1, S])     after policy[h] and V[h] were chosen; 0: none
+
+    clip and ties as in `backward_induction`; k is the episode."""
+    H, S = policy.shape
+    n = S * r.shape[1]
+    q, reward = merged(Q), merged(r)
+    for s in range(S):
+        V[H, s] = 0.0
+    for h in range(H - 1, -1, -1):
+        expectations(P, layout, V[h + 1], Q)
+        for i in range(n):
+            q[i] += reward[i]
+        invoke(adjust, (par, state, work, k, h, P, V[h + 1], Q))
+        if clip == 1:
+            for i in range(n):
+                q[i] = min(max(q[i], 0.0), float(H - h))
+        choose(Q, layout, key, h, policy, V)
+        if settle != 0:
+            invoke(settle, (par, state, work, k, h, P, policy, V))
+
+
+def hook_addresses(adjust: Any, settle: Any, par: Any, state: Any, work: Any) -> tuple[Any, Any]:
+    """Addresses of the two kernels of `backward_induction_with` for an agent's types; settle may be None."""
+    f = np.zeros
+    head = par, state, work, 0, 0, f((1, 1, 1))
+    first = address(adjust, *head, f(1), f((1, 1)))
+    return first, 0 if settle is None else address(settle, *head, np.zeros((1, 1), np.int64), f((1, 1)))
 
 
 @inlined

@@ -41,6 +41,7 @@ class Agent:
     """A learner. Subclasses set `name`, the kernels `plan_kernel` and `learn_kernel`, and implement `_build`."""
 
     name: ClassVar[str]
+    group: ClassVar[str] = "GLM"  # under which heading tables and figures put it
     plan_kernel: ClassVar[Any]
     learn_kernel: ClassVar[Any]
     bounds_values = False  # whether plan values bound the optimal values from above, with the agent's probability
@@ -98,8 +99,14 @@ class Agent:
             self._direct = self._compile(direct)
         self._direct[0](self.par, self.state, self.work, x, self.episode, self._out)
         self._x[:], self._step, self._asked, self._open = x, 0, False, True
-        values = self._out.values.copy()
-        return Plan(self._out.policy.copy(), values, values if self.bounds_values else None)
+        values, lower = self._out.values.copy(), self._lower()
+        upper = values if self.bounds_values else None
+        gap = None if upper is None or lower is None else float((upper[0] - lower[0]).max())
+        return Plan(self._out.policy.copy(), values, upper, lower, gap)
+
+    def _lower(self) -> Floats | None:
+        """Lower bounds [H+1, S] on the values of the plan just made, for agents that have them."""
+        return None
 
     def act(self, state: int) -> int:
         """The action for `state` at the current step. Asking again changes nothing."""

@@ -62,7 +62,7 @@ class UniformRandom(Agent):
 
     In expectation over the draw it is the stochastic uniform policy."""
 
-    name = "uniform-random"
+    name, group = "uniform-random", "control"
     plan_kernel = staticmethod(uniform_plan)
     learn_kernel = staticmethod(nothing)
 
@@ -110,7 +110,7 @@ class Oracle(Agent):
 
     weights [S, A, S', d] and reward_weights [S, A, d], as a `World` has them."""
 
-    name = "oracle"
+    name, group = "oracle", "control"
     plan_kernel = staticmethod(oracle_plan)
     learn_kernel = staticmethod(nothing)
 
@@ -159,7 +159,7 @@ def greedy_plan(par, state, work, x, k, out):
 class CertaintyEquivalence(GLMAgent):
     """Plans as if the estimates were the truth. Linear regret in general: what exploration is for."""
 
-    name = "certainty-equivalence"
+    name, group = "certainty-equivalence", "control"
     plan_kernel = staticmethod(greedy_plan)
 
     def __init__(
@@ -179,7 +179,7 @@ class CertaintyEquivalence(GLMAgent):
 class EpsilonGreedy(GLMAgent):
     """Certainty equivalence, except that each decision is uniform with probability k^-exploration in episode k."""
 
-    name = "epsilon-greedy"
+    name, group = "epsilon-greedy", "control"
     plan_kernel = staticmethod(greedy_plan)
 
     def __init__(
