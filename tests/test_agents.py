@@ -280,7 +280,7 @@ def test_diagnostics_show_what_applies():
         name: set(nr.simulate(nr.make_agent(name, world.problem), world, 20, diagnostics=True).diagnostics)
         for name in ("glm-orl", "glm-rlsvi", "uniform-random")
     }
-    assert shown["glm-orl"] - shown["glm-rlsvi"] == {"justified_failures", "optimism", "bonuses"}
+    assert shown["glm-orl"] - shown["glm-rlsvi"] == {"justified_failures", "excess", "bonuses"}
     assert shown["uniform-random"] == {"optimism_failures", "steps"}
 
 

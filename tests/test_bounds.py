@@ -402,6 +402,8 @@ def test_a_link_of_your_own():
         (dict(episodes=0), "episodes must be an integer of at least 1, got 0"),
         (dict(episodes=10, delta=1.0), "delta must be a number between 0 and 1, got 1.0"),
         (dict(episodes=10, epsilon=0.0), "epsilon must be a positive number, got 0.0"),
+        (dict(episodes=10, epsilon=1e-200), "epsilon must be from"),
+        (dict(episodes=10, epsilon=100.0), "epsilon must be from"),
     ],
 )
 def test_bad_arguments_get_one_sentence(arguments, message):
@@ -491,6 +493,38 @@ def test_claims_know_other_rewards(rewards):
         extra = 2 * math.sqrt(gamma / low) / 4 * math.sqrt(t * D / math.log(2)) + 10 * D / math.log(2)
         gained = made["regret of GLM-ORL"].corrected - without["regret of GLM-ORL"].corrected
         assert gained == pytest.approx(extra, rel=1e-9)
+
+
+def test_claims_by_name_and_as_text():
+    made = claims(PROBLEMS[0], 1000)
+    assert made["alpha, last row pinned"] is made[0]
+    assert "corrected" in repr(made)
+    assert all(claim.name in repr(made) for claim in made)
+    with pytest.raises(ValueError, match="unknown claim 'gama'"):
+        made["gama"]
+    with pytest.raises(ValueError, match=r"problem must be a noregret\.Problem"):
+        claims(nr.worlds.clinic(), 1000)
+
+
+def test_tiny_deltas_do_no_harm():
+    world = nr.worlds.random_linear(3, 2, 2, 2)
+    run = nr.simulate(nr.GLMORL(world.problem, delta=1e-170), world, 10, diagnostics=True)
+    assert np.isfinite(run.bounds["returns"]).all()
+    assert all(math.isfinite(c.corrected) for c in claims(world.problem, 1000, delta=1e-200) if c.corrected is not None)
+
+
+def test_runs_notice_what_an_agent_was_told_wrongly():
+    """A group bound that is too small, known rewards that are others: no guarantee. The right ones: a guarantee."""
+    world = nr.worlds.sparse_logit(3, 2, 2, 4, 2)
+    norm = world.group_norm()
+    assert norm == pytest.approx(nr.worlds.group_norm(world.weights))
+    for bound, sound in ((norm, True), (0.5 * norm, False)):
+        agent = nr.GLMORL(world.problem, confidence="conversion", learner="sparse", group_bound=bound)
+        run = nr.simulate(agent, world, 5, diagnostics=True)
+        assert (run.guarantee is not None) == (run.bounds != {}) == sound
+    for theta, sound in ((world.reward_weights, True), (0.9 * world.reward_weights, False)):
+        told = nr.Problem(3, 2, 2, 4, weight_bound=2.0, reward_bound=math.sqrt(2), known_rewards=theta)
+        assert (nr.simulate(nr.GLMORL(told), world, 5).guarantee is not None) == sound
 
 
 # The command -----------------------------------------------------------------------------------------------------

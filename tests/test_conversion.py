@@ -304,6 +304,16 @@ def test_a_constant_added_to_a_users_predictions_changes_nothing(x):
     assert_close(est.weights, same.weights)
 
 
+def test_exact_hindsight_needs_a_link_whose_losses_are_known():
+    link = nr.Link(lambda z, count: None, alpha=1.0, beta=1.0)
+    with pytest.raises(ValueError, match='hindsight must be "quadratic"'):
+        nr.estimators.Conversion(link, 3, 2, hindsight="exact")
+    with pytest.raises(ValueError, match="learner must be one of"):
+        nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, learner=Spike)
+    with pytest.raises(ValueError, match="group_bound must be a positive number, got '2'"):
+        nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, group_bound="2")
+
+
 def test_absurd_predictions_of_a_user_do_no_harm():
     est = nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, learner=Stubborn(3, shift=1e300))
     wild = nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, learner=Spike())

@@ -36,7 +36,7 @@ def test_allowed_is_the_binomial_quantile():
         (B, 4, 3, 1.0, "random", None, 250),
         (B, 3, 2, 1.0, "worst", None, 200),
         (B, 2, 2, 1.0, "cycle", 0.01, 250),
-        *((kind, 3, 2, 1.0, how, None, 200) for kind in KINDS[2:10] for how in ("cycle", "worst")),
+        *((kind, 3, 2, 1.0, how, None, 200) for kind in KINDS[2:12] for how in ("worst", "lengths")),
     ],
     ids=lambda v: v.name if hasattr(v, "name") else str(v),
 )

@@ -27,8 +27,7 @@ def test_erratum(name):
     found = outcome(name)
     assert isinstance(found, Finding)
     assert found.corrected_holds, found.evidence
-    if found.kind != "notation":
-        assert found.printed_holds == (found.kind == "looseness"), found.evidence
+    assert found.printed_holds == (found.kind == "looseness"), found.evidence
     assert found.evidence
     assert "\n" not in found.evidence
 

@@ -340,6 +340,16 @@ def test_known_rewards_are_the_worlds():
     assert problem.known_rewards.max() == 0.3
 
 
+def test_mean_reward_refuses():
+    for reward in ("a", None, [0.5], 2.0, float("nan")):
+        with pytest.raises(ValueError, match="reward must be a number from 0 to 1"):
+            nr.estimators.MeanReward(2).update([0.6, 0.8], reward)
+    with pytest.raises(ValueError, match=r"reward must be 0 or 1, got 0\.5"):
+        nr.estimators.MeanReward(2, "logistic").update([0.6, 0.8], 0.5)
+    with pytest.raises(ValueError, match=r"^regularization must be a positive number, got 0"):
+        nr.estimators.MeanReward(2, regularization=0)
+
+
 def test_printed_constants_have_no_logistic_rewards():
     for made in (nr.GLMORL, nr.GLMRLSVI):
         with pytest.raises(ValueError, match="logistic"):

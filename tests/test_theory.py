@@ -95,6 +95,14 @@ def test_prior_cap_is_the_largest_distance_in_the_box(S):
         assert distance.max() == pytest.approx(widths.logit_prior_cap(p, M), rel=1e-9)
 
 
+@pytest.mark.parametrize("S", [1, 2, 3, 5])
+def test_diameter_of_the_box(S):
+    for M in (0.0, 0.4, 1.5, 3.0):
+        corners = softmax(np.array([(*v, 0.0) for v in itertools.product((-M, M), repeat=S - 1)]))
+        distance = np.abs(corners[:, None] - corners[None]).sum(-1).max()
+        assert widths.logit_diameter(S, M) == pytest.approx(distance, abs=1e-12)
+
+
 def test_l1_of_differences_of_distributions():
     g = np.random.default_rng(2)
     for S in (2, 3, 4, 7):

@@ -7,9 +7,11 @@ Both columns are a priori: worst cases over everything the assumptions allow. Wh
 usually much smaller.
 """
 
+import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -174,7 +176,7 @@ class _Corrected:
 
     def rlsvi_regret(self, episodes: float) -> float:
         p, s, samples = self.problem, self.setting, episodes * self.problem.horizon
-        delta = 1.0 / (2.0 * p.n_pairs * episodes**2)
+        delta = bounds.rlsvi_delta(p.n_pairs, episodes)
         transitions, learned = self.potentials(episodes)
         return bounds.rlsvi_regret(
             p.n_states, p.n_pairs, p.horizon, episodes, s.l1, self.radius(samples, delta), s.kappa_min, transitions,
@@ -186,7 +188,9 @@ class _Corrected:
         p, s = self.problem, self.setting
         gram = s.regularization + s.kappa_min * samples * p.context_bound**2 / p.context_dim
         w = math.sqrt(self.radius(samples, self.delta) / gram) * p.context_bound
-        return widths.logit_l1(w) if p.link.width == "tanh" else min(2.0, s.l1 * w)
+        if p.link.width == "tanh":
+            return min(widths.logit_l1(w), max(widths.logit_diameter(m, p.reach) for m in s.counts))
+        return min(2.0, s.l1 * w)
 
     def first_width(self) -> float:
         """Before any data, when P_hat is uniform."""
@@ -268,7 +272,26 @@ class _Printed:
         )  # fmt: skip
 
 
-def claims(problem: Problem, episodes: int, delta: float = 0.05, epsilon: float | None = None) -> list[Claim]:
+class Claims(list[Claim]):
+    """In order, or by name: `claims(problem, 1000)["regret of GLM-ORL"]`. Prints as a table."""
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, str):
+            return check.known("claim", at, {claim.name: claim for claim in self})
+        return super().__getitem__(at)
+
+    def __repr__(self) -> str:
+        def number(value: float | None) -> str:
+            return "-" if value is None else f"{value:.4g}"
+
+        rows = [(c.name, number(c.printed), number(c.corrected), c.note) for c in self]
+        return "\n".join(
+            f"{name:30}{printed:>12}{corrected:>12}  {note}"
+            for name, printed, corrected, note in [("", "printed", "corrected", ""), *rows]
+        )
+
+
+def claims(problem: Problem, episodes: int, delta: float = 0.05, epsilon: float | None = None) -> Claims:
     """Constants, radii, bonuses and bounds for `problem`, in the order in which an episode meets them.
 
     episodes  K, at which the bounds are evaluated
@@ -276,19 +299,19 @@ def claims(problem: Problem, episodes: int, delta: float = 0.05, epsilon: float 
     epsilon   an episode with V* - V^pi above it is a mistake; default H/10
 
     Caveat: regret bounds are often vacuous, above H K; the note then says from about how many episodes they are not."""
+    if not isinstance(problem, Problem):
+        raise ValueError(f"problem must be a noregret.Problem (a World has one: world.problem), got {problem!r}")
     K = check.integer("episodes", episodes)
     delta = check.positive("delta", delta, below=1.0)
     p = problem
     eps = check.positive("epsilon", p.horizon / 10.0 if epsilon is None else epsilon)
+    if not 1e-9 * p.horizon <= eps <= p.horizon:
+        raise ValueError(f"epsilon must be from {1e-9 * p.horizon:g} to the horizon {p.horizon}, got {eps:g}")
     shares = delta / (2 * p.n_states * p.n_actions + p.n_states * p.horizon), delta / (2 * p.n_pairs + 1)
     new = _Corrected(p, shares[1])
     old = _Printed(p, new.setting, shares[0])
-    return [
-        *_of_the_link(p, new.setting),
-        *_of_the_sets(p, K, old, new, shares),
-        *_of_the_plan(p, old, new),
-        *_of_the_run(p, K, eps, old, new),
-    ]
+    of_the_episode = _of_the_link(p, new.setting), _of_the_sets(p, K, old, new, shares), _of_the_plan(p, old, new)
+    return Claims(itertools.chain(*of_the_episode, _of_the_run(p, K, eps, old, new)))
 
 
 def _printed_alpha_holds(p: Problem, s: Setting) -> bool:

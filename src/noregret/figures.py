@@ -16,10 +16,17 @@ _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#
 _CONTROLS = {"uniform-random": ("#555555", (0, (1, 1.5))), "oracle": ("#111111", (0, (5, 2)))}
 
 
+MANY = 9  # runs: from here on one panel a group
+
+
 def regret_figure(runs: Sequence[Run], path: Any, title: str | None = None) -> None:
     """Left: cumulative regret. Right: regret per episode in the recent past, on logarithmic axes.
 
-    Lines are means over seeds, bands reach from the lowest to the highest seed."""
+    Lines are means over seeds, bands reach from the lowest to the highest seed. Many runs get a panel for each group of
+    agents instead (`grouped_figure`)."""
+    if len(runs) >= MANY:
+        grouped_figure(runs, path, title)
+        return
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
     from matplotlib.ticker import EngFormatter, FuncFormatter
@@ -60,6 +67,55 @@ def regret_figure(runs: Sequence[Run], path: Any, title: str | None = None) -> N
     figure.legend(handles, labels, loc="outside lower center", ncols=columns, frameon=False)
     about = f"mean and range over {seeds} seeds" if seeds > 1 else "one seed"
     figure.suptitle(f"{title or runs[0].world}: regret, {about}", x=0.01, ha="left", fontsize=11)
+    figure.savefig(path, dpi=150)
+
+
+def grouped_figure(runs: Sequence[Run], path: Any, title: str | None = None) -> None:
+    """Regret per episode in the recent past, one panel a group of agents on the same logarithmic axes; the runs of the
+    other groups stay behind in light grey, uniform play dotted in every panel.
+
+    Lines are means over seeds, bands (of the group's own) from the lowest to the highest seed."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
+
+    shown = [run for run in runs if run.agent != "oracle"]
+    groups = list(dict.fromkeys(run.group for run in shown))
+    columns = min(3, len(groups))
+    rows = -(-len(groups) // columns)
+    figure = Figure(figsize=(4.3 * columns, 0.5 + 3.7 * rows), layout="constrained")
+    FigureCanvasAgg(figure)
+    grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+    curves = {id(run): _recent(run) for run in shown}
+    for axes, group in zip(grid.flat, groups, strict=False):
+        colours = iter(_COLOURS * 4)
+        for run in sorted(shown, key=lambda run: run.group == group):
+            at, recent = curves[id(run)]
+            if run.group == group:
+                colour, style = _CONTROLS.get(run.agent) or (next(colours), "-")
+                axes.fill_between(at, recent.min(0), recent.max(0), color=colour, alpha=0.15, linewidth=0)
+                axes.plot(at, recent.mean(0), color=colour, linestyle=style, linewidth=1.6, label=run.label)
+            elif run.agent == "uniform-random":
+                axes.plot(at, recent.mean(0), color="#555555", linestyle=(0, (1, 1.5)), linewidth=1.2)
+            else:
+                axes.plot(at, recent.mean(0), color="0.86", linewidth=0.9, zorder=1)
+        axes.set(xscale="log", yscale="log", title=group)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:g}"))
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(color="0.94", linewidth=0.8)
+        axes.set_axisbelow(True)
+        axes.legend(fontsize=7.5, frameon=False, loc="lower left")
+    values = np.concatenate([recent.mean(0) for _, recent in curves.values()])
+    grid.flat[0].set_ylim(max(values.min(), 1e-4 * values.max()), 1.5 * values.max())
+    for axes in grid.flat[len(groups) :]:
+        axes.set_visible(False)
+    for axes in grid[-1]:
+        axes.set_xlabel("episode")
+    for row in grid:
+        row[0].set_ylabel("regret per episode")
+    seeds = len(runs[0].seeds)
+    about = f"mean and range over {seeds} seeds" if seeds > 1 else "one seed"
+    figure.suptitle(f"{title or runs[0].world}: regret per episode by group, {about}", x=0.01, ha="left", fontsize=11)
     figure.savefig(path, dpi=150)
 
 

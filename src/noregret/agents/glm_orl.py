@@ -34,6 +34,7 @@ class GLMORL(GLMAgent):
                   over 2 n_pairs + 1 events. "paper": the sup-norm, Theorem 3.1, delta/(2SA + SH); the value clip is
                   H - h in both, the printed one (H - h - 1) being a slip that makes the last step worthless
     bonus_scale   multiplies every bonus; anything but 1 carries no guarantee
+    confidence, learner, group_bound, regularization, reward_regularization   see `GLMAgent`
 
     Cost per episode O(SA(Sd + d^2) + S^2 A H), memory O(SA(Sd + d^2)), both constant in the number of episodes."""
 

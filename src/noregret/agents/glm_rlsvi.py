@@ -59,6 +59,7 @@ class GLMRLSVI(GLMAgent):
     constants     "paper": variance S H phi, phi = (H - h - 1) xi_p + xi_r, sup-norm widths, as printed. The paper's
                   delta = pi^2/(SA) exceeds 1 for small problems; 1/(2 n_pairs k^2) is used in both
     bonus_scale   multiplies the standard deviation; anything but 1 carries no guarantee
+    confidence, learner, group_bound, regularization, reward_regularization   see `GLMAgent`
 
     Cost and memory as GLM-ORL, plus S A H normal draws an episode."""
 

@@ -13,7 +13,7 @@ from rich.table import Table
 from .. import _checks as check
 from .._jit import announce_with
 from ..agents import names as agent_names
-from ..figures import regret_figure
+from ..figures import MANY, regret_figure
 from ..simulation import Run, save_tables, simulate
 from ..worlds import names as world_names
 from .options import agents_from, terminal, world_from
@@ -45,7 +45,7 @@ def compare(
     def say(line: str) -> None:
         console.print(line, style="dim", highlight=False)
 
-    place = world_from(world)
+    place = world_from(world, episodes)
     with announce_with(say):
         players = agents_from(agents, place)
     check.integer("episodes", episodes)
@@ -100,7 +100,12 @@ def _table(runs: list[Run]) -> Table:
     table.add_column("agent", overflow="fold")
     for name in ("final regret", "sd over seeds", "per episode at end", "episodes/s"):
         table.add_column(name, justify="right", no_wrap=True)
-    for run in runs:
+    grouped = len(runs) >= MANY
+    order = list(dict.fromkeys(run.group for run in runs))
+    shown = sorted(runs, key=lambda run: (order.index(run.group), run.final.mean())) if grouped else runs
+    for i, run in enumerate(shown):
+        if grouped and (i == 0 or shown[i - 1].group != run.group):
+            table.add_row(f"[bold]{run.group}[/]" if i == 0 else f"\n[bold]{run.group}[/]")
         spread = f"{run.final.std(ddof=1):,.1f}" if len(run.seeds) > 1 else "-"
         table.add_row(
             run.label, f"{abs(run.final.mean()):,.1f}", spread, f"{abs(run.late.mean()):.4f}", f"{run.speed:,.0f}"

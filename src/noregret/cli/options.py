@@ -33,8 +33,11 @@ def parse(text: str) -> tuple[str, dict[str, Any]]:
     return name, options
 
 
-def world_from(text: str) -> World:
+def world_from(text: str, episodes: int | None = None) -> World:
+    """`episodes`: how many will be run, for worlds that are tuned to it unless the text says otherwise."""
     name, options = parse(text)
+    if episodes is not None and name.startswith("hard-"):
+        options.setdefault("episodes", episodes)
     world = make_world(name, **options)
     world.name = text.strip()  # results say which world it was
     return world

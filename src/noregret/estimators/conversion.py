@@ -37,7 +37,7 @@ from .. import _checks as check
 from .._checks import Floats
 from .._jit import caller, inlined, kernel
 from .._linear_algebra import apply_refresh, rank_one, times
-from ..links import Link, apply_gradient, apply_projection
+from ..links import LinearCombination, Link, MultinomialLogit, apply_gradient, apply_projection
 from ..theory import radii
 from ..theory.constants import logit_alpha_centred
 from .group_ball import apply_group_descent, group_address
@@ -115,6 +115,8 @@ def conversion_parts(
     (S, A), M, d, f = count.shape, int(count.max()), context_dim, np.zeros
     if learner == SPARSE and group_bound is None:
         raise ValueError('group_bound must be given with learner "sparse": a bound on the sum of the columns\' norms')
+    if isinstance(group_bound, str):
+        raise ValueError(f"group_bound must be a positive number, got {group_bound!r}")
     group = 0.0 if group_bound is None else check.positive("group_bound", group_bound)
 
     def newton(lam: float | None) -> Any:
@@ -275,8 +277,11 @@ class Conversion(OnePair):
                    update(x, outcome). Its predictions are projected on the possible ones
     group_bound    bound on the sum of the 2-norms of the columns of W* - W_1, in the estimator's coordinates (the
                    logit's are centred): needed by "sparse", used by hindsight with every learner
-    hindsight      "quadratic": constant cost, as above. "exact": keeps the data and bounds the best loss in hindsight
-                   itself, at a cost that grows with it; never a larger set
+    hindsight      "quadratic": constant cost, as at the top of this module. "exact": keeps the data and bounds the best
+                   loss in hindsight itself, at a cost that grows with it; never a larger set
+
+    `weights` and `probabilities` are those of the set's centre, which shrinks towards W_1 and may be a worse estimate
+    than the learner's own. Where no prediction has to be projected, "ons" and "ftrl" are the same learner.
 
     >>> import noregret as nr
     >>> est = nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, learner="ftrl")
@@ -301,10 +306,12 @@ class Conversion(OnePair):
         hindsight: str = "quadratic",
     ) -> None:
         check.one_of("hindsight", hindsight, ("quadratic", "exact"))
+        if hindsight == "exact" and not isinstance(link, MultinomialLogit | LinearCombination):
+            raise ValueError(f'hindsight must be "quadratic" with {link!r}: the losses of an own link are not known')
         self._given: Any = None
         if isinstance(learner, str):
             number = LEARNERS.index(check.one_of("learner", learner, LEARNERS))
-        elif hasattr(learner, "predict") and hasattr(learner, "update"):
+        elif not isinstance(learner, type) and hasattr(learner, "predict") and hasattr(learner, "update"):
             number, self._given = GIVEN, learner
         else:
             raise ValueError(
@@ -350,7 +357,8 @@ class Conversion(OnePair):
 
     @property
     def regret_bound(self) -> float:
-        """B_t: no weights in K had a total loss smaller by more than this than the learner's."""
+        """B_t: no weights in the Frobenius (or group) ball had a total loss smaller by more than this than the
+        learner's."""
         quadratic = float(self._state.totals[0, 0, 2])
         return quadratic if self._exact is None else min(quadratic, self._exact.regret_bound())
 

@@ -3,7 +3,8 @@
     min_{W in K} L(W) >= L(V) - max_{W in K} <grad L(V), V - W>       for any V in K: the Frank-Wolfe gap
 
 K is the Frobenius ball of radius B_0 or the (2,1)-ball, both around W_1. The cost grows with the number of
-observations: for one pair, for studies, and to see what the quadratic bound of `conversion` gives away.
+observations: for one pair, for studies, and to see what the quadratic bound of `conversion` gives away. For the two
+links whose Phi is known; one's own link comes with a gradient only.
 """
 
 import math
@@ -13,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import Floats
-from ..links import Link
+from ..links import Link, MultinomialLogit
 
 STEPS = 400  # of projected gradient, at most
 GAP = 1e-4  # stop at this Frank-Wolfe gap
@@ -37,7 +38,7 @@ class ExactHindsight:
 
     def _losses(self, z: Floats, y: NDArray[np.int64]) -> Floats:
         """Phi(z) - z_y for rows z [t, m]."""
-        if self._link.form == "A":
+        if isinstance(self._link, MultinomialLogit):
             top = z.max(1)
             phi = top + np.log(np.exp(z - top[:, None]).sum(1))
         else:
@@ -55,7 +56,7 @@ class ExactHindsight:
         X, y, m, d = np.array(self._X), np.array(self._y), self._m, len(self._X[0])
         start, hits = self._par.start[0, 0], np.eye(m)[y]
         W = np.zeros((m, d)) if self._point is None else self._point
-        curvature = (0.5 if self._link.form == "A" else 1.0) * float(np.linalg.eigvalsh(X.T @ X)[-1])
+        curvature = self._link.beta() * float(np.linalg.eigvalsh(X.T @ X)[-1])
         best, Y, momentum = -math.inf, W, 1.0
         for step in range(STEPS):
             if step % 20 == 0:

@@ -41,11 +41,11 @@ class MeanReward:
         self._problem = p = Problem(
             1, 1, 1, context_dim, context_bound=context_bound, reward_bound=reward_bound, rewards=rewards,  # type: ignore[arg-type]
         )  # fmt: skip
-        self._par, self._state, self.regularization = reward_parts(p, "corrected", regularization)
+        self._par, self._state, self.regularization = reward_parts(p, "corrected", regularization, "regularization")
         d = p.context_dim
         self._logistic, self._refresh = rewards == "logistic", refresh_address(d)
         self._scratch = np.zeros(d), np.zeros((d, d))
-        with announced("the estimator"):
+        with announced(f"the estimator MeanReward, {rewards}"):
             x, head = np.zeros(d), (self._state, self._refresh, 0.0)
             where = 0, 0, 0.0, x, *self._scratch
             if self._logistic:
@@ -59,11 +59,15 @@ class MeanReward:
     def update(self, x: ArrayLike, reward: float) -> None:
         """Learn from one observation: context x [d], a reward."""
         x = self._problem.context(x, "x")
-        if not 0.0 <= reward <= 1.0 or (self._logistic and reward not in (0.0, 1.0)):
+        try:
+            r = float(reward)
+        except (TypeError, ValueError):
+            r = math.nan
+        if not 0.0 <= r <= 1.0 or (self._logistic and r not in (0.0, 1.0)):
             kind = "0 or 1" if self._logistic else "a number from 0 to 1"
             raise ValueError(f"reward must be {kind}, got {reward!r}")
         bound = (self._bound(x),) if self._logistic else ()
-        self._learn(self._state, self._refresh, self._par.start, *bound, 0, 0, float(reward), x, *self._scratch)
+        self._learn(self._state, self._refresh, self._par.start, *bound, 0, 0, r, x, *self._scratch)
 
     @property
     def weights(self) -> Floats:

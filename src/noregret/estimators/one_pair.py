@@ -38,7 +38,7 @@ class OnePair:
         self.link, self.constants, self.n_outcomes = link, constants, m
         self._count = np.full(1, m, np.int64)
         self._par, self._state, self._work = parts = self._parts(**options)
-        with announced("the estimator"):
+        with announced(f"the estimator {type(self).__name__}"):
             self._learn = direct(self._step, *parts, self._count, 0, 0, 0, np.zeros(context_dim), 0.0)
 
     def _parts(self, **options: Any) -> tuple[Any, Any, Any]:

@@ -28,10 +28,7 @@ from ..problem import Problem
 from ..theory.constants import logistic_alpha
 from ..theory.radii import theorem_a_log_weight
 from ..theory.widths import logistic_interval, sigma
-
-REFRESH = 1000  # observations between direct inversions
-LEAST = 1e-6  # of lambda / (kappa R^2): below, rank-one updates lose too many digits between inversions
-SLACK = 0.25  # s of Theorem A
+from .online_newton import LEAST, REFRESH, SLACK
 
 KNOWN, RIDGE, LOGISTIC = 0, 1, 2
 
@@ -56,9 +53,9 @@ class RewardState(NamedTuple):
 
 
 def reward_parts(
-    problem: Problem, constants: Constants, regularization: float | None
+    problem: Problem, constants: Constants, regularization: float | None, name: str = "reward_regularization"
 ) -> tuple[RewardPar, RewardState, float]:
-    """Parameters, initial state, and lambda: the one asked for or the recommended one (`default_regularization`)."""
+    """Parameters, initial state, and lambda: the one asked for, under that name, or `default_regularization`."""
     p, f = problem, np.zeros
     S, A, d = p.n_states, p.n_actions, p.context_dim
     logistic, known = p.rewards == "logistic", p.known_rewards is not None
@@ -67,10 +64,10 @@ def reward_parts(
     kappa = (2.0 - SLACK) * logistic_alpha(p.reward_bound * p.context_bound) if logistic else 1.0
     if regularization is None:
         regularization = default_regularization(d, kappa, p.reward_bound) if logistic else 1.0
-    lam = check.positive("reward_regularization", regularization)
+    lam = check.positive(name, regularization)
     least = LEAST * ((2.0 - SLACK) * logistic_alpha(0.0) if logistic else 1.0) * p.context_bound**2
     if lam < least:
-        raise ValueError(f"reward_regularization must be at least {least:.3g} for stable arithmetic, got {lam:g}")
+        raise ValueError(f"{name} must be at least {least:.3g} for stable arithmetic, got {lam:g}")
     gram, inverse = np.tile(lam * np.eye(d), (S, A, 1, 1)), np.tile(np.eye(d) / lam, (S, A, 1, 1))
     growth = np.full((S, A), lam * p.reward_bound**2 if logistic else 0.0)
     theta = np.array(p.known_rewards) if known else f((S, A, d))

@@ -19,7 +19,7 @@ from ..theory import bounds
 def regret_bounds(agent: Any, diagnostics: dict[str, Floats], episodes: NDArray[np.int64]) -> dict[str, Floats]:
     """name -> [seeds, points], from the diagnostics of a run; empty where the agent guarantees nothing of the kind."""
     delta = getattr(agent, "regret_delta", None)
-    if delta is None or not {"optimism", "bonuses"} <= diagnostics.keys():
+    if delta is None or not {"excess", "bonuses"} <= diagnostics.keys():
         return {}
     H = agent.problem.horizon
 
@@ -27,6 +27,6 @@ def regret_bounds(agent: Any, diagnostics: dict[str, Floats], episodes: NDArray[
         return np.array([bounds.martingale_deviation(sigma, float(k), 0.5 * delta) for k in episodes])
 
     return {
-        "returns": diagnostics["optimism"] + deviations(bounds.return_sigma(H)),
+        "returns": diagnostics["excess"] + deviations(bounds.return_sigma(H)),
         "bonuses": diagnostics["bonuses"] + deviations(bounds.trajectory_sigma(H)),
     }

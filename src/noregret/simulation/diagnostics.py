@@ -10,7 +10,7 @@ Counted per episode, at planning time, with cumulative totals in `COLUMNS` order
     reward_width            xi_r summed over the steps taken
     steps                   steps taken
     worst_ratio             largest squared distance / radius over pairs and episodes so far (not a total)
-    optimism                V_0(s_0) as planned minus the return observed: what bound (i) adds up (`theory.bounds`)
+    excess                  V_0(s_0) as planned minus the return observed: what bound (i) adds up (`theory.bounds`)
     bonuses                 min(2 phi_h, H - h) over the steps taken, phi_h the whole bonus: what bound (ii) adds up
     mistakes                episodes whose policy was worse than optimal by more than epsilon (if epsilon was given)
 """
@@ -31,7 +31,7 @@ COLUMNS = (
     "reward_width",
     "steps",
     "worst_ratio",
-    "optimism",
+    "excess",
     "bonuses",
     "mistakes",
 )
@@ -125,7 +125,7 @@ def columns_for(agent: Any, mistakes: bool) -> list[str]:
     if not getattr(agent, "uses_widths", False):
         hidden |= set(COLUMNS) - {"optimism_failures", "steps", "mistakes"}
     elif not getattr(agent, "optimistic", False):
-        hidden |= {"justified_failures", "optimism", "bonuses"}
+        hidden |= {"justified_failures", "excess", "bonuses"}
     return [name for name in COLUMNS if name not in hidden]
 
 

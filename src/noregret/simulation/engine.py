@@ -128,7 +128,7 @@ class PythonSession(Session):
 
     def prepare(self) -> None:
         if self.diagnostics:
-            raise ValueError("diagnostics need a compiled agent (a subclass of noregret.agents.Agent)")
+            raise ValueError("diagnostics and epsilon need a compiled agent (a subclass of noregret.agents.Agent)")
 
     def advance(self) -> int:
         agent, truth, m, H = self.agent, self.truth, self.meter, self.world.problem.horizon

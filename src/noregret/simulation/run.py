@@ -43,6 +43,7 @@ class Run:
     seconds: Floats
     diagnostics: dict[str, Floats] = field(default_factory=dict)
     bounds: dict[str, Floats] = field(default_factory=dict)
+    group: str = ""  # the heading under which tables and figures put the agent
 
     def __repr__(self) -> str:
         size = f"{self.episodes[-1]:,} episodes, seeds {list(self.seeds)}"
@@ -184,7 +185,7 @@ def simulate(
     counts = {}
     if tallies is not None:
         counts = {name: tallies[:, :, COLUMNS.index(name)] for name in columns_for(agent, epsilon is not None)}
-    sound = _assumptions_hold(own, world.problem)
+    sound = _assumptions_hold(agent, world)
     label = getattr(agent, "label", type(agent).__name__)
     return Run(
         agent=getattr(agent, "name", type(agent).__name__),
@@ -197,18 +198,26 @@ def simulate(
         seconds=seconds,
         diagnostics=counts,
         bounds=regret_bounds(agent, counts, recorded) if sound else {},
+        group=getattr(agent, "group", "other"),
     )
 
 
-def _assumptions_hold(assumed: Any, true: Any) -> bool:
-    """Whether what an agent's problem assumes holds in the world's."""
+def _assumptions_hold(agent: Any, world: World) -> bool:
+    """Whether what an agent was told holds in the world."""
+    assumed, true = getattr(agent, "problem", world.problem), world.problem
     bounds = ("context_bound", "weight_bound", "reward_bound")
-    same_link = type(assumed.link) is type(true.link) and assumed.link.name == true.link.name
-    same_rewards = assumed.rewards == true.rewards and (
-        assumed.known_rewards is None or np.array_equal(assumed.known_rewards, true.known_rewards)
-    )
     wide = all(getattr(assumed, b) >= getattr(true, b) for b in bounds)
-    return assumed is true or (same_link and same_rewards and wide)
+    same_link = type(assumed.link) is type(true.link) and assumed.link.name == true.link.name
+    group = getattr(agent, "options", {}).get("group_bound")
+    told: Any = assumed.known_rewards
+    met = true.layout.available
+    return (
+        wide
+        and same_link
+        and assumed.rewards == true.rewards
+        and (told is None or np.array_equal(told[met], world.reward_weights[met]))
+        and (group is None or world.group_norm() <= group * (1.0 + 1e-9))
+    )
 
 
 def _compatible(a: Any, b: Any) -> bool:

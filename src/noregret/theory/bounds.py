@@ -28,7 +28,7 @@ def martingale_deviation(sigma: float, episodes: float, delta: float) -> float:
 
     Method of mixtures: exp(u M - u^2 sigma^2 K/2) averaged over u ~ N(0, 1/sigma^2) is a supermartingale, equal to
     (K + 1)^{-1/2} exp(M^2/(2 sigma^2 (K + 1))); Ville's inequality."""
-    return sigma * math.sqrt((episodes + 1.0) * math.log((episodes + 1.0) / delta**2))
+    return sigma * math.sqrt((episodes + 1.0) * (math.log(episodes + 1.0) - 2.0 * math.log(delta)))
 
 
 def martingale_deviation_fixed(sigma: float, episodes: float, delta: float) -> float:
@@ -212,14 +212,14 @@ def mistakes_closed(epsilon: float, horizon: int, delta: float, growth: Growth, 
     """((A + sqrt(A^2 + 4 epsilon C))/(2 epsilon))^2, at least `mistakes`: the solution of epsilon N = A sqrt(N) + C.
 
     With v = sigma_H sqrt(ln((K + 1)/delta^2)), A = root + v and C = constant + v: sqrt(N + 1) <= sqrt(N) + 1."""
-    v = trajectory_sigma(horizon) * math.sqrt(math.log((episodes + 1.0) / delta**2))
+    v = trajectory_sigma(horizon) * math.sqrt(math.log(episodes + 1.0) - 2.0 * math.log(delta))
     a, c = growth.root + v, growth.constant + v
     root = (a + math.sqrt(a * a + 4.0 * epsilon * c)) / (2.0 * epsilon)
     return root * root
 
 
 # GLM-RLSVI -------------------------------------------------------------------------------------------------------
-def rlsvi_delta(n_pairs: int, episode: int) -> float:
+def rlsvi_delta(n_pairs: int, episode: float) -> float:
     """1/(2 n_pairs k^2), the chance that one set of episode k = 1, 2, ... fails: pi^2/6 bad episodes in all."""
     return 1.0 / (2.0 * n_pairs * float(episode) ** 2)
 
@@ -329,7 +329,7 @@ def mistakes_printed(
     side, and treats Z as if kappa were 1 (a factor of 1/alpha)."""
     scale = 16.0 * (regularization + horizon) * beta**2 * context_dim * n_states**2 * n_actions * horizon**4 * radius
     growth = math.log1p(context_bound**2 * episodes * horizon / regularization)
-    return scale / (regularization * epsilon**2) * growth
+    return scale / regularization / epsilon / epsilon * growth
 
 
 def rlsvi_order_printed(

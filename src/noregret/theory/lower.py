@@ -5,7 +5,8 @@ steps and starts in b. P(g|b) = up, P(b|g) = down; rho = 1 - up - down. The hard
 of the lower bound), after Jaksch, Ortner and Auer (2010), is m copies of this chain for each of d indicator contexts,
 with down = delta = 1/H, and up = delta + eps for one secret action of each (context, copy), delta for the others.
 
-Two repairs of the printed construction. It sets delta = 1/2: then V(g) - V(b) is at most 1/(1 - eps) whatever H is, and
+The secret action is in the bad state here, in the rewarding one in the paper: the same up to exchanging the two. Two
+repairs of the printed construction. It sets delta = 1/2: then V(g) - V(b) is at most 1/(1 - eps) whatever H is, and
 the copies are bandits with K H pulls, whose regret is of order sqrt(H d S A K) up to logarithms; with delta = 1/H the
 difference is of order H. And under the linear link it gives the other actions probability 0 instead of delta, which a
 learner tells apart at once.

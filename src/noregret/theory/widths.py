@@ -35,6 +35,16 @@ def logit_prior_cap(p: ArrayLike, bound: float) -> float:
     return float(2.0 * max(without.max(), with_pinned.max()))
 
 
+def logit_diameter(n_outcomes: int, bound: float) -> float:
+    """max ||softmax(y) - softmax(z)||_1 over y, z in the pinned box: no width need be larger.
+
+    Twice the largest change of the mass of a set of k free outcomes, all high and the rest low against the opposite."""
+    n, high = n_outcomes - 1, math.exp(bound)
+    k = np.arange(n + 1)
+    top, bottom = k * high / (1.0 + k * high + (n - k) / high), k / high / (1.0 + k / high + (n - k) * high)
+    return float(2.0 * (top - bottom).max())
+
+
 @formula
 def reward_interval(w2: float, logdet: float, reward_bound: float, regularization: float, delta: float) -> float:
     """Half-width for a mean reward theta'x with rewards in [0, 1] (1/2-sub-Gaussian), its own Gram matrix V:

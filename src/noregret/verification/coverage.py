@@ -11,6 +11,7 @@ be frequent. Truths lie on the boundary of what is assumed; contexts are
     one      always the same
     cycle    indicators in turn
     worst    an adversary who sees the learner: the direction it knows least about, either sign
+    lengths  random directions of length 0, 0.03 or anything up to 1, so that curvatures vary (the simplex: as random)
 """
 
 import math
@@ -24,11 +25,11 @@ from .. import _checks as check
 from .._checks import Floats
 from ..estimators import Conversion, MeanReward, OnlineNewton
 from ..links import LinearCombination, Link, MultinomialLogit, softmax_rows
-from ..theory.constants import LOGIT_BETA, LOGIT_L1, logit_alpha_centred
+from ..theory.constants import LOGIT_BETA, LOGIT_L1, logit_alpha_centred, logit_alpha_pinned
 from .chance import allowed
 
 DELTA = 0.3
-CONTEXTS = ("random", "one", "cycle", "worst")
+CONTEXTS = ("random", "one", "cycle", "worst", "lengths")
 
 
 @dataclass(frozen=True)
@@ -75,6 +76,27 @@ def _any_link() -> Link:
     return Link(softmax_rows, logit_alpha_centred, LOGIT_BETA, coordinates="centred", l1=LOGIT_L1, name="softmax")
 
 
+def _pinned_link() -> Link:
+    return Link(softmax_rows, logit_alpha_pinned, LOGIT_BETA, coordinates="pinned", l1=LOGIT_L1, name="softmax, pinned")
+
+
+class Frequencies:
+    """A learner of one's own: log-frequencies of the outcomes so far, whatever the context."""
+
+    def __init__(self, m: int) -> None:
+        self.counts = np.full(m, 1.0)
+
+    def predict(self, x: Floats) -> Floats:
+        return np.asarray(np.log(self.counts))
+
+    def update(self, x: Floats, outcome: int) -> None:
+        self.counts[outcome] += 1.0
+
+
+def _own_learner(m: int, d: int, bound: float | None, delta: float, lam: float | None, truth: Floats) -> Conversion:
+    return Conversion(MultinomialLogit(), m, d, bound, delta=delta, regularization=lam, learner=Frequencies(m))
+
+
 def _newton(link: Callable[[], Link], constants: Any = "corrected") -> Callable[..., Any]:
     def make(m: int, d: int, bound: float | None, delta: float, lam: float | None, truth: Floats) -> OnlineNewton:
         return OnlineNewton(link(), m, d, bound, delta=delta, regularization=lam, constants=constants)
@@ -101,15 +123,17 @@ KINDS = (
     Kind("Theorem A, logit", "logit", _newton(MultinomialLogit)),
     Kind("Theorem B, linear", "linear", _newton(LinearCombination)),
     Kind("Theorem B, own link", "logit", _newton(_any_link)),
+    Kind("Theorem B, own link, pinned", "logit", _newton(_pinned_link)),
     Kind("conversion ons, logit", "logit", _conversion(MultinomialLogit, "ons")),
     Kind("conversion ftrl, logit", "logit", _conversion(MultinomialLogit, "ftrl")),
     Kind("conversion sparse, logit", "logit", _conversion(MultinomialLogit, "sparse")),
     Kind("conversion ons, linear", "linear", _conversion(LinearCombination, "ons")),
     Kind("conversion ftrl, own link", "logit", _conversion(_any_link, "ftrl")),
+    Kind("conversion, own learner", "logit", _own_learner),
     Kind("ridge rewards", "linear reward", _reward("linear")),
     Kind("logistic rewards", "logistic reward", _reward("logistic")),
-    Kind("Theorem 3.1 as printed, logit", "logit", _newton(MultinomialLogit, "paper"), advertised=False),
-    Kind("Theorem 3.1 as printed, linear", "linear", _newton(LinearCombination, "paper"), advertised=False),
+    Kind("printed Thm 3.1, logit", "logit", _newton(MultinomialLogit, "paper"), advertised=False),
+    Kind("printed Thm 3.1, linear", "linear", _newton(LinearCombination, "paper"), advertised=False),
 )
 
 
@@ -139,7 +163,8 @@ def next_context(how: str, simplex: bool, est: Any, t: int, d: int, g: np.random
     if simplex:
         return g.dirichlet(np.ones(d))
     x = g.standard_normal(d)
-    return np.asarray(x / np.linalg.norm(x))
+    x /= np.linalg.norm(x)
+    return np.asarray(x * g.choice([0.0, 0.03, g.random()], p=[0.05, 0.05, 0.9]) if how == "lengths" else x)
 
 
 def draw_outcome(model: str, z: Floats, g: np.random.Generator) -> float:
@@ -174,8 +199,8 @@ def coverage(
         W = draw_truth(kind.model, m, d, bound, g)
         target = W - W.mean(0) if kind.model == "logit" else W
         est = kind.make(m, d, limit, delta, regularization, target)
-        if kind.model == "logit" and getattr(est, "constants", "") == "paper":
-            target = W  # pinned
+        if kind.model == "logit" and est.link.coordinates_for(est.constants) == "pinned":
+            target = W
         for t in range(steps):
             x = next_context(contexts, simplex, est, t, d, g)
             est.update(x, draw_outcome(kind.model, W @ x, g))

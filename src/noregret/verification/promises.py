@@ -105,7 +105,7 @@ def optimism(confidence: str, world: str, seeds: int = 40, episodes: int = 1500)
     place = WORLDS[world]()
     episodes = max(episodes // 5, 1) if "adversary" in world else episodes
     agent = GLMORL(place.problem, delta=DELTA, **_options(confidence, place))
-    run = simulate(agent, place, episodes, seeds, every=max(episodes // 50, 1), diagnostics=True)
+    run = simulate(agent, place, episodes, seeds, diagnostics=True)
     counts = {name: column[:, -1] for name, column in run.diagnostics.items()}
     missed = np.any([(run.regret > bound).any(1) for bound in run.bounds.values()], axis=0)
     failed = (counts["set_failures"] > 0) | (counts["optimism_failures"] > 0) | missed

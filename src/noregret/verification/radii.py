@@ -80,7 +80,7 @@ def sparsity_rows(steps: int, context_dim: int = 32, relevant: int = 2, seeds: i
         regret[seed] = ons.regret_bound, sparse.regret_bound
     setting = f"d={context_dim} p={relevant}, {steps:,} samples"
     return [
-        _ratio_row("regret bound, ons / sparse learner", setting, 1.0, regret),
-        _ratio_row("squared width, ons / sparse learner", setting, 1.0, width[:, [1, 0]]),
-        _ratio_row("squared width, Theorem A / sparse learner", setting, 1.0, width[:, [2, 0]], advertised=False),
+        _ratio_row("B_t, ons / sparse learner", setting, 1.0, regret),
+        _ratio_row("width^2, ons / sparse", setting, 1.0, width[:, [1, 0]]),
+        _ratio_row("width^2, Thm A / sparse", setting, 1.0, width[:, [2, 0]], advertised=False),
     ]

@@ -126,7 +126,7 @@ def _promise_row(made: promises.Promise) -> list[Row]:
 # Errata --------------------------------------------------------------------------------------------------------------
 def _erratum_row(name: str) -> list[Row]:
     found = CHECKS[name]()
-    fair = found.kind == "notation" or found.printed_holds == (found.kind == "looseness")
+    fair = found.printed_holds == (found.kind == "looseness")
     nan = float("nan")
     setting = f"E{found.row}, {found.kind}"
     holds = found.corrected_holds and fair

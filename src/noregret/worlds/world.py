@@ -113,7 +113,7 @@ class World:
         self,
         problem: Problem,
         weights: ArrayLike,
-        reward_weights: ArrayLike | None,
+        reward_weights: ArrayLike | None = None,
         contexts: Contexts | ArrayLike | Callable[[int, int, Any], ArrayLike] | None = None,
         initial_state: int | str | ArrayLike | Callable[[int, int], int] = 0,
         name: str = "world",
@@ -225,6 +225,19 @@ class World:
     def rewards(self, x: ArrayLike) -> Floats:
         """Mean rewards for context x, [S, A], in [0, 1]."""
         return self._means(self.problem.context(x))
+
+    def group_norm(self) -> float:
+        """Largest sum of the columns' 2-norms of any available pair's weights, as learners keep them: centred rows for
+        shift-invariant links, differences from 1/m for the linear one."""
+        count, _, available, _ = self.problem.layout
+        link, live = self.problem.link, (np.arange(self._slots.shape[2]) < count[..., None])[..., None]
+        rows = self._slots
+        if link.coordinates_for("corrected") == "centred" or isinstance(link, LinearCombination):
+            middle = rows.sum(2, where=live, keepdims=True) / count[..., None, None]
+            if isinstance(link, LinearCombination):
+                middle = 1.0 / count[..., None, None]
+            rows = np.where(live, rows - middle, 0.0)
+        return float(np.linalg.norm(rows, axis=2).sum(-1)[available].max())
 
     def optimal(self, x: ArrayLike) -> Plan:
         """Optimal policy and values for context x."""

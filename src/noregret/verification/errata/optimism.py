@@ -8,7 +8,7 @@ from ..._checks import Floats
 from ...estimators import OnlineNewton
 from ...links import LinearCombination, MultinomialLogit
 from ...planning import HALF_SPAN, SUP
-from ...theory import radii
+from ...theory import bounds, radii
 from ._tools import Finding, at_most, follow, model, plan, slope, units
 
 CONFIDENCE = 0.05
@@ -70,14 +70,8 @@ def weighted_deviation(horizon: int) -> Floats:
 
 
 def printed_deviation(n_states: int, horizon: int, episodes: int, share: float) -> float:
-    """S H sqrt(K ln(6 ln(2K)/delta_1))."""
-    return n_states * horizon * math.sqrt(episodes * math.log(6.0 * math.log(2.0 * episodes) / share))
-
-
-def sigma(horizon: int) -> float:
-    """Root of a quarter of the sum of the squared ranges H - h: the scale of the clipped martingale."""
-    H = horizon
-    return math.sqrt(H * (H - 1) * (2 * H - 1) / 24.0)
+    """S H sqrt(K ln(6 ln(2K)/delta_1)), of the main text; the appendix has another H."""
+    return bounds.deviation_printed(n_states, horizon, episodes, share) / horizon
 
 
 def coin_tail(episodes: int, size: float, level: float) -> float:
@@ -95,14 +89,14 @@ def visit_deviation() -> Finding:
     size, bound = float(weighted_deviation(H).max()), printed_deviation(S, H, 1, share)
     failure = float((weighted_deviation(H) >= bound).mean())
     ours = all(
-        coin_tail(K, (H - 1) / 2, sigma(H) * math.sqrt(2 * K * math.log(1 / share))) <= share
+        coin_tail(K, (H - 1) / 2, bounds.trajectory_sigma(H) * math.sqrt(2 * K * math.log(1 / share))) <= share
         and coin_tail(K, size, H * printed_deviation(S, H, K, share)) <= share
         for K in (1, 10, 100)
     )
     return Finding(
         17, "Lemma 4.5, proof at Lemma B.3", "error", failure <= S * H * share, ours,
         f"H=100, K=1: deviation {size:.0f} = H(H-1)/4 above the bound {bound:.0f} with probability {failure:.2f}, "
-        f"allowed {S * H * share:.3f}; SH^2 gives {H * bound:.0f}, the clipped martingale's scale is {sigma(H):.0f}",
+        f"allowed {S * H * share:.3f}; SH^2 gives {H * bound:.0f}; sigma_H is {bounds.trajectory_sigma(H):.0f}",
     )  # fmt: skip
 
 
@@ -284,12 +278,10 @@ def unscaled_potential() -> Finding:
 
 
 def mistakes_allowed(horizon: int, kappa: float, eps: float, episodes: float) -> float:
-    """The largest N with eps N <= A sqrt N + C: the regret bound of docs/theory.md over the mistakes alone, known
-    rewards, one pair, d = gamma = L = 1."""
-    H, D = horizon, math.log1p(kappa * episodes * horizon)
-    A = sigma(H) * math.sqrt(2 * math.log(1 / CONFIDENCE)) + (H - 1) * math.sqrt(H * D / (kappa * math.log(2)))
-    C = H * (H + 1) / 2 * D / math.log(2)
-    return ((A + math.sqrt(A * A + 4 * eps * C)) / (2 * eps)) ** 2
+    """The repaired theorem (`theory.bounds.mistakes`) for known rewards, one pair, d = gamma = L = R = lambda = 1."""
+    potential = bounds.potential(1, 1, kappa, episodes, horizon, 1.0, 1.0)
+    growth = bounds.bonus_growth(horizon, 1.0, 1.0, kappa, potential, 0.0, 0.0)
+    return bounds.mistakes(eps, horizon, CONFIDENCE, growth)
 
 
 def mistakes_and_curvature() -> Finding:
