@@ -3,6 +3,7 @@
 from typing import Annotated
 
 import typer
+from rich.console import Console
 from rich.table import Table
 
 from .. import _checks as check
@@ -14,6 +15,9 @@ def bench(
     sizes: Annotated[str, typer.Option(help="comma-separated: small, medium, large")] = "small,medium,large",
     rounds: Annotated[int, typer.Option(help="alternating rounds per ratio")] = 5,
     system: Annotated[bool, typer.Option(help="also measure latency, scaling, memory and compile times")] = True,
+    peers: Annotated[
+        bool, typer.Option("--peers", help="only compare with other libraries that are installed")
+    ] = False,
 ) -> None:
     """Speed of the fused GLM-ORL loop against NumPy, and what a user waits for.
 
@@ -22,6 +26,9 @@ def bench(
 
     console = terminal()
     check.integer("rounds", rounds)
+    if peers:
+        _print_peers(console, rounds)
+        return
     wanted = [s.strip() for s in sizes.split(",")]
     for name in wanted:
         if name not in measure.SIZES:
@@ -62,6 +69,23 @@ def bench(
             other.add_row(f"first use of {name}", f"{seconds:.1f} s", "10 s" if i == 0 else "2 s")
         other.add_row("all of them in the next process", f"{sum(warm.values()):.1f} s", "")
     console.print(other)
+
+
+def _print_peers(console: Console, rounds: int) -> None:
+    from ..bench.peers import SIZE, compare
+
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    for i, column in enumerate(("peer", "episodes/s", "ours", "episodes/s", "ratio", "wanted")):
+        table.add_column(column, justify="left" if i in (0, 2) else "right", no_wrap=True)
+    with console.status(f"{rounds} rounds"):
+        for found in compare(rounds):
+            theirs = "not found" if found.theirs is None else f"{found.theirs:,.0f}"
+            ratio = "" if found.ratio is None else _mark(found.ratio, found.peer.wanted)
+            ours = f"{found.ours:,.0f}"
+            table.add_row(found.peer.name, theirs, found.peer.ours, ours, ratio, f"{found.peer.wanted:g}x")
+    S, A, H = SIZE
+    console.print(f"one tabular MDP, S={S} A={A} H={H}; ours with exact regret in every episode", highlight=False)
+    console.print(table)
 
 
 def _mark(ratio: float, wanted: float) -> str:
