@@ -4,6 +4,7 @@ import importlib
 import logging
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -55,7 +56,7 @@ def compare(rounds: int = 3) -> list[Result]:
         run, reason = _runner(peer, world)
         rates = np.zeros((rounds, 2))
         for i in range(rounds):
-            rates[i, 1] = _rate(OURS, lambda agent=agent: simulate(agent, world, OURS, workers=1, every=OURS))
+            rates[i, 1] = _rate(OURS, partial(simulate, agent, world, OURS, workers=1, every=OURS))
             rates[i, 0] = np.nan if run is None else _rate(EPISODES, run)
         theirs, ours = np.median(rates, axis=0)
         if run is None:

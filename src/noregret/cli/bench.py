@@ -15,9 +15,7 @@ def bench(
     sizes: Annotated[str, typer.Option(help="comma-separated: small, medium, large")] = "small,medium,large",
     rounds: Annotated[int, typer.Option(help="alternating rounds per ratio")] = 5,
     system: Annotated[bool, typer.Option(help="also measure latency, scaling, memory and compile times")] = True,
-    peers: Annotated[
-        bool, typer.Option("--peers", help="only compare with other libraries that are installed")
-    ] = False,
+    peers: Annotated[bool, typer.Option("--peers", help="only compare with other libraries, where installed")] = False,
 ) -> None:
     """Speed of the fused GLM-ORL loop against NumPy, and what a user waits for.
 
