@@ -4,13 +4,16 @@ from typing import Any
 
 from .. import _checks as check
 from ..problem import Problem
+from .abbasi_yadkori_neu import AbbasiYadkoriNeu
 from .base import Agent
 from .controls import CertaintyEquivalence, EpsilonGreedy, Oracle, UniformRandom
 from .glm_orl import GLMORL
 from .glm_rlsvi import GLMRLSVI
+from .orlc_si import ORLCSI
 
 _AGENTS: dict[str, type[Agent]] = {
-    cls.name: cls for cls in (GLMORL, GLMRLSVI, EpsilonGreedy, CertaintyEquivalence, UniformRandom, Oracle)
+    cls.name: cls
+    for cls in (GLMORL, GLMRLSVI, ORLCSI, AbbasiYadkoriNeu, EpsilonGreedy, CertaintyEquivalence, UniformRandom, Oracle)
 }
 
 __all__ = ["Agent", "make_agent", "names"]
