@@ -27,6 +27,8 @@ OPTIONS = [
     ("orlc-si", {"normalise": True, "bonus_scale": 0.05}),
     ("abbasi-yadkori-neu", {}),
     ("abbasi-yadkori-neu", {"repaired": True, "bonus_scale": 0.05}),
+    ("lsvi-ucb", {"bonus_scale": 0.001}),
+    ("lsvi-ucb", {"bonus_scale": 0.001, "memory": 50}),
     ("epsilon-greedy", {}),
     ("certainty-equivalence", {}),
     ("uniform-random", {}),

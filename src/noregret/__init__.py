@@ -8,6 +8,7 @@ from .agents.controls import CertaintyEquivalence, EpsilonGreedy, Oracle, Unifor
 from .agents.files import load
 from .agents.glm_orl import GLMORL
 from .agents.glm_rlsvi import GLMRLSVI
+from .agents.lsvi_ucb import LSVIUCB
 from .agents.orlc_si import ORLCSI
 from .claims import claims
 from .links import LinearCombination, Link, MultinomialLogit
@@ -21,6 +22,7 @@ __version__ = "0.1.0"
 __all__ = [
     "GLMORL",
     "GLMRLSVI",
+    "LSVIUCB",
     "ORLCSI",
     "AbbasiYadkoriNeu",
     "Agent",

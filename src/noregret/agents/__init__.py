@@ -9,11 +9,22 @@ from .base import Agent
 from .controls import CertaintyEquivalence, EpsilonGreedy, Oracle, UniformRandom
 from .glm_orl import GLMORL
 from .glm_rlsvi import GLMRLSVI
+from .lsvi_ucb import LSVIUCB
 from .orlc_si import ORLCSI
 
 _AGENTS: dict[str, type[Agent]] = {
     cls.name: cls
-    for cls in (GLMORL, GLMRLSVI, ORLCSI, AbbasiYadkoriNeu, EpsilonGreedy, CertaintyEquivalence, UniformRandom, Oracle)
+    for cls in (
+        GLMORL,
+        GLMRLSVI,
+        ORLCSI,
+        AbbasiYadkoriNeu,
+        LSVIUCB,
+        EpsilonGreedy,
+        CertaintyEquivalence,
+        UniformRandom,
+        Oracle,
+    )
 }
 
 __all__ = ["Agent", "make_agent", "names"]
