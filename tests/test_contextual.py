@@ -326,14 +326,47 @@ def test_no_plan_is_below_optimal(name, options):
     assert (run.diagnostics["optimism_failures"][:, -1] > 0).sum() >= 12
 
 
+def binary_logit():
+    return nr.worlds.random_logit(2, 2, 2, 2, weight_bound=1.0, seed=3)
+
+
 @pytest.mark.parametrize("repaired", [False, True])
 def test_no_plan_is_below_optimal_with_two_outcomes(repaired):
-    """The clinic's logit is binary, so the sigmoids are exact: as above."""
-    world = nr.worlds.clinic()
-    agent = nr.AbbasiYadkoriNeu(world.problem, delta=0.3, repaired=repaired)
-    assert agent.bounds_values
-    run = nr.simulate(agent, world, 1500, seeds=24, every=500, diagnostics=True)
-    assert run.diagnostics["optimism_failures"][:, -1].sum() == 0
+    """A logit with two states, and the clinic, whose pairs have two outcomes: the sigmoids are exact. As above."""
+    for world in (binary_logit(), nr.worlds.clinic()):
+        agent = nr.AbbasiYadkoriNeu(world.problem, delta=0.3, repaired=repaired)
+        assert agent.bounds_values
+        run = nr.simulate(agent, world, 3000, seeds=24, every=500, diagnostics=True)
+        assert run.diagnostics["optimism_failures"][:, -1].sum() == 0
+
+
+@pytest.mark.parametrize(("name", "options"), OPTIMISTS, ids=lambda v: v if isinstance(v, str) else "-".join(v))
+def test_no_plan_is_below_optimal_under_masks(name, options):
+    """As above, with impossible next states and forbidden actions, and on a larger mixture."""
+    for world in (masked_linear(), nr.worlds.random_linear(4, 2, 4, 3, seed=1)):
+        agent = nr.make_agent(name, world.problem, delta=0.3, **options)
+        run = nr.simulate(agent, world, 1000, seeds=20, every=500, diagnostics=True)
+        assert run.diagnostics["optimism_failures"][:, -1].sum() == 0
+
+
+def test_entries_hold_with_two_outcomes():
+    """delta = 0.3, 20 seeds: every probability and mean reward within its interval in every eighth of 400 episodes; and
+    some intervals are well below the 0.23 that are known beforehand, at the least."""
+    world, least = binary_logit(), []
+    for seed in range(20):
+        agent = nr.AbbasiYadkoriNeu(world.problem, delta=0.3, repaired=True, bonus_scale=0.1, seed=seed)
+        for k in range(400):
+            someone = world.individual(k, seed)
+            agent.begin_episode(someone.context)
+            if k % 8 == 7:
+                assert (np.abs(agent.work.P - world.transitions(someone.context)) <= agent.work.width + 1e-9).all()
+                assert (np.abs(agent.work.reward - world.rewards(someone.context)) <= agent.work.interval + 1e-9).all()
+            for _ in range(2):
+                agent.observe(*someone.step(agent.act(someone.state)))
+            agent.end_episode()
+        least.append(agent.work.width.min())
+    assert reference.sigmoid(1.0) - 0.5 > 0.23
+    assert np.mean(least) < 0.18
 
 
 @pytest.mark.parametrize("normalise", [False, True])
