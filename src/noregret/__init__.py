@@ -3,10 +3,13 @@
 from . import agents, estimators, theory, worlds
 from ._jit import kernel
 from .agents import Agent, make_agent
+from .agents.abbasi_yadkori_neu import AbbasiYadkoriNeu
 from .agents.controls import CertaintyEquivalence, EpsilonGreedy, Oracle, UniformRandom
 from .agents.files import load
 from .agents.glm_orl import GLMORL
 from .agents.glm_rlsvi import GLMRLSVI
+from .agents.lsvi_ucb import LSVIUCB
+from .agents.orlc_si import ORLCSI
 from .claims import claims
 from .links import LinearCombination, Link, MultinomialLogit
 from .planning import Plan
@@ -19,6 +22,9 @@ __version__ = "0.1.0"
 __all__ = [
     "GLMORL",
     "GLMRLSVI",
+    "LSVIUCB",
+    "ORLCSI",
+    "AbbasiYadkoriNeu",
     "Agent",
     "CertaintyEquivalence",
     "EpsilonGreedy",

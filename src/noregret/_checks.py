@@ -51,6 +51,12 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     return str(value)
 
 
+def flag(name: str, value: Any) -> bool:
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, got {value!r}")
+    return bool(value)
+
+
 def array(name: str, value: Any, shape: tuple[int, ...]) -> Floats:
     """A new C-ordered float64 array of the given shape, all finite."""
     try:

@@ -4,13 +4,27 @@ from typing import Any
 
 from .. import _checks as check
 from ..problem import Problem
+from .abbasi_yadkori_neu import AbbasiYadkoriNeu
 from .base import Agent
 from .controls import CertaintyEquivalence, EpsilonGreedy, Oracle, UniformRandom
 from .glm_orl import GLMORL
 from .glm_rlsvi import GLMRLSVI
+from .lsvi_ucb import LSVIUCB
+from .orlc_si import ORLCSI
 
 _AGENTS: dict[str, type[Agent]] = {
-    cls.name: cls for cls in (GLMORL, GLMRLSVI, EpsilonGreedy, CertaintyEquivalence, UniformRandom, Oracle)
+    cls.name: cls
+    for cls in (
+        GLMORL,
+        GLMRLSVI,
+        ORLCSI,
+        AbbasiYadkoriNeu,
+        LSVIUCB,
+        EpsilonGreedy,
+        CertaintyEquivalence,
+        UniformRandom,
+        Oracle,
+    )
 }
 
 __all__ = ["Agent", "make_agent", "names"]
