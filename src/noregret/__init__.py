@@ -7,6 +7,10 @@ from .agents.controls import CertaintyEquivalence, EpsilonGreedy, Oracle, Unifor
 from .agents.files import load
 from .agents.glm_orl import GLMORL
 from .agents.glm_rlsvi import GLMRLSVI
+from .agents.glm_ucb import GLMUCB
+from .agents.gloc import GLOC
+from .agents.oful import OFUL
+from .agents.ol2m import OL2M
 from .claims import claims
 from .links import LinearCombination, Link, MultinomialLogit
 from .planning import Plan
@@ -19,6 +23,10 @@ __version__ = "0.1.0"
 __all__ = [
     "GLMORL",
     "GLMRLSVI",
+    "GLMUCB",
+    "GLOC",
+    "OFUL",
+    "OL2M",
     "Agent",
     "CertaintyEquivalence",
     "EpsilonGreedy",

@@ -8,10 +8,19 @@ from .base import Agent
 from .controls import CertaintyEquivalence, EpsilonGreedy, Oracle, UniformRandom
 from .glm_orl import GLMORL
 from .glm_rlsvi import GLMRLSVI
+from .glm_ucb import GLMUCB
+from .gloc import GLOC
+from .oful import OFUL
+from .ol2m import OL2M
 
 _AGENTS: dict[str, type[Agent]] = {
-    cls.name: cls for cls in (GLMORL, GLMRLSVI, EpsilonGreedy, CertaintyEquivalence, UniformRandom, Oracle)
-}
+    cls.name: cls
+    for cls in (
+        GLMORL, GLMRLSVI,
+        OFUL, GLMUCB, OL2M, GLOC,
+        EpsilonGreedy, CertaintyEquivalence, UniformRandom, Oracle,
+    )
+}  # fmt: skip
 
 __all__ = ["Agent", "make_agent", "names"]
 
