@@ -403,7 +403,7 @@ def test_refusals():
             with pytest.raises(ValueError, match=f"{next(iter(options))} must be"):
                 nr.make_agent(name, logistic, **options)
     for name in ("glm-ucb", "ol2m", "gloc"):
-        with pytest.raises(ValueError, match=f'{name} is for problems with rewards="logistic", got \'linear\''):
+        with pytest.raises(ValueError, match=f"{name} is for problems with rewards=\"logistic\", got 'linear'"):
             nr.make_agent(name, nr.worlds.random_linear(horizon=1).problem)
         with pytest.raises(ValueError, match="constants must be one of"):
             nr.make_agent(name, logistic, constants="printed")
