@@ -32,6 +32,7 @@ OPTIONS = [
     ("ol2m", {"constants": "paper", "bonus_scale": 0.1}),
     ("gloc", {}),
     ("gloc", {"constants": "paper"}),
+    ("omg-cmdp", {}),
     ("epsilon-greedy", {}),
     ("certainty-equivalence", {}),
     ("uniform-random", {}),

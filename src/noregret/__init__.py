@@ -11,6 +11,7 @@ from .agents.glm_ucb import GLMUCB
 from .agents.gloc import GLOC
 from .agents.oful import OFUL
 from .agents.ol2m import OL2M
+from .agents.omg import OMGCMDP
 from .claims import claims
 from .links import LinearCombination, Link, MultinomialLogit
 from .planning import Plan
@@ -27,6 +28,7 @@ __all__ = [
     "GLOC",
     "OFUL",
     "OL2M",
+    "OMGCMDP",
     "Agent",
     "CertaintyEquivalence",
     "EpsilonGreedy",

@@ -12,11 +12,13 @@ from .glm_ucb import GLMUCB
 from .gloc import GLOC
 from .oful import OFUL
 from .ol2m import OL2M
+from .omg import OMGCMDP
 
 _AGENTS: dict[str, type[Agent]] = {
     cls.name: cls
     for cls in (
         GLMORL, GLMRLSVI,
+        OMGCMDP,
         OFUL, GLMUCB, OL2M, GLOC,
         EpsilonGreedy, CertaintyEquivalence, UniformRandom, Oracle,
     )
