@@ -331,8 +331,8 @@ def distance(agent, pair, truth):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_sets_hold_and_are_not_vacuous(name):
-    """delta = 0.3, one arm: every theta* within its set at all times in all but `allowed` of 40 runs; and somewhere it
-    was at a tenth of the radius at least, so that a radius wrong by a factor of three or four would show."""
+    """delta = 0.3, one arm: theta* within its set at all times in all but `allowed` of 40 runs; and somewhere its squared
+    distance was a fifth of the squared radius, so that one a few times too small would show."""
     world = nr.worlds.random_linear(1, 1, 1, 2, seed=3) if name == "oful" else nr.worlds.bandit_logistic(1, 2, 1.5)
     failed, worst = 0, 0.0
     for seed in range(40):
@@ -345,7 +345,7 @@ def test_sets_hold_and_are_not_vacuous(name):
             ratio = max(ratio, distance(agent, (0, 0), world.reward_weights[0, 0]))
         failed, worst = failed + (ratio > 1), max(worst, ratio)
     assert failed <= allowed(40, 0.3)
-    assert worst > 0.01
+    assert worst > 0.2
 
 
 @pytest.mark.parametrize("name", NAMES)
