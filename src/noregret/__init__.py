@@ -8,7 +8,12 @@ from .agents.controls import CertaintyEquivalence, EpsilonGreedy, Oracle, Unifor
 from .agents.files import load
 from .agents.glm_orl import GLMORL
 from .agents.glm_rlsvi import GLMRLSVI
+from .agents.glm_ucb import GLMUCB
+from .agents.gloc import GLOC
 from .agents.lsvi_ucb import LSVIUCB
+from .agents.oful import OFUL
+from .agents.ol2m import OL2M
+from .agents.omg import OMGCMDP
 from .agents.orlc_si import ORLCSI
 from .claims import claims
 from .links import LinearCombination, Link, MultinomialLogit
@@ -22,7 +27,12 @@ __version__ = "0.1.0"
 __all__ = [
     "GLMORL",
     "GLMRLSVI",
+    "GLMUCB",
+    "GLOC",
     "LSVIUCB",
+    "OFUL",
+    "OL2M",
+    "OMGCMDP",
     "ORLCSI",
     "AbbasiYadkoriNeu",
     "Agent",

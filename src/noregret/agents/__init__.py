@@ -9,23 +9,23 @@ from .base import Agent
 from .controls import CertaintyEquivalence, EpsilonGreedy, Oracle, UniformRandom
 from .glm_orl import GLMORL
 from .glm_rlsvi import GLMRLSVI
+from .glm_ucb import GLMUCB
+from .gloc import GLOC
 from .lsvi_ucb import LSVIUCB
+from .oful import OFUL
+from .ol2m import OL2M
+from .omg import OMGCMDP
 from .orlc_si import ORLCSI
 
 _AGENTS: dict[str, type[Agent]] = {
     cls.name: cls
     for cls in (
-        GLMORL,
-        GLMRLSVI,
-        ORLCSI,
-        AbbasiYadkoriNeu,
-        LSVIUCB,
-        EpsilonGreedy,
-        CertaintyEquivalence,
-        UniformRandom,
-        Oracle,
+        GLMORL, GLMRLSVI,
+        ORLCSI, AbbasiYadkoriNeu, LSVIUCB, OMGCMDP,
+        OFUL, GLMUCB, OL2M, GLOC,
+        EpsilonGreedy, CertaintyEquivalence, UniformRandom, Oracle,
     )
-}
+}  # fmt: skip
 
 __all__ = ["Agent", "make_agent", "names"]
 

@@ -50,6 +50,9 @@ class Agent:
     def __init__(self, problem: Problem, seed: int = 0, **options: Any) -> None:
         if not isinstance(problem, Problem):
             raise ValueError(f"problem must be a noregret.Problem, got {type(problem).__name__}")
+        refusal = self.refusal(problem)
+        if refusal is not None:
+            raise ValueError(refusal)
         self.problem, self.seed, self.options = problem, check.integer("seed", seed, 0), options
         self.par, self.state, self.work = self._build()
         H, S = problem.horizon, problem.n_states
@@ -65,6 +68,11 @@ class Agent:
         raise NotImplementedError
 
     # What it is ---------------------------------------------------------------------------------------------------
+    @classmethod
+    def refusal(cls, problem: Problem) -> str | None:
+        """Why this agent is not for that problem, in one sentence; None if it is."""
+        return None
+
     @property
     def guarantee(self) -> str | None:
         """What is proved about this agent with these options, in one sentence; None if nothing is."""

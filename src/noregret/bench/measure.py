@@ -125,6 +125,8 @@ import json, sys, time
 import noregret as nr
 world, seconds = nr.worlds.random_logit(5, 3, 5, 4), {}
 for name in sys.argv[1:]:
+    if nr.agents.agent_class(name).refusal(world.problem) is not None:
+        continue
     options = {"weights": world.weights, "reward_weights": world.reward_weights} if name == "oracle" else {}
     start = time.perf_counter()
     nr.simulate(nr.make_agent(name, world.problem, **options), world, 1)
@@ -154,7 +156,9 @@ def memory() -> tuple[float, float]:
 
 
 def compile_times(names: list[str]) -> tuple[dict[str, float], dict[str, float]]:
-    """Seconds from make to first episode for each agent in turn: with an empty cache, then in a new process."""
+    """Seconds from make to first episode for each agent in turn: with an empty cache, then in a new process.
+
+    Agents for one step only are left out."""
     with tempfile.TemporaryDirectory() as cache:
         cold = _fresh(_COMPILE, *names, NUMBA_CACHE_DIR=cache)
         return cold, _fresh(_COMPILE, *names, NUMBA_CACHE_DIR=cache)

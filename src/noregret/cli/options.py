@@ -44,9 +44,11 @@ def world_from(text: str, episodes: int | None = None) -> World:
 
 
 def agents_from(text: str, world: World) -> list[Agent]:
-    """Comma-separated agents, or "all". The oracle is told the truth here, at the seam between world and learner."""
+    """Comma-separated agents, or "all" that are for such a problem. The oracle is told the truth here, at the seam
+    between world and learner."""
     made: list[Agent] = []
-    for item in agent_names() if text.strip() == "all" else text.split(","):
+    fitting = [name for name in agent_names() if agent_class(name).refusal(world.problem) is None]
+    for item in fitting if text.strip() == "all" else text.split(","):
         name, options = parse(item)
         if "seed" in options:
             raise ValueError(f"agent {name}: seed is not an option here, --seeds decides")

@@ -5,9 +5,10 @@ test compares the two.
 
 `constants`: curvature and smoothness of the links. `radii`: squared radii of the confidence sets around an online
 Newton estimate. `widths`: from a set around the weights to distances between distributions, and reward intervals.
-`bounds`: regret and mistakes. `lower`: the two-state chain of the lower bound.
+`bandits`: radii of the bandit algorithms. `bounds`: regret and mistakes. `lower`: the two-state chain of the lower
+bound.
 """
 
-from . import bounds, constants, lower, radii, widths
+from . import bandits, bounds, constants, lower, radii, widths
 
-__all__ = ["bounds", "constants", "lower", "radii", "widths"]
+__all__ = ["bandits", "bounds", "constants", "lower", "radii", "widths"]

@@ -52,8 +52,13 @@ def reward_interval(w2: float, logdet: float, reward_bound: float, regularizatio
         ( sqrt(lambda) B_r + 1/2 sqrt(2 ln(1/delta) + ln det V/lambda^d) ) ||x||_{V^{-1}},  at most 1
 
     w2 = ||x||^2_{V^{-1}}. Abbasi-Yadkori, Pal and Szepesvari (2011); Lattimore and Szepesvari (2020), Theorem 20.5."""
-    radius = math.sqrt(regularization) * reward_bound + 0.5 * math.sqrt(2.0 * math.log(1.0 / delta) + logdet)
-    return min(1.0, radius * math.sqrt(w2))
+    return min(1.0, ridge_radius(logdet, reward_bound, regularization, math.log(1.0 / delta)) * math.sqrt(w2))
+
+
+@formula
+def ridge_radius(logdet: float, reward_bound: float, regularization: float, log: float) -> float:
+    """The V-norm within which ridge regression finds theta: the factor of ||x||_{V^{-1}} above, log = ln(1/delta)."""
+    return math.sqrt(regularization) * reward_bound + 0.5 * math.sqrt(2.0 * log + logdet)
 
 
 @formula

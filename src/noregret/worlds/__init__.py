@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import _checks as check
+from .bandit import bandit_logistic
 from .blind import BlindOptimum, blind_optimum
 from .clinic import clinic
 from .hard import HardWorld, hard_linear, hard_logit
@@ -13,6 +14,7 @@ from .starts import InTurn
 from .world import Individual, World
 
 _WORLDS: dict[str, Callable[..., World]] = {
+    "bandit-logistic": bandit_logistic,
     "clinic": clinic,
     "hard-linear": hard_linear,
     "hard-logit": hard_logit,
@@ -27,6 +29,7 @@ __all__ = [
     "InTurn",
     "Individual",
     "World",
+    "bandit_logistic",
     "blind_optimum",
     "clinic",
     "group_norm",

@@ -1,0 +1,194 @@
+"""GLM-UCB: maximum likelihood and a bonus on the mean (Filippi, Cappe, Garivier and Szepesvari 2010)."""
+
+import math
+
+from .. import _checks as check
+from .._jit import inlined, kernel
+from .._linear_algebra import cholesky, project_on_ball, solve_factored
+from ..estimators.rewards import ridge_step
+from ..problem import Problem
+from ..theory.bandits import constrained_mle, glm_ucb_recalled
+from ..theory.constants import logistic_alpha
+from ..theory.widths import sigma
+from .bandit import BanditAgent, dot, length_in, take_best
+from .glm import norm_of
+
+STEPS = 50  # of Newton's method for one estimate, at most; from the last estimate a few are enough
+HALVINGS = 30  # of one step, at most
+CLOSE = 1e-12  # a step shorter than this is the last one
+
+
+@kernel
+def plan(par, state, work, x, k, out):
+    ridge, memory = state.ridge, state.memory
+    for s in range(work.score.shape[0]):
+        for a in range(work.score.shape[1]):
+            factor = bonus_factor(par, x.shape[0], k + 1, ridge.growth[s, a], state.totals[s, a, 0])
+            bonus = factor * length_in(ridge.inverse[s, a], x)
+            work.score[s, a] = sigma(dot(memory.theta[s, a], x)) + par.scale * bonus
+    take_best(par, work, k, out)
+    for s in range(work.score.shape[0]):
+        out.values[0, s] = min(out.values[0, s], sigma(par.bound * norm_of(x)))  # no mean is larger
+
+
+@inlined
+def bonus_factor(par, d, rounds, logdet, gap):
+    kappa, lam, log = par.curvature, par.regularization, par.log_confidence
+    if par.recalled == 1:
+        return glm_ucb_recalled(d, par.context_bound, kappa, lam, rounds, log)
+    return 0.25 * constrained_mle(par.bound, kappa, lam, logdet, gap, log)  # sigma has slope 1/4 at most
+
+
+@kernel
+def learn(par, state, work, x, k, n, path):
+    for h in range(n):
+        s, a, reward = path.states[h], path.actions[h], path.rewards[h]
+        if not math.isnan(reward):
+            remember(state.memory, s, a, x)
+            ridge_step(state.ridge, par.refresh, par.start, s, a, reward, x, work.newton.zx, work.newton.factor)
+            penalty = par.curvature * par.regularization
+            state.totals[s, a, 0] = fit(state.memory, state.ridge.moment[s, a], penalty, par.bound, s, a, work)
+
+
+@kernel
+def remember(memory, s, a, x):
+    """Count context x for pair (s, a); a new one takes the next free row."""
+    row = memory.last[s, a]
+    while row >= 0:
+        same = True
+        for b in range(x.shape[0]):
+            same = same and memory.contexts[row, b] == x[b]
+        if same:
+            memory.times[row] += 1
+            return
+        row = memory.earlier[row]
+    row = memory.used[0]
+    if row == memory.contexts.shape[0]:
+        raise ValueError("the memory of glm-ucb is full: give its option memory more rows, one per context of a pair")
+    memory.used[0] += 1
+    memory.times[row], memory.earlier[row], memory.last[s, a] = 1, memory.last[s, a], row
+    for b in range(x.shape[0]):
+        memory.contexts[row, b] = x[b]
+
+
+@kernel
+def loss(memory, moment, penalty, first, theta):
+    """L(theta) = sum ln(1 + e^{theta'x}) - theta'sum x r + penalty/2 ||theta||^2 over the rows from `first` back."""
+    total = 0.5 * penalty * dot(theta, theta) - dot(theta, moment)
+    row = first
+    while row >= 0:
+        z = dot(theta, memory.contexts[row])
+        total += memory.times[row] * (max(z, 0.0) + math.log1p(math.exp(-abs(z))))
+        row = memory.earlier[row]
+    return total
+
+
+@kernel
+def derivatives(memory, moment, penalty, first, theta, gradient, hessian):
+    """gradient [d] and hessian [d, d] (lower triangle) of L at theta."""
+    d = theta.shape[0]
+    for i in range(d):
+        gradient[i] = penalty * theta[i] - moment[i]
+        for j in range(i + 1):
+            hessian[i, j] = penalty if i == j else 0.0
+    row = first
+    while row >= 0:
+        x, times = memory.contexts[row], memory.times[row]
+        p = sigma(dot(theta, x))
+        for i in range(d):
+            gradient[i] += times * p * x[i]
+            for j in range(i + 1):
+                hessian[i, j] += times * p * (1.0 - p) * x[i] * x[j]
+        row = memory.earlier[row]
+
+
+@kernel
+def fit(memory, moment, penalty, bound, s, a, work):
+    """memory.theta[s, a] <- argmin of L over the ball ||theta|| <= bound, from where it was; returns the gap
+    max over the ball of <grad L(theta), theta - v> at which it stopped.
+
+    Newton's method: the quadratic model is minimised over the ball (exactly, by projection in the Hessian's norm), and
+    steps are halved until L falls enough."""
+    theta, first = memory.theta[s, a], memory.last[s, a]
+    d, g, hessian, point, factor = theta.shape[0], work.gradient, work.hessian, work.point, work.newton.factor
+    derivatives(memory, moment, penalty, first, theta, g, hessian)
+    value = loss(memory, moment, penalty, first, theta)
+    for _ in range(STEPS):
+        cholesky(hessian, 0.0, factor)
+        for i in range(d):
+            point[i] = g[i]
+            for j in range(i):
+                hessian[j, i] = hessian[i, j]
+        solve_factored(factor, point)
+        for i in range(d):
+            point[i] = theta[i] - point[i]
+        if dot(point, point) > bound * bound:
+            project_on_ball(hessian, bound, point, factor, work.newton.target, work.newton.step)
+        size, slope = 0.0, 0.0
+        for i in range(d):
+            point[i] -= theta[i]  # the step
+            size = max(size, abs(point[i]))
+            slope += g[i] * point[i]
+        share, after = 1.0, value
+        for _ in range(HALVINGS):
+            for i in range(d):
+                work.newton.zx[i] = theta[i] + share * point[i]
+            after = loss(memory, moment, penalty, first, work.newton.zx)
+            if after <= value + 1e-4 * share * slope + 1e-14 * abs(value):
+                break
+            share *= 0.5
+        for i in range(d):
+            theta[i] += share * point[i]
+        value = after
+        derivatives(memory, moment, penalty, first, theta, g, hessian)
+        if share * size <= CLOSE:
+            break
+    return max(dot(g, theta) + bound * math.sqrt(dot(g, g)), 0.0)
+
+
+class GLMUCB(BanditAgent):
+    """Take the arm with the largest estimated mean reward plus bonus:
+
+        score = sigma(theta_hat'x) + rho ||x||_{V^{-1}},   V = lambda I + sum x x'
+
+    theta_hat minimises the negative log-likelihood plus kappa lambda ||theta||^2/2 over the ball ||theta|| <= B_r, with
+    kappa = sigma'(B_r R). The paper maximises without constraint and then maps the result into the ball; the
+    constrained estimate needs no such map, and its radius no factor 2.
+
+    constants       rho: "corrected", a quarter of `theory.bandits.constrained_mle`, with the accuracy the solver
+                    reached in it; "paper", `theory.bandits.glm_ucb_recalled` around the same estimate: as we remember
+                    the paper, without guarantee here
+    memory          how many contexts can be kept. The likelihood needs the data: a row for each distinct context of
+                    each pair. When they are used up, learning stops with an error that says so
+    regularization  lambda, recommended 1
+    Other options: `BanditAgent`.
+
+    Assumes H = 1 and logistic rewards. Cost per episode O(SA d^2) to plan and O(n d^2) per Newton step to learn, n the
+    distinct contexts of the pair taken; memory O(SA d^2 + memory d), reserved at once: it fills up, and the time to
+    learn grows with it."""
+
+    name = "glm-ucb"
+    plan_kernel = staticmethod(plan)
+    learn_kernel = staticmethod(learn)
+    uses_ridge = True
+
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float = 0.05,
+        constants: str = "corrected",
+        bonus_scale: float = 1.0,
+        memory: int = 10_000,
+        regularization: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            problem, seed, delta=check.positive("delta", delta, below=1.0),
+            constants=check.one_of("constants", constants, ("corrected", "paper")),
+            bonus_scale=check.nonnegative("bonus_scale", bonus_scale), memory=check.integer("memory", memory),
+            regularization=regularization,
+        )  # fmt: skip
+        self.bounds_values = self._claims() and constants == "corrected"
+
+    def _curvature(self) -> float:
+        return logistic_alpha(self.problem.reward_bound * self.problem.context_bound)

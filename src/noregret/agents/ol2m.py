@@ -1,0 +1,101 @@
+"""OL2M: online logistic regression by Newton steps, and optimism (Zhang et al. 2016)."""
+
+import math
+
+from .. import _checks as check
+from .._jit import inlined, kernel
+from ..estimators.online_newton import newton_step
+from ..estimators.rewards import default_regularization
+from ..problem import Problem
+from ..theory.bandits import ol2m, ol2m_curvature, ol2m_recalled
+from ..theory.constants import logistic_alpha
+from ..theory.widths import sigma
+from .bandit import BanditAgent, dot, length_in, take_best
+from .glm import norm_of
+
+
+@kernel
+def plan(par, state, work, x, k, out):
+    for s in range(work.score.shape[0]):
+        for a in range(work.score.shape[1]):
+            gamma = squared_radius(par, state.newton.samples[s, a], state.newton.logdet[s, a])
+            width = math.sqrt(gamma) * length_in(state.newton.inverse[s, a], x)
+            work.score[s, a] = dot(state.newton.weights[s, a, 0], x) + par.scale * width
+    take_best(par, work, k, out)
+    for s in range(work.score.shape[0]):
+        out.values[0, s] = sigma(min(out.values[0, s], par.bound * norm_of(x)))  # theta'x is not larger
+
+
+@inlined
+def squared_radius(par, samples, logdet):
+    bound, beta, lam, log = par.bound, par.curvature, par.regularization, par.log_confidence
+    if par.recalled == 1:
+        return ol2m_recalled(bound, bound * par.context_bound, beta, lam, samples, logdet, log)
+    return ol2m(bound, beta, lam, logdet, log)
+
+
+@kernel
+def learn(par, state, work, x, k, n, path):
+    norm = norm_of(x)
+    for h in range(n):
+        s, a, reward = path.states[h], path.actions[h], path.rewards[h]
+        if not math.isnan(reward):
+            outcome = 0 if reward > 0.5 else 1
+            newton_step(par.newton, state.newton, work.newton, par.outcomes, s, a, outcome, x, norm)
+
+
+class OL2M(BanditAgent):
+    """Take the arm whose mean reward sigma(theta'x) is largest over the sets ||theta - theta_t||_Z^2 <= gamma:
+
+        score = theta_t'x + sqrt(gamma) ||x||_{Z^{-1}},   values are sigma(min(score, B_r ||x||))
+        g = sigma(theta_t'x) - r;   Z += (beta/2) x x';   theta -= g Z^{-1} x
+
+    and theta is projected, in the Z-norm, on the ball ||theta|| <= B_r.
+
+    curvature       beta; None: 1/(2 (1 + e^M)), M = B_r R. Above sigma'(M) it carries no guarantee
+    constants       gamma: "corrected", `theory.bandits.ol2m`; "paper", `theory.bandits.ol2m_recalled`: as we remember
+                    the paper, much larger, valid as well. Also from memory: beta, and the 1/2 in Z
+    regularization  lambda, recommended 2 d/(beta B_r^2), at which the prior's share of gamma equals the slope of the
+                    rest in ln det. The paper's step size eta is 1: (eta, lambda) and (1, lambda/eta) are the same
+    Other options: `BanditAgent`.
+
+    The estimator is GLM-ORL's. That of `OnlineNewton(constants="paper")` with two outcomes, W = (theta, 0) pinned and
+    outcome 0 for reward 1, is this one with beta = alpha, alpha = e^-M/4 being the paper's curvature for S = 2: same
+    gradient sigma(theta'x) - r, Z += (alpha/2) x x', same ball. For beta as above it is the same if OnlineNewton is
+    told the smaller bound M' = ln((1 + e^M)/2), as e^-M'/4 = beta. A step size eta in OL2M is lambda/eta there.
+
+    Assumes H = 1 and logistic rewards. Cost per episode O(SA d^2), and O(d^3) when a step leaves the ball; memory
+    O(SA d^2); both constant in the number of episodes."""
+
+    name = "ol2m"
+    plan_kernel = staticmethod(plan)
+    learn_kernel = staticmethod(learn)
+
+    def __init__(
+        self,
+        problem: Problem,
+        delta: float = 0.05,
+        constants: str = "corrected",
+        bonus_scale: float = 1.0,
+        curvature: float | None = None,
+        regularization: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(
+            problem, seed, delta=check.positive("delta", delta, below=1.0),
+            constants=check.one_of("constants", constants, ("corrected", "paper")),
+            bonus_scale=check.nonnegative("bonus_scale", bonus_scale), curvature=curvature,
+            regularization=regularization,
+        )  # fmt: skip
+        reach = problem.reward_bound * problem.context_bound
+        self.bounds_values = self._claims() and self._curvature() <= logistic_alpha(reach)
+
+    def _curvature(self) -> float:
+        given, p = self.options["curvature"], self.problem
+        return ol2m_curvature(p.reward_bound * p.context_bound) if given is None else check.positive("curvature", given)
+
+    def _regularization(self, curvature: float) -> float:
+        return default_regularization(self.problem.context_dim, 0.5 * curvature, self.problem.reward_bound)
+
+    def _newton_scale(self, curvature: float) -> tuple[float, float]:
+        return 0.5 * curvature, 1.0

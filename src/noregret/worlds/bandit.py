@@ -1,0 +1,26 @@
+"""One decision an individual: which arm pays depends on who asks."""
+
+import math
+
+import numpy as np
+
+from .. import _checks as check
+from ..problem import Problem
+from .contexts import Sphere
+from .world import World
+
+
+def bandit_logistic(
+    n_actions: int = 3, context_dim: int = 3, reward_bound: float = 2.0, seed: int = 0, n_states: int = 1
+) -> World:
+    """Horizon 1, rewards 0 or 1 with mean sigma(theta_sa'x), theta_sa of norm `reward_bound` in random directions.
+
+    Contexts are (1, u)/sqrt 2 with u uniform on the unit sphere of R^(d-1). Every state is a bandit of its own; all
+    start in state 0 unless a `World` made from these parts says otherwise."""
+    S, A, d = (check.integer(n, v) for n, v in zip(("n_states", "n_actions", "context_dim"),
+                                                  (n_states, n_actions, context_dim), strict=True))  # fmt: skip
+    problem = Problem(S, A, 1, d, reward_bound=reward_bound, rewards="logistic")
+    theta = np.random.default_rng(check.integer("seed", seed, 0)).standard_normal((S, A, d))
+    theta *= reward_bound / np.linalg.norm(theta, axis=-1, keepdims=True)
+    contexts = Sphere(d, intercept=math.sqrt(0.5))
+    return World(problem, np.zeros((S, A, S, d)), theta, contexts, name="bandit-logistic")
