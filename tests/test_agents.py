@@ -172,11 +172,11 @@ def test_missing_rewards_and_short_episodes():
     a = agent.act(0)
     agent.observe(math.nan, 1)
     agent.end_episode()
-    assert agent.state.newton.samples[0, a] == 1
+    assert agent.state.transitions.samples[0, a] == 1
     assert agent.state.rewards.samples.sum() == 0
     agent.begin_episode(world.context(0, 1))
     agent.end_episode()
-    assert agent.state.newton.samples.sum() == 1
+    assert agent.state.transitions.samples.sum() == 1
     assert agent.episode == 2
 
 

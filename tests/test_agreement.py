@@ -95,15 +95,15 @@ def assert_live_agrees(name, kind, seed, options, episodes=EPISODES):
 
 def assert_state_agrees(agent, learner):
     state, wanted = agent.state, reference.final(learner)
-    padding = np.arange(state.newton.weights.shape[2]) >= counts(learner)[..., None]
-    assert_close(np.where(padding[..., None], 0.0, state.newton.weights), wanted["weights"])
+    padding = np.arange(state.transitions.weights.shape[2]) >= counts(learner)[..., None]
+    assert_close(np.where(padding[..., None], 0.0, state.transitions.weights), wanted["weights"])
     assert_close(state.rewards.theta, wanted["theta"])
-    assert_close(state.newton.radius, wanted["radii"])
+    assert_close(state.transitions.radius, wanted["radii"])
     for (s, a), newton in learner.newton.items():
-        assert state.newton.samples[s, a] == newton.samples
-        assert_close(state.newton.gram[s, a], newton.Z)
-        assert_close(state.newton.inverse[s, a] @ newton.Z, np.eye(newton.d))
-        assert_close(state.newton.logdet[s, a], newton.logdet)
+        assert state.transitions.samples[s, a] == newton.samples
+        assert_close(state.transitions.gram[s, a], newton.Z)
+        assert_close(state.transitions.inverse[s, a] @ newton.Z, np.eye(newton.d))
+        assert_close(state.transitions.logdet[s, a], newton.logdet)
         if learner.rewards[s, a].V is not None:
             assert_close(state.rewards.gram[s, a], learner.rewards[s, a].V)
 
@@ -213,7 +213,7 @@ def test_empty_sets_say_nothing(name):
             agent.observe(*path[-1][2:])
         agent.end_episode()
         learner.learn(person.context, path)
-    agent.state.newton.radius[...] -= 1000.0
+    agent.state.transitions.radius[...] -= 1000.0
     for newton in learner.newton.values():
         newton.displacement += 1000.0
     x = w.context(seed, 20)

@@ -252,14 +252,14 @@ def test_claims_start_where_the_agents_start(problem):
     """The setting is the agent's, and no number it plans the first episode with is larger than claimed."""
     made = {c.name: c.corrected for c in claims(problem, 100)}
     agent = nr.GLMORL(problem)
-    par, s = agent.par.newton, setting(problem)
+    par, s = agent.par.transitions, setting(problem)
     learns = problem.layout.available & (problem.layout.count > 1)
     assert par.regularization == pytest.approx(s.regularization)
     assert par.kappa[learns].min() == pytest.approx(s.kappa_min)
     assert par.norm2[learns].max() == pytest.approx(s.norm2)
     assert par.log_weight[learns].max() == pytest.approx(s.log_weight)
     assert math.exp(-agent.par.log_confidence) == pytest.approx(made["delta' of one set"])
-    radius = agent.state.newton.radius + par.log_weight * agent.par.log_confidence
+    radius = agent.state.transitions.radius + par.log_weight * agent.par.log_confidence
     assert radius[learns].max() == pytest.approx(made["gamma, no data"])
     x = np.eye(problem.context_dim)[0]
     plan = agent.begin_episode(x)
@@ -293,8 +293,8 @@ def test_a_run_stays_below_what_was_claimed_beforehand(problem):
             agent.observe(float(g.random() < 0.5), after)
             state = after
         agent.end_episode()
-    newton, n = agent.state.newton, agent.state.newton.samples.max()
-    radius = newton.radius + agent.par.newton.log_weight * agent.par.log_confidence
+    newton, n = agent.state.transitions, agent.state.transitions.samples.max()
+    radius = newton.radius + agent.par.transitions.log_weight * agent.par.log_confidence
     args = s.norm2, s.regularization, s.log_weight, s.kappa_min, s.kappa_max, d, problem.context_bound
     assert radius[learns].max() <= bounds.largest_radius(*args, n, delta)
     D = bounds.potential(problem.n_pairs, d, s.kappa_max, K, H, problem.context_bound, s.regularization)

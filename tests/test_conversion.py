@@ -67,7 +67,7 @@ def assert_runs_agree(name, kind, seed, episodes=40, reference_options=None, **o
             agent.observe(*person.step(agent.act(person.state)))
         agent.end_episode()
     assert_state_agrees(agent, wanted.learner)
-    state = agent.state.newton
+    state = agent.state.transitions
     for pair, newton in wanted.learner.newton.items():
         assert_close(state.moment[pair][: newton.m], newton.moment)
         if options.get("learner", "ons") == "ons":
@@ -843,5 +843,5 @@ def test_saved_agents_go_on_identically(tmp_path, kind, options):
         agent.end_episode()
         if k >= 6:
             other.end_episode()
-    for one, two in zip(agent.state.newton, other.state.newton, strict=True):
+    for one, two in zip(agent.state.transitions, other.state.transitions, strict=True):
         assert np.array_equal(one, two)

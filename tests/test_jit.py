@@ -49,7 +49,7 @@ def test_a_kernel_called_by_address_returns_nothing():
 def test_an_error_behind_an_address_reaches_the_caller():
     world = nr.worlds.random_logit(3, 2, 2, 2)
     agent = nr.GLMORL(world.problem)
-    agent.state.newton.inverse[:] = -np.eye(2)  # no honest history leads here
+    agent.state.transitions.inverse[:] = -np.eye(2)  # no honest history leads here
     with pytest.raises(ValueError, match="positive definite"):
         agent.begin_episode(world.context(0, 0))
 

@@ -181,10 +181,10 @@ def test_diagnostics_against_numpy(kind):
         while someone.steps < 4:
             agent.observe(*someone.step(agent.act(someone.state)))
         agent.end_episode()
-    newton, log = agent.state.newton, agent.par.log_confidence
+    newton, log = agent.state.transitions, agent.par.log_confidence
     for s, a in np.ndindex(3, 2):
         target = world.weights[s, a] - (world.weights[s, a].mean(0) if kind == "logit" else 0.0)
         e = newton.weights[s, a] - target
-        radius = newton.radius[s, a] + agent.par.newton.log_weight[s, a] * log
+        radius = newton.radius[s, a] + agent.par.transitions.log_weight[s, a] * log
         expected = np.einsum("jb,bc,jc->", e, newton.gram[s, a], e) / radius
-        assert ratio(agent.par.newton, newton, world.truth(0), s, a, log) == pytest.approx(expected, rel=1e-9)
+        assert ratio(agent.par.transitions, newton, world.truth(0), s, a, log) == pytest.approx(expected, rel=1e-9)

@@ -79,7 +79,7 @@ def test_same_beliefs(sizes: tuple[int, int, int, int], weight_bound: float, mon
         for _ in range(H):
             agent.observe(*someone.step(agent.act(someone.state)))
         agent.end_episode()
-    newton, ridge, work = agent.state.newton, agent.state.rewards, agent.work
+    newton, ridge, work = agent.state.transitions, agent.state.rewards, agent.work
     expected = {  # the plan is that of the last episode, the state what was learned from it
         "V": (twin.V[:, :S], plan.values[:-1]),
         "P_hat": (twin.model[:S], work.belief.P.transpose(2, 1, 0)),

@@ -128,7 +128,7 @@ def test_unseen_rewards_and_short_episodes(name, rewards, known, kind):
         learner.learn(person.context, path)
     assert_state_agrees(agent, learner)
     assert_rewards_agree(agent, learner)
-    seen, steps = agent.state.rewards.samples.sum(), agent.state.newton.samples.sum()
+    seen, steps = agent.state.rewards.samples.sum(), agent.state.transitions.samples.sum()
     assert seen == 0 if known else 0.4 * steps < seen < 0.8 * steps
 
 

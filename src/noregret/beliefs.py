@@ -78,13 +78,13 @@ def belief_parts(
 
 
 @inlined
-def estimate(newton_par, newton, rewards, layout, printed, x, norm, work):
+def estimate(estimator, estimates, rewards, layout, printed, x, norm, work):
     """work.P, work.reward <- P_hat, r_hat; work.moved <- ||v - W x||^2."""
     d = x.shape[0]
     rows, count = merged(work.P), merged(layout.count)
-    predictors(merged(newton.weights), x, rows)
-    apply_projection(newton_par.region, (rows, newton_par.weight_bound * norm, count, work.moved))
-    apply_gradient(newton_par.gradient, (rows, count))
+    predictors(merged(estimates.weights), x, rows)
+    apply_projection(estimator.region, (rows, estimator.weight_bound * norm, count, work.moved))
+    apply_gradient(estimator.gradient, (rows, count))
     theta, reward = merged(rewards.theta), merged(work.reward)
     for i in range(count.shape[0]):
         v = 0.0
@@ -94,16 +94,16 @@ def estimate(newton_par, newton, rewards, layout, printed, x, norm, work):
 
 
 @inlined
-def widths(par, newton_par, newton, rewards, layout, log_p, log_r, x, norm, work):
+def widths(par, estimator, estimates, rewards, layout, log_p, log_r, x, norm, work):
     """work.width, work.interval <- xi_p, xi_r, with ln(1/delta) = log_p for transitions and log_r for rewards.
 
     After `estimate`, whose P_hat and displacements it uses."""
     n = work.moved.shape[0]
     zz, form, logdet = work.forms[0], work.forms[1], merged(rewards.growth)
-    quadratic_forms(merged(newton.inverse), merged(rewards.inverse), x, zz, form)
+    quadratic_forms(merged(estimates.inverse), merged(rewards.inverse), x, zz, form)
     if par.printed == 1:
-        form, logdet = zz, merged(newton.logdet)
-    radius, log_weight, count = merged(newton.radius), merged(newton_par.log_weight), merged(layout.count)
+        form, logdet = zz, merged(estimates.logdet)
+    radius, log_weight, count = merged(estimates.radius), merged(estimator.log_weight), merged(layout.count)
     width, interval, lipschitz = merged(work.width), merged(work.interval), merged(par.lipschitz)
     negative = 0.0
     for i in range(n):
@@ -118,7 +118,7 @@ def widths(par, newton_par, newton, rewards, layout, log_p, log_r, x, norm, work
     if par.width == TANH:
         for i in range(n):  # 2 tanh(y/2) = 2 - 4/(e^y + 1), with the exponential that vectorises
             width[i] = 2.0 - 4.0 / (exp(0.7071067811865476 * min(width[i], 80.0)) + 1.0)
-        high = exp(newton_par.weight_bound * norm)
+        high = exp(estimator.weight_bound * norm)
         prior_caps(merged(work.P), count, high, work.table, work.smallest, width)
     else:
         for i in range(n):  # one possible outcome: nothing to know

@@ -43,7 +43,7 @@ class GLMPar(NamedTuple):
     layout: Layout
     believe: Any  # address of `believe`
     planner: Any  # address of `planning.backward_induction`
-    newton: NewtonPar | ConversionPar
+    transitions: NewtonPar | ConversionPar
     rewards: RewardPar
     belief: BeliefPar
     log_confidence: float  # ln(1/delta') of each confidence set
@@ -54,12 +54,12 @@ class GLMPar(NamedTuple):
 
 
 class GLMState(NamedTuple):
-    newton: NewtonState | ConversionState
+    transitions: NewtonState | ConversionState
     rewards: RewardState
 
 
 class GLMWork(NamedTuple):
-    newton: NewtonWork | ConversionWork
+    transitions: NewtonWork | ConversionWork
     belief: BeliefWork
     r: Floats  # [S, A], rewards as planned with
     xi: Floats  # [S, A], widths as planned with
@@ -82,9 +82,9 @@ def believe(par, state, work, x, log):
     norm = norm_of(x)
     work.log[0] = log
     belief, rewards = work.belief, state.rewards
-    estimate(par.newton, state.newton, rewards, par.layout, par.belief.printed, x, norm, belief)
+    estimate(par.transitions, state.transitions, rewards, par.layout, par.belief.printed, x, norm, belief)
     if par.widths == 1:
-        widths(par.belief, par.newton, state.newton, rewards, par.layout, log, log, x, norm, belief)
+        widths(par.belief, par.transitions, state.transitions, rewards, par.layout, log, log, x, norm, belief)
     if par.rewards.logistic == 1:
         bound, term, cap = par.rewards.bound * norm, par.rewards.log_weight * log, par.belief.reward_cap
         means, intervals = merged(belief.reward), merged(belief.interval)
@@ -121,22 +121,25 @@ def learn(par, state, work, x, k, n, path):
     for h in range(n):
         s, a = path.states[h], path.actions[h]
         y = slot_of(par.layout, s, a, path.states[h + 1])
-        newton_step(par.newton, state.newton, work.newton, par.layout.count[s, a : a + 1], s, a, y, x, norm)
+        newton_step(
+            par.transitions, state.transitions, work.transitions, par.layout.count[s, a : a + 1], s, a, y, x, norm
+        )
         if not math.isnan(path.rewards[h]):
-            scratch, refresh = work.newton, par.newton.refresh
+            scratch, refresh = work.transitions, par.transitions.refresh
             ridge_step(state.rewards, refresh, par.rewards.start, s, a, path.rewards[h], x, scratch.zx, scratch.factor)
 
 
 @inlined
 def learn_reward(par, state, work, s, a, reward, x, norm):
-    rewards, zx, factor = par.rewards, work.newton.zx, work.newton.factor
+    rewards, zx, factor = par.rewards, work.transitions.zx, work.transitions.factor
     if not math.isnan(reward):
         if rewards.learned == RIDGE:
-            ridge_step(state.rewards, par.newton.refresh, rewards.start, s, a, reward, x, zx, factor)
+            ridge_step(state.rewards, par.transitions.refresh, rewards.start, s, a, reward, x, zx, factor)
         elif rewards.learned != KNOWN:
             bound = rewards.bound * norm
             apply_logistic_step(
-                rewards.step, (state.rewards, par.newton.refresh, rewards.start, bound, s, a, reward, x, zx, factor)
+                rewards.step,
+                (state.rewards, par.transitions.refresh, rewards.start, bound, s, a, reward, x, zx, factor),
             )
 
 
@@ -147,7 +150,9 @@ def learn_any_rewards(par, state, work, x, k, n, path):
     for h in range(n):
         s, a = path.states[h], path.actions[h]
         y = slot_of(par.layout, s, a, path.states[h + 1])
-        newton_step(par.newton, state.newton, work.newton, par.layout.count[s, a : a + 1], s, a, y, x, norm)
+        newton_step(
+            par.transitions, state.transitions, work.transitions, par.layout.count[s, a : a + 1], s, a, y, x, norm
+        )
         learn_reward(par, state, work, s, a, path.rewards[h], x, norm)
 
 
@@ -158,7 +163,9 @@ def learn_converted(par, state, work, x, k, n, path):
     for h in range(n):
         s, a = path.states[h], path.actions[h]
         y = slot_of(par.layout, s, a, path.states[h + 1])
-        conversion_step(par.newton, state.newton, work.newton, par.layout.count[s, a : a + 1], s, a, y, x, norm)
+        conversion_step(
+            par.transitions, state.transitions, work.transitions, par.layout.count[s, a : a + 1], s, a, y, x, norm
+        )
         learn_reward(par, state, work, s, a, path.rewards[h], x, norm)
 
 
@@ -208,7 +215,7 @@ class GLMAgent(Agent):
         reward_par, rewards, lam_r = reward_parts(p, constants, o["reward_regularization"])
         if o["regularization"] is not None:
             o["regularization"] = check.positive("regularization", o["regularization"])
-        newton_par, newton, newton_work = self._transition_parts(constants)
+        transition_par, transitions, transition_work = self._transition_parts(constants)
         known = p.known_rewards is not None
         belief_par, belief_work = belief_parts(
             p.link, p.layout, constants, d, p.reward_bound, lam_r, known, self.width_cap
@@ -218,7 +225,7 @@ class GLMAgent(Agent):
             layout=p.layout,
             believe=0,
             planner=0,
-            newton=newton_par,
+            transitions=transition_par,
             rewards=reward_par,
             belief=belief_par,
             log_confidence=self._log_confidence(p),
@@ -228,8 +235,8 @@ class GLMAgent(Agent):
             widths=int(self.uses_widths),
         )
         noise = f((p.horizon, S, A)) if self.perturbs else f((0, 0, 0))
-        work = GLMWork(newton_work, belief_work, f((S, A)), f((S, A)), noise, f((S, A)), f(1))
-        state = GLMState(newton, rewards)
+        work = GLMWork(transition_work, belief_work, f((S, A)), f((S, A)), noise, f((S, A)), f(1))
+        state = GLMState(transitions, rewards)
         with announced(f"the beliefs of {self.name}"):
             where = address(believe, par, state, work, f(d), 0.0), planner_address(p.layout)
         return par._replace(believe=where[0], planner=where[1]), state, work

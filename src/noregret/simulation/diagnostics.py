@@ -65,7 +65,7 @@ def watch_values(par, state, work, truth, path, out, meter):
 
 
 @kernel
-def ratio(par, newton, truth, s, a, log):
+def ratio(par, estimates, truth, s, a, log):
     """||W - W*||_Z^2 / gamma of one pair. In centred coordinates W* is C W*, and ||C D||_Z^2 is what ||D||_Z^2 is
     without its mean row."""
     d, n = truth.theta.shape[2], truth.layout.count[s, a]
@@ -74,15 +74,15 @@ def ratio(par, newton, truth, s, a, log):
         for c in range(d):
             product, left, right = 0.0, 0.0, 0.0
             for j in range(n):
-                u = newton.weights[s, a, j, b] - truth.weights[s, a, j, b]
-                v = newton.weights[s, a, j, c] - truth.weights[s, a, j, c]
+                u = estimates.weights[s, a, j, b] - truth.weights[s, a, j, b]
+                v = estimates.weights[s, a, j, c] - truth.weights[s, a, j, c]
                 product += u * v
                 left += u
                 right += v
             if par.centred == 1:
                 product -= left * right / n
-            total += newton.gram[s, a, b, c] * product
-    radius = newton.radius[s, a] + par.log_weight[s, a] * log
+            total += estimates.gram[s, a, b, c] * product
+    radius = estimates.radius[s, a] + par.log_weight[s, a] * log
     return total / radius if radius > 0.0 else math.inf
 
 
@@ -95,7 +95,7 @@ def watch_sets(par, state, work, truth, path, out, meter):
     for s in range(S):
         for a in range(A):
             if truth.layout.available[s, a]:
-                v = ratio(par.newton, state.newton, truth, s, a, work.log[0])
+                v = ratio(par.transitions, state.transitions, truth, s, a, work.log[0])
                 tally[6] = max(tally[6], v)
                 error = abs(work.belief.reward[s, a] - truth.r[s, a])
                 held = held and v <= 1.0 + _SLACK and error <= work.belief.interval[s, a] + _SLACK

@@ -51,7 +51,7 @@ def adversarial(world: World, candidates: int = 12) -> World:
     world.contexts.fill(99, 0, pool)
 
     def worst(seed: int, episode: int, agent: Any) -> Any:
-        return pool[np.argmax(np.einsum("cd,sade,ce->c", pool, agent.state.newton.inverse, pool))]
+        return pool[np.argmax(np.einsum("cd,sade,ce->c", pool, agent.state.transitions.inverse, pool))]
 
     return World(world.problem, world.weights, world.reward_weights, worst, name=f"{world.name}, adversary")
 
