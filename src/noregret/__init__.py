@@ -3,7 +3,9 @@
 from . import agents, estimators, theory, worlds
 from ._jit import kernel
 from .agents import Agent, make_agent
+from .agents.cece_x import CECEx
 from .agents.controls import CertaintyEquivalence, EpsilonGreedy, Oracle, UniformRandom
+from .agents.cover_rmax import CoverRmax
 from .agents.files import load
 from .agents.glm_orl import GLMORL
 from .agents.glm_rlsvi import GLMRLSVI
@@ -20,7 +22,9 @@ __all__ = [
     "GLMORL",
     "GLMRLSVI",
     "Agent",
+    "CECEx",
     "CertaintyEquivalence",
+    "CoverRmax",
     "EpsilonGreedy",
     "LinearCombination",
     "Link",

@@ -5,12 +5,15 @@ from typing import Any
 from .. import _checks as check
 from ..problem import Problem
 from .base import Agent
+from .cece_x import CECEx
 from .controls import CertaintyEquivalence, EpsilonGreedy, Oracle, UniformRandom
+from .cover_rmax import CoverRmax
 from .glm_orl import GLMORL
 from .glm_rlsvi import GLMRLSVI
 
 _AGENTS: dict[str, type[Agent]] = {
-    cls.name: cls for cls in (GLMORL, GLMRLSVI, EpsilonGreedy, CertaintyEquivalence, UniformRandom, Oracle)
+    cls.name: cls
+    for cls in (GLMORL, GLMRLSVI, CoverRmax, CECEx, EpsilonGreedy, CertaintyEquivalence, UniformRandom, Oracle)
 }
 
 __all__ = ["Agent", "make_agent", "names"]

@@ -5,9 +5,10 @@ test compares the two.
 
 `constants`: curvature and smoothness of the links. `radii`: squared radii of the confidence sets around an online
 Newton estimate. `widths`: from a set around the weights to distances between distributions, and reward intervals.
-`bounds`: regret and mistakes. `lower`: the two-state chain of the lower bound.
+`bounds`: regret and mistakes. `lower`: the two-state chain of the lower bound. `pac`: visits,
+radii and mistakes of Rmax.
 """
 
-from . import bounds, constants, lower, radii, widths
+from . import bounds, constants, lower, pac, radii, widths
 
-__all__ = ["bounds", "constants", "lower", "radii", "widths"]
+__all__ = ["bounds", "constants", "lower", "pac", "radii", "widths"]
