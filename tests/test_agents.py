@@ -25,6 +25,8 @@ OPTIONS = [
     ("glm-rlsvi", {"confidence": "conversion", "learner": "ftrl"}),
     ("cover-rmax", {}),
     ("cover-rmax", {"m": 4, "r0": 0.5, "max_balls": 5}),
+    ("kwik-lr-rmax", {}),
+    ("kwik-lr-rmax", {"alpha0": 0.5, "keep_learning": True}),
     ("cece-x", {}),
     ("cece-x", {"explore": 2, "smoothing": 0.5}),
     ("epsilon-greedy", {}),
@@ -67,6 +69,10 @@ def test_conformance(name, options, where, tmp_path):
     world = WORLDS[where]()
     if where == "logistic" and options.get("constants") == "paper":
         pytest.skip("the paper prints nothing for logistic rewards")
+    if not nr.agents.agent_class(name).suits(world.problem):
+        with pytest.raises(ValueError, match="link must be"):
+            make(name, options, world)
+        pytest.skip("refused, in one sentence")
     agent = make(name, options, world)
     a = nr.simulate(agent, world, 120, seeds=[3, 4])
     # Same seed, same run: again, on other numbers of workers, at another resolution, alone, and through the live verbs.

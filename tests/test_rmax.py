@@ -118,6 +118,56 @@ class CellTwin(Twin):
         return self.explore(policy, k, self.steps), V
 
 
+class KwikTwin(Twin):
+    def __init__(self, problem, seed, alpha, always, slack):
+        super().__init__(problem, seed)
+        self.alpha, self.always, self.slack = alpha, always, slack
+
+    def regressions(self):
+        """{(kind, s, a): (contexts, targets)} of the samples taken: where Z did not know, one after the other."""
+        kept = {}
+        for x, steps in self.past:
+            for s, a, r, y in steps:
+                for kind, target in (("P", np.eye(self.S)[y]), ("r", r)):
+                    X, Y = kept.setdefault((kind, s, a), ([], []))
+                    if not np.isnan(target).any() and (self.always or self.width(X, x) > self.alpha):
+                        X.append(x)
+                        Y.append(target)
+        return kept
+
+    def width(self, X, x):
+        Z = np.eye(len(x)) + sum((np.outer(z, z) for z in X), np.zeros((len(x), len(x))))
+        return math.sqrt(x @ np.linalg.solve(Z, x))
+
+    def plan(self, x, k):
+        kept, d = self.regressions(), len(x)
+        P, r = np.zeros((self.S, self.A, self.S)), np.full((self.S, self.A), float(self.H))
+        for s, a in itertools.product(range(self.S), range(self.A)):
+            data = [kept.get((kind, s, a), ([], [])) for kind in "Pr"]
+            if all(self.width(X, x) <= self.alpha for X, _ in data):
+                guess = []
+                for X, Y in data:
+                    Z = np.eye(d) + np.array(X).T @ np.array(X)
+                    guess.append(np.linalg.solve(Z, np.array(X).T @ np.array(Y)).T @ x)
+                on = self.support[s, a]
+                P[s, a, on] = ref.project_simplex(guess[0][on])
+                r[s, a] = min(max(guess[1], 0.0), 1.0)
+        policy, V = backward(P, r, self.available, self.H, self.seed, k, True)
+        left = self.H - np.arange(self.H + 1.0)
+        return policy, np.minimum(V + np.asarray(self.slack)[:, None], left[:, None])
+
+
+def masked_linear():
+    """A linear world in which some next states cannot occur and some actions may not be taken."""
+    support, available = np.ones((3, 2, 3), bool), np.ones((3, 2), bool)
+    support[0, 0, 1] = support[1, 1, 0] = support[2, 0, :2] = False
+    available[1, 0] = False
+    g = np.random.default_rng(3)
+    W = g.random((3, 2, 3, 2)) * support[..., None]
+    problem = nr.Problem(3, 2, 3, 2, nr.LinearCombination(), reward_bound=2.0, support=support, available=available)
+    return nr.World(problem, W / W.sum(2, keepdims=True), g.random((3, 2, 2)))
+
+
 def compare(agent, twin, world, episodes, blind=()):
     """Plans of both in every episode; rewards of steps in `blind` are not seen."""
     for k in range(episodes):
@@ -164,6 +214,22 @@ def test_cece_x_is_its_formula(where):
     agent = nr.CECEx(world.problem, centres, explore=2, smoothing=0.7, seed=2)
     compare(agent, CellTwin(world.problem, 2, centres, 2, 0.7), world, 60, BLIND)
     assert (agent.state.visits.sum((1, 2)) > 10).all()
+
+
+@pytest.mark.parametrize("always", [False, True])
+@pytest.mark.parametrize("where", ["linear", "masked"])
+def test_kwik_lr_rmax_is_its_formula(where, always):
+    world = masked_linear() if where == "masked" else WORLDS["linear"]()
+    agent = nr.KWIKLRRmax(world.problem, alpha0=0.4, keep_learning=always, seed=2)
+    twin = KwikTwin(world.problem, 2, 0.4, always, np.zeros(world.problem.horizon + 1))
+    compare(agent, twin, world, 60, BLIND)
+    kept = twin.regressions()
+    for (kind, s, a), (X, _) in kept.items():
+        regression = agent.state.transitions if kind == "P" else agent.state.rewards
+        assert regression.samples[s, a] == len(X)
+        Z = np.eye(2) + sum((np.outer(z, z) for z in X), np.zeros((2, 2)))
+        assert np.allclose(regression.logdet[s, a], np.linalg.slogdet(Z)[1], atol=1e-9)
+    assert (agent.begin_episode(world.context(0, 0)).values[0] < world.problem.horizon).any()  # something was known
 
 
 def test_reported_values_add_what_the_models_may_be_off():
@@ -254,6 +320,51 @@ def test_published_constants_are_not_for_sums_of_rewards():
     assert pac.printed_radius(H, epsilon / H, 1.0, 1.0) < pac.cover_radius(H, epsilon, 1.0, 1.0)
 
 
+def test_kwik_samples_are_as_many_as_fit():
+    """Brute force over whole numbers; and a greedy adversary on the sphere stays below."""
+    for d, alpha in ((1, 0.5), (2, 0.3), (3, 0.9), (4, 0.1)):
+        fits = [n for n in range(20_000) if n * math.log(1 + alpha**2) <= d * math.log(1 + n / d)]
+        assert pac.kwik_samples(d, alpha) == max(fits)
+    Z, taken = np.eye(3), 0
+    while True:
+        values, vectors = np.linalg.eigh(Z)
+        if values[0] ** -0.5 <= 0.2:
+            break
+        Z, taken = Z + np.outer(vectors[:, 0], vectors[:, 0]), taken + 1
+    assert 0 < taken <= pac.kwik_samples(3, 0.2)
+
+
+def test_kwik_errors_cover():
+    """Samples taken where the regression does not know, contexts chosen at random; afterwards both errors at every
+    known context tried lie within their bounds. 200 runs, each allowed to fail with probability 0.1: none does."""
+    g, alpha, d, m = np.random.default_rng(0), 0.35, 2, 3
+    e_r, e_p = pac.kwik_errors(alpha, d, m, 1.0, math.log(20.0))
+    worst = [0.0, 0.0]
+    for _ in range(200):
+        W, theta = g.dirichlet(np.full(m, 0.4), d).T, g.random(d) / math.sqrt(d)
+        Z, M, b = np.eye(d), np.zeros((m, d)), np.zeros(d)
+        for _ in range(300):
+            x = g.dirichlet(np.full(d, 0.5))
+            if x @ np.linalg.solve(Z, x) > alpha**2:
+                M += np.outer(g.multinomial(1, W @ x), x)
+                b += (g.random() < theta @ x) * x
+                Z += np.outer(x, x)
+            else:
+                zx = np.linalg.solve(Z, x)
+                worst[0] = max(worst[0], abs(b @ zx - theta @ x) / e_r)
+                worst[1] = max(worst[1], np.abs(ref.project_simplex(M @ zx) - W @ x).sum() / e_p)
+    assert 0.2 < worst[0] <= 1.0
+    assert 0.2 < worst[1] <= 1.0
+
+
+def test_kwik_threshold_spends_its_share():
+    for H, d, m, epsilon in ((2, 2, 3, 0.5), (5, 4, 5, 1.0), (1, 1, 1, 0.1)):
+        alpha = pac.kwik_threshold(H, epsilon, d, m, 1.0, 5.0)
+        spent = pac.slack(H, *pac.kwik_errors(alpha, d, m, 1.0, 5.0))[0]
+        assert 0.98 * epsilon / 4 <= spent <= epsilon / 4
+    assert pac.kwik_threshold(1, 1e6, 2, 2, 1.0, 5.0) == 1.0
+
+
 # Promises ------------------------------------------------------------------------------------------------------------
 def test_cover_rmax_is_never_below_the_optimum_and_stops_making_mistakes():
     """Theoretical constants, delta = 1e-4, 24 worlds and seeds: by the guarantee some run fails with probability at
@@ -305,6 +416,31 @@ def test_practical_cover_rmax_and_cece_x_learn():
     assert (cells.late < first).all()
 
 
+def test_kwik_lr_rmax_is_never_below_the_optimum_and_stops_making_mistakes():
+    """Theoretical constants, delta = 1e-4, 24 worlds and seeds: by the guarantee some run fails with probability at
+    most 0.0024."""
+    for seed in range(24):
+        world = nr.worlds.random_linear(2, 2, 2, 2, seed=seed)
+        agent = nr.KWIKLRRmax(world.problem, epsilon=1.5, delta=1e-4)
+        run = nr.simulate(agent, world, 20_000, seeds=[seed], every=1000, diagnostics=True, epsilon=1.5)
+        assert run.guarantee is not None
+        assert run.diagnostics["optimism_failures"][0, -1] == 0
+        mistakes = run.diagnostics["mistakes"][0]
+        assert mistakes[-1] <= agent.mistake_bound
+        assert mistakes[-1] == mistakes[-3]
+        assert run.late[0] <= 1.5
+
+
+def test_practical_kwik_lr_rmax_learns():
+    """Regret per episode over the last tenth is at most a fifth of uniform play's, whose seeds spread by a few
+    percent."""
+    world = nr.worlds.random_linear(4, 3, 4, 3, seed=1)
+    uniform = nr.simulate(nr.UniformRandom(world.problem), world, 5_000, seeds=4, every=100).late.mean()
+    for options in ({"alpha0": 0.1}, {"alpha0": 0.3, "keep_learning": True}):
+        run = nr.simulate(nr.KWIKLRRmax(world.problem, **options), world, 20_000, seeds=4, every=100)
+        assert run.late.max() <= 0.2 * uniform
+
+
 def test_what_is_claimed():
     p = small().problem
     assert nr.CoverRmax(p).guarantee is not None
@@ -317,6 +453,15 @@ def test_what_is_claimed():
     more = nr.CoverRmax(p, m=10**6, r0=1e-3)
     assert more.guarantee is not None
     assert nr.CECEx(p).guarantee is None
+    q = WORLDS["linear"]().problem
+    assert nr.KWIKLRRmax(q).guarantee is not None
+    assert nr.KWIKLRRmax(q, alpha0=1e-4).guarantee is not None
+    for options in ({"alpha0": 0.5}, {"keep_learning": True}):
+        agent = nr.KWIKLRRmax(q, **options)
+        assert agent.guarantee is None
+        assert not agent.bounds_values
+        assert agent.mistake_bound is None
+        assert "no guarantee" in agent.label
     flat = nr.CoverRmax(p, lipschitz=0.0, reward_lipschitz=0.0)  # the same MDP for everybody: one ball
     assert flat.par.radius >= 2.0
     assert flat.guarantee is not None
@@ -329,6 +474,7 @@ def test_what_is_claimed():
         ("cover-rmax", {"m": 0}, "m must be an integer of at least 1, got 0"),
         ("cover-rmax", {"lipschitz": -1}, "lipschitz must be a number of at least 0, got -1"),
         ("cover-rmax", {"constants": "old"}, "constants must be one of 'corrected', 'paper', got 'old'"),
+        ("kwik-lr-rmax", {}, r"link must be LinearCombination\(\) for kwik-lr-rmax, got MultinomialLogit\(\)"),
         ("cece-x", {"centres": [1.0, 2.0]}, r"centres must have shape \(1, 1\), got \(2,\)"),
         ("cece-x", {"explore": 3}, "explore must be at most horizon = 2, got 3"),
         ("cece-x", {"smoothing": 0}, "smoothing must be a positive number, got 0"),

@@ -9,6 +9,7 @@ from .agents.cover_rmax import CoverRmax
 from .agents.files import load
 from .agents.glm_orl import GLMORL
 from .agents.glm_rlsvi import GLMRLSVI
+from .agents.kwik_rmax import KWIKLRRmax
 from .claims import claims
 from .links import LinearCombination, Link, MultinomialLogit
 from .planning import Plan
@@ -26,6 +27,7 @@ __all__ = [
     "CertaintyEquivalence",
     "CoverRmax",
     "EpsilonGreedy",
+    "KWIKLRRmax",
     "LinearCombination",
     "Link",
     "MultinomialLogit",

@@ -10,11 +10,14 @@ from .controls import CertaintyEquivalence, EpsilonGreedy, Oracle, UniformRandom
 from .cover_rmax import CoverRmax
 from .glm_orl import GLMORL
 from .glm_rlsvi import GLMRLSVI
+from .kwik_rmax import KWIKLRRmax
 
 _AGENTS: dict[str, type[Agent]] = {
     cls.name: cls
-    for cls in (GLMORL, GLMRLSVI, CoverRmax, CECEx, EpsilonGreedy, CertaintyEquivalence, UniformRandom, Oracle)
-}
+    for cls in (
+        GLMORL, GLMRLSVI, CoverRmax, KWIKLRRmax, CECEx, EpsilonGreedy, CertaintyEquivalence, UniformRandom, Oracle,
+    )
+}  # fmt: skip
 
 __all__ = ["Agent", "make_agent", "names"]
 

@@ -60,6 +60,11 @@ class Agent:
         self._step, self._asked, self._open = 0, False, False
         self._direct: tuple[Any, Any] | None = None  # the kernels for the live verbs
 
+    @classmethod
+    def suits(cls, problem: Problem) -> bool:
+        """Whether the agent can be made for this problem at all."""
+        return True
+
     def _build(self) -> tuple[Any, Any, Any]:
         """(par, state, work) for self.problem, self.seed and self.options."""
         raise NotImplementedError

@@ -125,6 +125,8 @@ import json, sys, time
 import noregret as nr
 world, seconds = nr.worlds.random_logit(5, 3, 5, 4), {}
 for name in sys.argv[1:]:
+    if not nr.agents.agent_class(name).suits(world.problem):
+        continue
     options = {"weights": world.weights, "reward_weights": world.reward_weights} if name == "oracle" else {}
     start = time.perf_counter()
     nr.simulate(nr.make_agent(name, world.problem, **options), world, 1)

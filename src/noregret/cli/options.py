@@ -41,9 +41,11 @@ def world_from(text: str) -> World:
 
 
 def agents_from(text: str, world: World) -> list[Agent]:
-    """Comma-separated agents, or "all". The oracle is told the truth here, at the seam between world and learner."""
+    """Comma-separated agents, or "all" that suit the problem. The oracle is told the truth here, at the seam between
+    world and learner."""
     made: list[Agent] = []
-    for item in agent_names() if text.strip() == "all" else text.split(","):
+    every = [name for name in agent_names() if agent_class(name).suits(world.problem)]
+    for item in every if text.strip() == "all" else text.split(","):
         name, options = parse(item)
         if "seed" in options:
             raise ValueError(f"agent {name}: seed is not an option here, --seeds decides")
