@@ -27,6 +27,8 @@ OPTIONS = [
     ("cover-rmax", {"m": 4, "r0": 0.5, "max_balls": 5}),
     ("kwik-lr-rmax", {}),
     ("kwik-lr-rmax", {"alpha0": 0.5, "keep_learning": True}),
+    ("cece", {"recluster": 20, "memory": 50}),
+    ("cece", {"clusters": 3, "explore": 2, "recluster": 15, "use_rewards": False}),
     ("cece-x", {}),
     ("cece-x", {"explore": 2, "smoothing": 0.5}),
     ("epsilon-greedy", {}),
@@ -47,15 +49,19 @@ def play(agent, world, episodes, seed=0):
     decisions, regret = [], []
     for k in episodes:
         someone = world.individual(k, seed)
-        start = someone.state
-        plan = agent.begin_episode(someone.context)
-        for _ in range(world.problem.horizon):
-            action = agent.act(someone.state)
+        x, start, lost = someone.context, someone.state, 0.0
+        best, P, r = world.optimal(x).values, world.transitions(x), world.rewards(x)
+        plan = agent.begin_episode(x)
+        for h in range(world.problem.horizon):
+            s, action = someone.state, agent.act(someone.state)
             decisions.append(action)
+            if h < agent.pause:  # in two parts: what the first actions cost, then what the rest of the plan does
+                lost += best[h, s] - r[s, action] - P[s, action] @ best[h + 1]
+            elif h == agent.pause:
+                lost += best[h, s] - world.values(agent.policy, x)[h, s]
             agent.observe(*someone.step(action))
         agent.end_episode()
-        best = world.optimal(someone.context).values[0, start]
-        regret.append(best - world.value(plan.policy, someone.context, start))
+        regret.append(lost if agent.pause else best[0, start] - world.value(plan.policy, x, start))
     return decisions, np.cumsum(regret)
 
 

@@ -3,6 +3,7 @@
 from . import agents, estimators, theory, worlds
 from ._jit import kernel
 from .agents import Agent, make_agent
+from .agents.cece import CECE
 from .agents.cece_x import CECEx
 from .agents.controls import CertaintyEquivalence, EpsilonGreedy, Oracle, UniformRandom
 from .agents.cover_rmax import CoverRmax
@@ -20,6 +21,7 @@ from .worlds import World, contexts
 __version__ = "0.1.0"
 
 __all__ = [
+    "CECE",
     "GLMORL",
     "GLMRLSVI",
     "Agent",

@@ -5,6 +5,7 @@ from typing import Any
 from .. import _checks as check
 from ..problem import Problem
 from .base import Agent
+from .cece import CECE
 from .cece_x import CECEx
 from .controls import CertaintyEquivalence, EpsilonGreedy, Oracle, UniformRandom
 from .cover_rmax import CoverRmax
@@ -15,7 +16,8 @@ from .kwik_rmax import KWIKLRRmax
 _AGENTS: dict[str, type[Agent]] = {
     cls.name: cls
     for cls in (
-        GLMORL, GLMRLSVI, CoverRmax, KWIKLRRmax, CECEx, EpsilonGreedy, CertaintyEquivalence, UniformRandom, Oracle,
+        GLMORL, GLMRLSVI, CoverRmax, KWIKLRRmax, CECE, CECEx, EpsilonGreedy, CertaintyEquivalence, UniformRandom,
+        Oracle,
     )
 }  # fmt: skip
 
