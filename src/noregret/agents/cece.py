@@ -231,6 +231,10 @@ class CECE(Agent):
         )  # fmt: skip
         self.pause = whole["explore"]
 
+    @classmethod
+    def suits(cls, problem: Problem) -> bool:
+        return problem.horizon > 1
+
     def _build(self) -> tuple[CecePar, CeceState, CeceWork]:
         p, o, f, i = self.problem, self.options, np.zeros, np.int64
         S, A, M = p.layout.outcomes.shape

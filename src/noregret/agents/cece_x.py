@@ -1,5 +1,7 @@
 """CECE-x: cluster, explore, exploit, where the cluster is seen: the cell of context space that x lies in."""
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -68,10 +70,8 @@ class CECEx(Agent):
         seed: int = 0,
     ) -> None:
         d = problem.context_dim
-        made = np.zeros((1, d)) if centres is None else np.array(centres, dtype=np.float64)
-        made = check.array("centres", made, (made.shape[0] if made.ndim == 2 else 1, d))
-        if made.shape[0] == 0:
-            raise ValueError(f"centres must have at least one row, got shape {made.shape}")
+        given: Any = np.zeros((1, d)) if centres is None else centres
+        made = check.array("centres", given, (max(len(np.atleast_1d(np.array(given, object))), 1), d))
         explore = check.integer("explore", explore, 0)
         if explore > problem.horizon:
             raise ValueError(f"explore must be at most horizon = {problem.horizon}, got {explore}")
