@@ -39,6 +39,14 @@ OPTIONS = [
     ("gloc", {}),
     ("gloc", {"constants": "paper"}),
     ("omg-cmdp", {}),
+    ("cover-rmax", {}),
+    ("cover-rmax", {"m": 4, "r0": 0.5, "max_balls": 5}),
+    ("kwik-lr-rmax", {}),
+    ("kwik-lr-rmax", {"alpha0": 0.5, "keep_learning": True}),
+    ("cece", {"recluster": 20, "memory": 50}),
+    ("cece", {"clusters": 3, "explore": 2, "recluster": 15, "use_rewards": False}),
+    ("cece-x", {}),
+    ("cece-x", {"explore": 2, "smoothing": 0.5}),
     ("epsilon-greedy", {}),
     ("certainty-equivalence", {}),
     ("uniform-random", {}),
@@ -51,7 +59,7 @@ def place(name, where):
     """The world, or, for an agent that is not for it, its first step, with logistic rewards if need be."""
     world = WORLDS[where]()
     refuses = nr.agents.agent_class(name).refusal
-    if refuses(world.problem) is None:
+    if refuses(world.problem) is None or "link" in refuses(world.problem):
         return world
     problem = dataclasses.replace(world.problem, horizon=1)
     if refuses(problem) is not None:
@@ -69,15 +77,19 @@ def play(agent, world, episodes, seed=0):
     decisions, regret = [], []
     for k in episodes:
         someone = world.individual(k, seed)
-        start = someone.state
-        plan = agent.begin_episode(someone.context)
-        for _ in range(world.problem.horizon):
-            action = agent.act(someone.state)
+        x, start, lost = someone.context, someone.state, 0.0
+        best, P, r = world.optimal(x).values, world.transitions(x), world.rewards(x)
+        plan = agent.begin_episode(x)
+        for h in range(world.problem.horizon):
+            s, action = someone.state, agent.act(someone.state)
             decisions.append(action)
+            if h < agent.pause:  # in two parts: what the first actions cost, then what the rest of the plan does
+                lost += best[h, s] - r[s, action] - P[s, action] @ best[h + 1]
+            elif h == agent.pause:
+                lost += best[h, s] - world.values(agent.policy, x)[h, s]
             agent.observe(*someone.step(action))
         agent.end_episode()
-        best = world.optimal(someone.context).values[0, start]
-        regret.append(best - world.value(plan.policy, someone.context, start))
+        regret.append(lost if agent.pause else best[0, start] - world.value(plan.policy, x, start))
     return decisions, np.cumsum(regret)
 
 
@@ -91,6 +103,10 @@ def test_conformance(name, options, where, tmp_path):
     world = place(name, where)
     if where == "logistic" and name.startswith("glm-") and options.get("constants") == "paper" and name != "glm-ucb":
         pytest.skip("the paper prints nothing for logistic rewards")
+    if nr.agents.agent_class(name).refusal(world.problem) is not None:
+        with pytest.raises(ValueError, match="link must be"):
+            make(name, options, world)
+        pytest.skip("refused, in one sentence")
     agent = make(name, options, world)
     a = nr.simulate(agent, world, 120, seeds=[3, 4])
     # Same seed, same run: again, on other numbers of workers, at another resolution, alone, and through the live verbs.

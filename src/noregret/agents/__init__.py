@@ -6,11 +6,15 @@ from .. import _checks as check
 from ..problem import Problem
 from .abbasi_yadkori_neu import AbbasiYadkoriNeu
 from .base import Agent
+from .cece import CECE
+from .cece_x import CECEx
 from .controls import CertaintyEquivalence, EpsilonGreedy, Oracle, UniformRandom
+from .cover_rmax import CoverRmax
 from .glm_orl import GLMORL
 from .glm_rlsvi import GLMRLSVI
 from .glm_ucb import GLMUCB
 from .gloc import GLOC
+from .kwik_rmax import KWIKLRRmax
 from .lsvi_ucb import LSVIUCB
 from .oful import OFUL
 from .ol2m import OL2M
@@ -22,6 +26,7 @@ _AGENTS: dict[str, type[Agent]] = {
     for cls in (
         GLMORL, GLMRLSVI,
         ORLCSI, AbbasiYadkoriNeu, LSVIUCB, OMGCMDP,
+        CoverRmax, KWIKLRRmax, CECE, CECEx,
         OFUL, GLMUCB, OL2M, GLOC,
         EpsilonGreedy, CertaintyEquivalence, UniformRandom, Oracle,
     )

@@ -1,14 +1,16 @@
 """What every agent shares: the four verbs, its files, and the two kernels the engine calls.
 
-A compiled agent is three named tuples and two kernels:
+A compiled agent is three named tuples and two kernels, or three:
 
     plan(par, state, work, x, k, out)
     learn(par, state, work, x, k, n, path)
+    replan(par, state, work, x, k, n, path, out)    for agents with a `pause` only, after n = pause steps
 
 par holds numbers and tables fixed at construction (rebuilt, never saved), state the arrays that are carried from
 episode to episode and saved, work is scratch; x [d] context, k episode, n steps taken, out: `PlanBuffer`, path:
-`Trajectory`. `simulate` runs the two in one compiled loop; the verbs below run the same two one at a time, so both make
-the same decisions to the bit.
+`Trajectory`. `simulate` runs them in one compiled loop; the verbs below run the same ones one at a time, so both make
+the same decisions to the bit. An agent with a `pause` looks once, after so many steps, at what the episode has shown so
+far, and may then change the rows of its policy for the steps to come (docs/semantics.md says what its regret is).
 """
 
 import inspect
@@ -44,6 +46,8 @@ class Agent:
     group: ClassVar[str] = "GLM"  # under which heading tables and figures put it
     plan_kernel: ClassVar[Any]
     learn_kernel: ClassVar[Any]
+    replan_kernel: ClassVar[Any] = None
+    pause = 0  # after so many steps of every episode the rest is planned anew; 0: never
     bounds_values = False  # whether plan values bound the optimal values from above, with the agent's probability
     regret_delta: float | None = None  # share of delta left for bounds on the regret, None if nothing is claimed
 
@@ -62,6 +66,7 @@ class Agent:
         self._path = Trajectory(np.zeros(H + 1, np.int64), np.zeros(H, np.int64), np.zeros(H))
         self._step, self._asked, self._open = 0, False, False
         self._direct: tuple[Any, Any] | None = None  # the kernels for the live verbs
+        self._direct_replan: Any = None
 
     def _build(self) -> tuple[Any, Any, Any]:
         """(par, state, work) for self.problem, self.seed and self.options."""
@@ -112,6 +117,11 @@ class Agent:
         gap = None if upper is None or lower is None else float((upper[0] - lower[0]).max())
         return Plan(self._out.policy.copy(), values, upper, lower, gap)
 
+    @property
+    def policy(self) -> NDArray[np.int64]:
+        """A copy of the policy in force, [H, S]: that of `begin_episode`, or what `pause` has made of it."""
+        return self._out.policy.copy()
+
     def _lower(self) -> Floats | None:
         """Lower bounds [H+1, S] on the values of the plan just made, for agents that have them."""
         return None
@@ -154,6 +164,12 @@ class Agent:
             raise ValueError(f"next_state {s} is outside the support of state {pair[0]}, action {pair[1]}")
         self._path.rewards[h], self._path.states[h + 1] = r, s
         self._step, self._asked = h + 1, False
+        if 0 < self.pause == h + 1 < self.problem.horizon:
+            if self._direct_replan is None:
+                self._direct_replan = self._compile_replan(direct)
+            self._direct_replan(
+                self.par, self.state, self.work, self._x, self.episode, h + 1, self._path, self._out
+            )  # fmt: skip
 
     def end_episode(self) -> None:
         """Learn from the steps observed, which may be fewer than H."""
@@ -174,6 +190,15 @@ class Agent:
         head = self.par, self.state, self.work, self._x, 0
         with announced(self.name):
             return how(self.plan_kernel, *head, self._out), how(self.learn_kernel, *head, 0, self._path)
+
+    def compiled_replan(self) -> Any:
+        """Address of `replan_kernel`, for agents with a pause."""
+        return self._compile_replan(address)
+
+    def _compile_replan(self, how: Callable[..., Any]) -> Any:
+        head = self.par, self.state, self.work, self._x, 0
+        with announced(self.name):
+            return how(self.replan_kernel, *head, 0, self._path, self._out)
 
     # Files --------------------------------------------------------------------------------------------------------
     def save(self, path: Any) -> None:

@@ -2,7 +2,7 @@
 
 One episode: the agent plans for the context, the world rolls the policy out and evaluates it exactly, the agent learns.
 The agent's two kernels and the world's one are called by address from `loop`, which is compiled once per family of
-agents.
+agents. An agent with a pause has a third kernel, called between two parts of the roll-out.
 """
 
 from typing import Any, NamedTuple
@@ -15,7 +15,7 @@ from .._jit import address, announced, invoke, kernel
 from ..agents.base import Agent
 from ..worlds import World
 from ..worlds.contexts import Adversary
-from ..worlds.world import individual, shortfall, transition
+from ..worlds.world import detour, individual, remainder, shortfall, transition
 from .diagnostics import COLUMNS, watch_for
 
 CHUNK = 2048  # episodes between two looks at Python: contexts live one chunk at a time, Ctrl-C is heard
@@ -33,28 +33,46 @@ class Meter(NamedTuple):
 
 
 @kernel
-def roll_out(truth, x, start, k, policy, path, gap):
-    """The individual's MDP, the policy's exact shortfall gap[0] from optimal at `start`, and one trajectory."""
-    individual(truth, x)
-    gap[0] = shortfall(truth, policy, start)
-    path.states[0] = start
-    for h in range(policy.shape[0]):
+def roll_out(truth, x, start, k, first, last, policy, path, gap):
+    """Steps first to last - 1 of one trajectory; before step 0 also the individual's MDP.
+
+    gap[0] is the policy's exact shortfall from optimal at `start` if all H steps are taken at once. In two parts it is
+    what the actions of the first cost (`detour`) and what the policy of the second costs from the state reached
+    (`remainder`): never negative, and in expectation over the first part the exact shortfall of both."""
+    whole = last - first == policy.shape[0]
+    if first == 0:
+        individual(truth, x)
+        lost = shortfall(truth, policy, start)
+        gap[0] = lost if whole else 0.0
+        path.states[0] = start
+    else:
+        gap[0] += remainder(truth, policy, first, path.states[first])
+    for h in range(first, last):
         s = path.states[h]
         a = policy[h, s]
         path.actions[h] = a
+        if first == 0 and not whole:
+            gap[0] += detour(truth, h, s, a)
         transition(truth, k, h, s, a, path.rewards[h : h + 1], path.states[h + 1 : h + 2])
 
 
 @kernel
-def loop(plan, learn, world, watch, watching, par, state, work, truth, X, starts, first, every, last, out, path, meter):
-    """Episodes first, first + 1, ... of `last`, with contexts X [n, d] and initial states [n]."""
+def loop(
+    plan, replan, learn, world, watch, watching, pause, par, state, work, truth, X, starts, first, every, last, out,
+    path, meter,
+):  # fmt: skip
+    """Episodes first, first + 1, ... of `last`, with contexts X [n, d] and initial states [n]; pause = H: none."""
+    H = out.policy.shape[0]
     for i in range(X.shape[0]):
         x, k = X[i], first + i
         invoke(plan, (par, state, work, x, k, out))
-        invoke(world, (truth, x, starts[i], k, out.policy, path, meter.gap))
+        invoke(world, (truth, x, starts[i], k, 0, pause, out.policy, path, meter.gap))
+        if pause < H:
+            invoke(replan, (par, state, work, x, k, pause, path, out))
+            invoke(world, (truth, x, starts[i], k, pause, H, out.policy, path, meter.gap))
         if watching == 1:
             invoke(watch, (par, state, work, truth, path, out, meter))
-        invoke(learn, (par, state, work, x, k, out.policy.shape[0], path))
+        invoke(learn, (par, state, work, x, k, H, path))
         meter.total[0] += meter.gap[0]
         if (k + 1) % every == 0 or k + 1 == last:
             point = (k + every) // every - 1
@@ -102,7 +120,9 @@ class FusedSession(Session):
         with announced(f"the simulator for {agent.name}"):
             if not self.adaptive:
                 self.contexts(1)  # compiles the source
-            self.roll = address(roll_out, self.truth, x, 0, 0, out.policy, path, m.gap)
+            self.roll = address(roll_out, self.truth, x, 0, 0, 0, 0, out.policy, path, m.gap)
+            self.pause = agent.pause or p.horizon
+            self.replan: Any = agent.compiled_replan() if self.pause < p.horizon else self.learn  # else never called
             self.watch: Any = self.learn  # never called unless watching
             if self.diagnostics:
                 head = agent.par, agent.state, agent.work, self.truth, path, out
@@ -110,9 +130,9 @@ class FusedSession(Session):
             self._loop(np.zeros((0, p.context_dim)), np.zeros(0, np.int64))
 
     def _loop(self, X: Floats, starts: NDArray[np.int64]) -> None:
-        a, kernels = self.agent, (self.plan, self.learn, self.roll, self.watch, int(self.diagnostics))
-        where = self.done, self.every, self.episodes
-        loop(*kernels, a.par, a.state, a.work, self.truth, X, starts, *where, a._out, a._path, self.meter)
+        a, kernels = self.agent, (self.plan, self.replan, self.learn, self.roll, self.watch)
+        how, where = (int(self.diagnostics), self.pause), (self.done, self.every, self.episodes)
+        loop(*kernels, *how, a.par, a.state, a.work, self.truth, X, starts, *where, a._out, a._path, self.meter)
 
     def advance(self) -> int:
         """Run the next chunk; the number of episodes it had."""
@@ -136,19 +156,27 @@ class PythonSession(Session):
         k, s = self.done, int(starts[0])
         policy = self.world.checked(agent.begin_episode(X[0]).policy, f"plan.policy of {type(agent).__name__}")
         individual(truth, X[0])
-        m.total[0] += shortfall(truth, policy, s)
+        pause = getattr(agent, "pause", 0) or H
+        gap = shortfall(truth, policy, s)
+        gap = gap if pause == H else 0.0  # in two parts, as in `roll_out`
         reward, after = np.zeros(1), np.zeros(1, np.int64)
         for h in range(H):
+            if h == pause:
+                policy = self.world.checked(agent.policy, f"policy of {type(agent).__name__}")
+                gap += remainder(truth, policy, h, s)
             action = agent.act(s)
             if action != policy[h, s]:
                 raise ValueError(
                     f"{type(agent).__name__}.act returned {action!r} in state {s} at step {h}, its plan.policy says "
                     f"{policy[h, s]}: regret is that of the plan, so both must agree"
                 )
+            if h < pause < H:
+                gap += detour(truth, h, s, int(policy[h, s]))
             transition(truth, k, h, s, policy[h, s], reward, after)
             s = int(after[0])
             agent.observe(float(reward[0]), s)
         agent.end_episode()
+        m.total[0] += gap
         if (k + 1) % self.every == 0 or k + 1 == self.episodes:
             m.curve[(k + self.every) // self.every - 1] = m.total[0]
         self.done += 1

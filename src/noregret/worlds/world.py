@@ -12,7 +12,7 @@ from .._jit import announced, direct, inlined, merged, strict
 from .._linear_algebra import predictors
 from .._random import LUCK, START, uniforms
 from ..links import LinearCombination, apply_gradient, sigmoid
-from ..planning import NONE, Plan, apply_planner, backward_induction, evaluate, planner_address
+from ..planning import NONE, Plan, apply_planner, backward_induction, evaluate, expectation, planner_address
 from ..problem import Layout, Problem
 from .contexts import Adversary, Contexts, Simplex, Sphere, Table
 from .starts import InTurn
@@ -67,6 +67,19 @@ def shortfall(truth, policy, start):
     )
     evaluate(truth.P, truth.layout, truth.r, policy, truth.own)
     return truth.optimal[0, start] - truth.own[0, start]
+
+
+@strict
+def detour(truth, h, s, a):
+    """V*_h(s) - Q*_h(s, a): what taking action a at step h costs somebody who goes on optimally."""
+    return truth.optimal[h, s] - truth.r[s, a] - expectation(truth.P, truth.layout, s, a, truth.optimal[h + 1])
+
+
+@strict
+def remainder(truth, policy, h, s):
+    """V*_h(s) - V^policy_h(s): what following the policy from step h on costs."""
+    evaluate(truth.P, truth.layout, truth.r, policy, truth.own)
+    return truth.optimal[h, s] - truth.own[h, s]
 
 
 @inlined
