@@ -18,6 +18,9 @@ START = 2  # initial state
 TIE = 3  # which of the tied actions
 EXPLORE = 4  # epsilon-greedy and uniform-random choices
 NOISE = 5  # perturbed rewards
+POSTERIOR = 6  # models drawn from a posterior
+
+DRAWS = 16  # steps reserved for one gamma variate: fifteen attempts, of which one is enough 19 times in 20, and a power
 
 
 @strict
@@ -58,6 +61,67 @@ def normals(seed, episode, step, purpose):
     u, v = uniforms(seed, episode, step, purpose)
     radius, angle = math.sqrt(-2.0 * math.log(1.0 - u)), 6.283185307179586 * v
     return radius * math.cos(angle), radius * math.sin(angle)
+
+
+@strict
+def inverse_normal(p):
+    """The p-quantile of the standard normal, p in (0, 1), to about sixteen digits (Wichura 1988, algorithm AS 241)."""
+    q = p - 0.5
+    if abs(q) <= 0.425:
+        r = 0.180625 - q * q
+        a = ((2.5090809287301226727e3 * r + 3.3430575583588128105e4) * r + 6.7265770927008700853e4) * r
+        a = (((a + 4.5921953931549871457e4) * r + 1.3731693765509461125e4) * r + 1.9715909503065514427e3) * r
+        a = (a + 1.3314166789178437745e2) * r + 3.3871328727963666080e0
+        b = ((5.2264952788528545610e3 * r + 2.8729085735721942674e4) * r + 3.9307895800092710610e4) * r
+        b = (((b + 2.1213794301586595867e4) * r + 5.3941960214247511077e3) * r + 6.8718700749205790830e2) * r
+        b = (b + 4.2313330701600911252e1) * r + 1.0
+        return q * a / b
+    r = math.sqrt(-math.log(p if q <= 0.0 else 1.0 - p))
+    if r <= 5.0:
+        r -= 1.6
+        a = ((7.74545014278341407640e-4 * r + 2.27238449892691845833e-2) * r + 2.41780725177450611770e-1) * r
+        a = (((a + 1.27045825245236838258e0) * r + 3.64784832476320460504e0) * r + 5.76949722146069140550e0) * r
+        a = (a + 4.63033784615654529590e0) * r + 1.42343711074968357734e0
+        b = ((1.05075007164441684324e-9 * r + 5.47593808499534494600e-4) * r + 1.51986665636164571966e-2) * r
+        b = (((b + 1.48103976427480074590e-1) * r + 6.89767334985100004550e-1) * r + 1.67638483018380384940e0) * r
+        b = (b + 2.05319162663775882187e0) * r + 1.0
+    else:
+        r -= 5.0
+        a = ((2.01033439929228813265e-7 * r + 2.71155556874348757815e-5) * r + 1.24266094738807843860e-3) * r
+        a = (((a + 2.65321895265761230930e-2) * r + 2.96560571828504891230e-1) * r + 1.78482653991729133580e0) * r
+        a = (a + 5.46378491116411436990e0) * r + 6.65790464350110377720e0
+        b = ((2.04426310338993978564e-15 * r + 1.42151175831644588870e-7) * r + 1.84631831751005468180e-5) * r
+        b = (((b + 7.86869131145613259100e-4) * r + 1.48753612908506148525e-2) * r + 1.36929880922735805310e-1) * r
+        b = (b + 5.99832206555887937690e-1) * r + 1.0
+    return -a / b if q < 0.0 else a / b
+
+
+@strict
+def gamma(shape, seed, episode, index, purpose):
+    """A gamma variate with shape > 0 and scale 1 (Marsaglia and Tsang 2000), from steps 16 index to 16 index + 15.
+
+    Attempt i = 0, ..., 14 takes (u, v) of step 16 index + i and z = inverse_normal(max(u, 2^-54)): with d = shape - 1/3
+    and w = (1 + z/sqrt(9d))^3 it accepts d w if w > 0 and ln v < z^2/2 + d - d w + d ln w (the fifteenth accepts any
+    w > 0: one draw in 10^19 gets there). Shape 1 is -ln(1 - u) of the first step. A shape below 1 draws from shape + 1
+    and multiplies by (1 - u)^(1/shape), u of step 16 index + 15."""
+    first = index * DRAWS
+    if shape == 1.0:
+        return -math.log(1.0 - uniforms(seed, episode, first, purpose)[0])
+    d = shape + 2.0 / 3.0 if shape < 1.0 else shape - 1.0 / 3.0
+    c, made = 1.0 / math.sqrt(9.0 * d), d
+    for i in range(DRAWS - 1):
+        u, v = uniforms(seed, episode, first + i, purpose)
+        z = inverse_normal(max(u, 5.551115123125783e-17))
+        w = 1.0 + c * z
+        if w > 0.0:
+            w = w * w * w
+            made = d * w
+            if v < 1.0 - 0.0331 * (z * z) * (z * z) or math.log(v) < 0.5 * z * z + d - d * w + d * math.log(w):
+                break
+    if shape < 1.0:
+        u, _ = uniforms(seed, episode, first + DRAWS - 1, purpose)
+        made *= (1.0 - u) ** (1.0 / shape)
+    return made
 
 
 @strict

@@ -8,11 +8,14 @@ from .base import Agent
 from .controls import CertaintyEquivalence, EpsilonGreedy, Oracle, UniformRandom
 from .glm_orl import GLMORL
 from .glm_rlsvi import GLMRLSVI
+from .tabular_orlc import ORLC
+from .tabular_psrl import PSRL
+from .tabular_rlsvi import TabularRLSVI
 from .tabular_ucbvi import UCBVI, UCBVIBF
 from .tabular_ucrl2 import UCRL2
 
 _GLM: tuple[type[Agent], ...] = (GLMORL, GLMRLSVI)
-_TABULAR: tuple[type[Agent], ...] = (UCRL2, UCBVI, UCBVIBF)
+_TABULAR: tuple[type[Agent], ...] = (UCRL2, UCBVI, UCBVIBF, ORLC, PSRL, TabularRLSVI)
 _CONTROLS: tuple[type[Agent], ...] = (EpsilonGreedy, CertaintyEquivalence, UniformRandom, Oracle)
 _AGENTS: dict[str, type[Agent]] = {cls.name: cls for cls in (*_GLM, *_TABULAR, *_CONTROLS)}
 

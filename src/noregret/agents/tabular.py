@@ -68,6 +68,7 @@ class TabularWork(NamedTuple):
     log: Floats  # [1], the logarithm in this episode's bonus
     P: Floats  # [S, A, M], a sampled model
     r: Floats  # [S, A], rewards as planned with
+    low: Floats  # [S, A], lower bounds on the rewards
     xi: Floats  # [S, A], widths
     bonus: Floats  # [S, A]
     noise: Floats  # [H, S, A], or [0, 0, 0]
@@ -87,6 +88,20 @@ def enter(par, state, work, x):
         horizon = work.lower.shape[0] - 1
         work.log[0] += par.growth * math.log(state.episodes[b] * horizon + 1.0)
     return b
+
+
+@inlined
+def variance(P, layout, s, a, V, mean):
+    """sum_j P(s, a, j) (V(outcome j) - mean)^2; exactly 0 where V is constant on what was seen."""
+    total = 0.0
+    if layout.dense == 1:
+        for j in range(P.shape[2]):
+            total += P[s, a, j] * (V[j] - mean) * (V[j] - mean)
+    else:
+        for j in range(layout.count[s, a]):
+            gap = V[layout.outcomes[s, a, j]] - mean
+            total += P[s, a, j] * gap * gap
+    return total
 
 
 @kernel
@@ -190,6 +205,7 @@ class TabularAgent(Agent):
             log=f(1),
             P=f((S, A, M)),
             r=f((S, A)),
+            low=f((S, A)),
             xi=f((S, A)),
             bonus=f((S, A)),
             noise=when(self.perturbs, H, S, A),

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _checks as check
-from .._jit import inlined, invoke, kernel
+from .._jit import invoke, kernel
 from ..planning import expectation
 from ..problem import Problem
 from .glm import tie_key
-from .tabular import TabularAgent, cells, enter
+from .tabular import TabularAgent, cells, enter, variance
 
 HOEFFDING, BERNSTEIN, TIGHT, MONOTONE = 0, 1, 2, 3
 BONUSES = ("hoeffding", "bernstein", "tight", "monotone")
@@ -36,20 +36,6 @@ def plan(par, state, work, x, k, out):
     key = tie_key(par.seed, k)
     head = par.adjust, par.settle, state.P[b], par.layout, work.r, 1, key
     invoke(par.hooked, (*head, par, state, work, k, work.Q, out.policy, out.values))
-
-
-@inlined
-def variance(P, layout, s, a, V, mean):
-    """sum_j P(s, a, j) (V(outcome j) - mean)^2; exactly 0 where V is constant on what was seen."""
-    total = 0.0
-    if layout.dense == 1:
-        for j in range(P.shape[2]):
-            total += P[s, a, j] * (V[j] - mean) * (V[j] - mean)
-    else:
-        for j in range(layout.count[s, a]):
-            gap = V[layout.outcomes[s, a, j]] - mean
-            total += P[s, a, j] * gap * gap
-    return total
 
 
 @kernel

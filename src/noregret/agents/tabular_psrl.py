@@ -1,0 +1,71 @@
+"""PSRL: plan for a model drawn from the posterior (Strens 2000; Osband, Russo and Van Roy 2013)."""
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from .. import _checks as check
+from .._jit import inlined, kernel
+from .._random import POSTERIOR, gamma
+from ..planning import NONE, apply_planner
+from ..problem import Problem
+from .glm import tie_key
+from .tabular import TabularAgent, cells, enter
+
+
+@kernel
+def plan(par, state, work, x, k, out):
+    b = enter(par, state, work, x)
+    S, A, M = work.P.shape
+    for s in range(S):
+        for a in range(A):
+            if par.layout.available[s, a]:
+                first = (s * A + a) * (M + 2)
+                dirichlet(par, state.counts[b, s, a], par.layout.count[s, a], k, first, work.P[s, a])
+                wins, losses = state.reward_sums[b, s, a], state.reward_visits[b, s, a] - state.reward_sums[b, s, a]
+                u = gamma(1.0 + wins, par.seed, k, first + M, POSTERIOR)
+                v = gamma(1.0 + losses, par.seed, k, first + M + 1, POSTERIOR)
+                work.r[s, a] = u / (u + v)
+    key = tie_key(par.seed, k)
+    head = work.P, par.layout, work.r, work.xi, work.noise, NONE, 0
+    apply_planner(par.planner, (*head, key, work.Q, out.policy, out.values))
+
+
+@inlined
+def dirichlet(par, counts, m, k, first, row):
+    """row[:m] <- a draw from Dirichlet(prior + counts[:m]): normalised gammas."""
+    total = 0.0
+    if m > 1:
+        for j in range(m):
+            row[j] = gamma(par.prior + counts[j], par.seed, k, first + j, POSTERIOR)
+            total += row[j]
+    for j in range(m):  # tiny shapes may all underflow
+        row[j] = row[j] / total if total > 0.0 else 1.0 / m
+
+
+class PSRL(TabularAgent):
+    """Draw a model from the posterior, plan for it, play that, learn.
+
+        P(. | s, a) ~ Dirichlet(prior + counts) over the supported next states,   r(s, a) ~ Beta(1 + wins, 1 + losses)
+
+    prior   pseudo-count of every supported next state: 1 is uniform over distributions, less expects few outcomes
+
+    Rewards between 0 and 1 count as that much of a win; the posterior is then an approximation. Values are random, not
+    bounds. Cost per episode O(S^2 A H) and S A (M + 2) gamma draws, memory O(B S^2 A), constant in the number of
+    episodes."""
+
+    name = "psrl"
+    plan_kernel = staticmethod(plan)
+
+    def __init__(self, problem: Problem, prior: float = 1.0, centres: ArrayLike | None = None, seed: int = 0) -> None:
+        super().__init__(problem, seed, prior=check.positive("prior", prior), centres=cells(problem, centres))
+
+    def _numbers(self) -> dict[str, Any]:
+        return {"prior": self.options["prior"]}
+
+    @property
+    def guarantee(self) -> str | None:
+        return (
+            "on average over worlds drawn from its prior with rewards of 0 or 1, the model planned for has the "
+            f"distribution of the true one given the past, {self.where}"
+        )
