@@ -7,6 +7,11 @@ from .agents.controls import CertaintyEquivalence, EpsilonGreedy, Oracle, Unifor
 from .agents.files import load
 from .agents.glm_orl import GLMORL
 from .agents.glm_rlsvi import GLMRLSVI
+from .agents.tabular_orlc import ORLC
+from .agents.tabular_psrl import PSRL
+from .agents.tabular_rlsvi import TabularRLSVI
+from .agents.tabular_ucbvi import UCBVI
+from .agents.tabular_ucrl2 import UCRL2
 from .claims import claims
 from .links import LinearCombination, Link, MultinomialLogit
 from .planning import Plan
@@ -19,6 +24,10 @@ __version__ = "0.1.0"
 __all__ = [
     "GLMORL",
     "GLMRLSVI",
+    "ORLC",
+    "PSRL",
+    "UCBVI",
+    "UCRL2",
     "Agent",
     "CertaintyEquivalence",
     "EpsilonGreedy",
@@ -29,6 +38,7 @@ __all__ = [
     "Plan",
     "Problem",
     "Run",
+    "TabularRLSVI",
     "UniformRandom",
     "World",
     "agents",

@@ -2,13 +2,13 @@
 
 A tabular learner takes everybody in a cell for the same individual: `centres` [B, d] are the middles of the cells
 (`agents.cells`), and None is a single cell, so that the context is ignored. Nothing is shared between cells; where a
-confidence level delta is promised, each cell gets delta/B of it. The agents of this family differ in their plan kernel and
-its hooks only; they share the types of par, state and work, and with them the compiled loop and the planner.
+confidence level delta is promised, each cell gets delta/B of it. The agents of this family differ in their plan kernel
+and its hooks only; they share the types of par, state and work, and with them the compiled loop and the planner.
 
-In the formulas n is the number of visits of a pair, n_r of its rewards that were seen, P_hat and r_hat are empirical means
-over the supported next states, t = k H + 1 with k the episodes the cell has seen before (more than any of its counts), m
-the number of supported next states. A pair with one supported next state has no
-transition to learn. Rewards are numbers in [0, 1]: what the problem says about their form is not used.
+In the formulas n is the number of visits of a pair, n_r that of its rewards that were seen, P_hat and r_hat are the
+empirical means, m is the number of supported next states and t = k H + 1 with k the episodes that the cell has seen
+before, which is more than any of its counts. A pair with one supported next state has no transition to learn. Rewards
+are numbers in [0, 1]: what the problem says about their form is not used.
 """
 
 import math

@@ -138,6 +138,6 @@ class ORLC(TabularAgent):
         if not self.bounds_values:
             return None
         return (
-            f"with probability {1 - self.options['delta']:g}, in every episode, plan.upper is at least the optimal value "
-            f"and plan.lower at most the plan's own, {self.where}"
+            f"with probability {1 - self.options['delta']:g}, in every episode, plan.upper is at least the optimal "
+            f"value and plan.lower at most the plan's own, {self.where}"
         )

@@ -42,8 +42,8 @@ class TabularRLSVI(TabularAgent):
 
         Q_h = r_hat + P_hat V_{h+1} + w_h,   w_h ~ N(0, beta_k/(n_r + 1)),   beta_k = (1/2) S H^3 ln(2HSAk)   (h from 0)
 
-    with sums divided by n + 1 instead of n, so that P_hat has mass n/(n + 1), and k = 1, 2, ... the episodes of the cell.
-    Nothing is clipped. Values are random, not bounds.
+    with sums divided by n + 1 instead of n, so that P_hat has mass n/(n + 1), and k = 1, 2, ... the episodes of the
+    cell. Nothing is clipped. Values are random, not bounds.
 
     bonus_scale   multiplies the standard deviation; anything but 1 carries no guarantee
 
@@ -71,7 +71,6 @@ class TabularRLSVI(TabularAgent):
         if self.options["bonus_scale"] != 1.0:
             return None
         return (
-            "in every episode in which all estimates of the optimal values' means are within a standard deviation over "
-            "sqrt(SH) of the truth, the plan is optimistic where it starts with probability at least 0.158 given the past, "
-            f"{self.where}"
+            "in every episode in which r_hat + P_hat V* is off by at most sqrt(beta_k/(SH(n + 1))) everywhere, the "
+            f"plan is optimistic where it starts with probability at least 0.158 given the past, {self.where}"
         )

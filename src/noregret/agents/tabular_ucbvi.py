@@ -31,8 +31,7 @@ def plan(par, state, work, x, k, out):
             work.r[s, a] = 1.0
             if seen > 0.0:
                 work.r[s, a] = min(1.0, state.reward_sums[b, s, a] / seen + par.scale * math.sqrt(0.5 * L / seen))
-            n = state.visits[b, s, a]
-            work.xi[s, a] = par.scale * CH * H * L / math.sqrt(n) if n > 0.0 else float(H)
+            work.xi[s, a] = par.scale * CH * H * L / math.sqrt(max(1.0, state.visits[b, s, a]))
     key = tie_key(par.seed, k)
     head = par.adjust, par.settle, state.P[b], par.layout, work.r, 1, key
     invoke(par.hooked, (*head, par, state, work, k, work.Q, out.policy, out.values))
@@ -53,8 +52,10 @@ def adjust(par, state, work, k, h, P, V, Q):
     for s in range(S):
         for a in range(A):
             if par.layout.count[s, a] > 1:
-                bonus, n = work.xi[s, a], state.visits[b, s, a]
-                if par.kind != HOEFFDING and n > 0.0:
+                bonus, n = float(H), state.visits[b, s, a]  # too few visits to say anything: the largest value
+                if par.kind == HOEFFDING and n > 0.0:
+                    bonus = work.xi[s, a]
+                elif n > (1.0 if par.kind == MONOTONE else 0.0):
                     mean = Q[s, a] - work.r[s, a]
                     spread = variance(P, par.layout, s, a, V, mean)
                     if par.kind == BERNSTEIN:
@@ -62,7 +63,7 @@ def adjust(par, state, work, k, h, P, V, Q):
                         bonus = math.sqrt(BF[0] * L * spread / n) + BF[1] * H * L / n + math.sqrt(BF[2] * doubt / n)
                     elif par.kind == TIGHT:
                         bonus = math.sqrt(SUM[0] * L * spread / n) + SUM[1] * H * L / n
-                    elif n > 1.0:
+                    else:
                         bonus = max(math.sqrt(MAX[0] * L * spread / (n - 1.0)), MAX[1] * left * L / (n - 1.0))
                     bonus *= par.scale
                 if par.kind == MONOTONE:
@@ -89,9 +90,9 @@ class UCBVI(TabularAgent):
                   place of T, for any number of episodes
     bonus_scale   multiplies every bonus; anything but 1 carries no guarantee
 
-    Azar et al. take rewards for known; the term sqrt(L/(2 n_r)) is for unknown ones. Their constants are recalled from the
-    paper. docs/agents-tabular.md proves the values of "hoeffding" and "monotone" to be upper bounds; those of "bernstein"
-    rest on the paper's argument with recalled constants and "tight" has no proof, so neither claims it here.
+    Azar et al. take rewards for known; the term sqrt(L/(2 n_r)) is for unknown ones. Their constants are recalled from
+    the paper. docs/agents-tabular.md proves the values of "hoeffding" and "monotone" to be upper bounds; those of
+    "bernstein" rest on the paper's argument with recalled constants and "tight" has no proof, so neither claims it.
 
     Cost per episode O(S^2 A H), memory O(B(S^2 A + S A H)), constant in the number of episodes."""
 

@@ -1,8 +1,8 @@
 """UCRL2: optimism by the best model in a ball around the estimates (Jaksch, Ortner and Auer 2010), in episodes."""
 
 import math
+from typing import Any
 
-import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _checks as check
@@ -116,14 +116,14 @@ class UCRL2(TabularAgent):
         )  # fmt: skip
         self.bounds_values = bonus_scale == 1.0
 
-    def _numbers(self) -> dict[str, float]:
-        return {"log": float(np.log(2.0 * self.problem.n_actions * self.n_cells / self.options["delta"])), "growth": 1.0}
+    def _numbers(self) -> dict[str, Any]:
+        return {"log": math.log(2.0 * self.problem.n_actions * self.n_cells / self.options["delta"]), "growth": 1.0}
 
     @property
     def guarantee(self) -> str | None:
         if not self.bounds_values:
             return None
         return (
-            f"with probability {1 - self.options['delta']:g}, in every episode, plan.upper is at least the optimal value, "
-            f"{self.where}"
+            f"with probability {1 - self.options['delta']:g}, in every episode, plan.upper is at least the optimal "
+            f"value, {self.where}"
         )
