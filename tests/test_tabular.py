@@ -8,7 +8,7 @@ from scipy import optimize, special, stats
 
 import noregret as nr
 import reference
-from noregret._random import POSTERIOR, gamma, inverse_normal
+from noregret._random import POSTERIOR, fill_uniforms, gamma, gammas, inverse_normal, uniforms
 from noregret.agents import cells, tabular, tabular_ucbvi, tabular_ucrl2
 
 
@@ -338,11 +338,21 @@ def test_normal_quantiles():
     assert np.allclose([inverse_normal(v) for v in p], special.ndtri(p), rtol=1e-13, atol=1e-15)
 
 
+def test_many_uniforms_are_the_same_uniforms():
+    u, v = np.zeros((2, 37))
+    fill_uniforms(2**40 + 3, 2**33 + 1, 5, 16, POSTERIOR, u, v)
+    assert [*zip(u, v, strict=True)] == [uniforms(2**40 + 3, 2**33 + 1, 5 + 16 * i, POSTERIOR) for i in range(37)]
+
+
 @pytest.mark.parametrize("shape", [0.05, 0.5, 1.0, 1.5, 7.0, 1000.0])
 def test_gamma_variates(shape):
     """Kolmogorov-Smirnov on 8,000 draws, level 1e-6; the plain-Python form gives the same."""
     made = [gamma(shape, 3, k, i, POSTERIOR) for k in range(2000) for i in range(4)]
     assert stats.kstest(made, stats.gamma(shape).cdf).pvalue > 1e-6
+    shapes, room = np.full(8000, shape), np.zeros((4, 8000))
+    gammas(shapes, 3, 0, POSTERIOR, *room)
+    assert np.array_equal(room[3][:4], made[:4])
+    assert np.array_equal(room[3], [gamma(shape, 3, 0, i, POSTERIOR) for i in range(8000)])
     assert made[:40] == pytest.approx([draw_gamma(shape, 3, k, i) for k in range(10) for i in range(4)], rel=1e-12)
 
 

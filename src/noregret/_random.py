@@ -63,19 +63,25 @@ def normals(seed, episode, step, purpose):
     return radius * math.cos(angle), radius * math.sin(angle)
 
 
+@inlined
+def central_normal(q):
+    """The (1/2 + q)-quantile of the standard normal for |q| <= 0.425."""
+    r = 0.180625 - q * q
+    a = ((2.5090809287301226727e3 * r + 3.3430575583588128105e4) * r + 6.7265770927008700853e4) * r
+    a = (((a + 4.5921953931549871457e4) * r + 1.3731693765509461125e4) * r + 1.9715909503065514427e3) * r
+    a = (a + 1.3314166789178437745e2) * r + 3.3871328727963666080e0
+    b = ((5.2264952788528545610e3 * r + 2.8729085735721942674e4) * r + 3.9307895800092710610e4) * r
+    b = (((b + 2.1213794301586595867e4) * r + 5.3941960214247511077e3) * r + 6.8718700749205790830e2) * r
+    b = (b + 4.2313330701600911252e1) * r + 1.0
+    return q * a / b
+
+
 @strict
 def inverse_normal(p):
     """The p-quantile of the standard normal, p in (0, 1), to about sixteen digits (Wichura 1988, algorithm AS 241)."""
     q = p - 0.5
     if abs(q) <= 0.425:
-        r = 0.180625 - q * q
-        a = ((2.5090809287301226727e3 * r + 3.3430575583588128105e4) * r + 6.7265770927008700853e4) * r
-        a = (((a + 4.5921953931549871457e4) * r + 1.3731693765509461125e4) * r + 1.9715909503065514427e3) * r
-        a = (a + 1.3314166789178437745e2) * r + 3.3871328727963666080e0
-        b = ((5.2264952788528545610e3 * r + 2.8729085735721942674e4) * r + 3.9307895800092710610e4) * r
-        b = (((b + 2.1213794301586595867e4) * r + 5.3941960214247511077e3) * r + 6.8718700749205790830e2) * r
-        b = (b + 4.2313330701600911252e1) * r + 1.0
-        return q * a / b
+        return central_normal(q)
     r = math.sqrt(-math.log(p if q <= 0.0 else 1.0 - p))
     if r <= 5.0:
         r -= 1.6
@@ -108,20 +114,65 @@ def gamma(shape, seed, episode, index, purpose):
     if shape == 1.0:
         return -math.log(1.0 - uniforms(seed, episode, first, purpose)[0])
     d = shape + 2.0 / 3.0 if shape < 1.0 else shape - 1.0 / 3.0
-    c, made = 1.0 / math.sqrt(9.0 * d), d
+    made = d
     for i in range(DRAWS - 1):
         u, v = uniforms(seed, episode, first + i, purpose)
         z = inverse_normal(max(u, 5.551115123125783e-17))
-        w = 1.0 + c * z
+        w = 1.0 + 1.0 / math.sqrt(9.0 * d) * z
         if w > 0.0:
-            w = w * w * w
-            made = d * w
-            if v < 1.0 - 0.0331 * (z * z) * (z * z) or math.log(v) < 0.5 * z * z + d - d * w + d * math.log(w):
+            made = d * (w * w * w)
+            if v < 1.0 - 0.0331 * (z * z) * (z * z):
+                break
+            if math.log(v) < 0.5 * z * z + d - made + d * math.log(made / d):
                 break
     if shape < 1.0:
         u, _ = uniforms(seed, episode, first + DRAWS - 1, purpose)
         made *= (1.0 - u) ** (1.0 / shape)
     return made
+
+
+@strict
+def fill_uniforms(seed, episode, first, stride, purpose, u, v):
+    """u[i], v[i] <- uniforms(seed, episode, first + stride i, purpose), about six times as fast: no call is left in the
+    loop, so that the compiler works on several blocks at once."""
+    low, half, five, six = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(5), np.uint64(6)
+    s, e = np.uint64(seed), np.uint64(episode)
+    for i in range(u.shape[0]):
+        k0, k1 = s & low, s >> half
+        c0, c1, c2, c3 = e & low, e >> half, np.uint64(first + stride * i) & low, np.uint64(purpose)
+        for _ in range(10):
+            a, b = np.uint64(0xD2511F53) * (c0 & low), np.uint64(0xCD9E8D57) * (c2 & low)
+            c0, c1, c2, c3 = (b >> half) ^ c1 ^ k0, b & low, (a >> half) ^ c3 ^ k1, a & low
+            k0, k1 = (k0 + np.uint64(0x9E3779B9)) & low, (k1 + np.uint64(0xBB67AE85)) & low
+        u[i] = (float(np.int64(c0 >> five)) * 67108864.0 + float(np.int64(c1 >> six))) * 1.1102230246251565e-16
+        v[i] = (float(np.int64(c2 >> five)) * 67108864.0 + float(np.int64(c3 >> six))) * 1.1102230246251565e-16
+
+
+@strict
+def gammas(shapes, seed, episode, purpose, u, v, z, out):
+    """out[i] <- gamma(shapes[i], seed, episode, i, purpose), to the bit, in stages that are plain loops over i.
+
+    u, v, z and out are as long as shapes; what the first attempt does not settle is left to `gamma`."""
+    n = shapes.shape[0]
+    fill_uniforms(seed, episode, 0, DRAWS, purpose, u, v)
+    for i in range(n):
+        z[i] = central_normal(max(u[i], 5.551115123125783e-17) - 0.5)
+    for i in range(n):
+        if abs(u[i] - 0.5) > 0.425:
+            z[i] = inverse_normal(max(u[i], 5.551115123125783e-17))
+    for i in range(n):
+        d = shapes[i] - 1.0 / 3.0
+        w = 1.0 + 1.0 / math.sqrt(9.0 * d) * z[i]
+        out[i] = d * (w * w * w)
+    for i in range(n):
+        if shapes[i] == 1.0:
+            out[i] = -math.log(1.0 - u[i])
+        elif shapes[i] < 1.0 or not out[i] > 0.0:
+            out[i] = gamma(shapes[i], seed, episode, i, purpose)
+        elif v[i] >= 1.0 - 0.0331 * (z[i] * z[i]) * (z[i] * z[i]):
+            d = shapes[i] - 1.0 / 3.0
+            if not math.log(v[i]) < 0.5 * z[i] * z[i] + d - out[i] + d * math.log(out[i] / d):
+                out[i] = gamma(shapes[i], seed, episode, i, purpose)
 
 
 @strict

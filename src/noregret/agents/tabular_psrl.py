@@ -6,7 +6,7 @@ from numpy.typing import ArrayLike
 
 from .. import _checks as check
 from .._jit import inlined, kernel
-from .._random import POSTERIOR, gamma
+from .._random import POSTERIOR, gammas
 from ..planning import NONE, apply_planner
 from ..problem import Problem
 from .glm import tie_key
@@ -16,31 +16,34 @@ from .tabular import TabularAgent, cells, enter
 @kernel
 def plan(par, state, work, x, k, out):
     b = enter(par, state, work, x)
+    shapes, made, layout = work.draws[0], work.draws[4], par.layout
     S, A, M = work.P.shape
     for s in range(S):
         for a in range(A):
-            if par.layout.available[s, a]:
-                first = (s * A + a) * (M + 2)
-                dirichlet(par, state.counts[b, s, a], par.layout.count[s, a], k, first, work.P[s, a])
-                wins, losses = state.reward_sums[b, s, a], state.reward_visits[b, s, a] - state.reward_sums[b, s, a]
-                u = gamma(1.0 + wins, par.seed, k, first + M, POSTERIOR)
-                v = gamma(1.0 + losses, par.seed, k, first + M + 1, POSTERIOR)
-                work.r[s, a] = u / (u + v)
+            first = (s * A + a) * (M + 2)
+            for j in range(M):
+                shapes[first + j] = par.prior + state.counts[b, s, a, j]
+            shapes[first + M] = 1.0 + state.reward_sums[b, s, a]
+            shapes[first + M + 1] = 1.0 + state.reward_visits[b, s, a] - state.reward_sums[b, s, a]
+    gammas(shapes, par.seed, k, POSTERIOR, work.draws[1], work.draws[2], work.draws[3], made)
+    for s in range(S):
+        for a in range(A):
+            first = (s * A + a) * (M + 2)
+            normalise(made[first : first + layout.count[s, a]], work.P[s, a])
+            work.r[s, a] = made[first + M] / (made[first + M] + made[first + M + 1])
     key = tie_key(par.seed, k)
-    head = work.P, par.layout, work.r, work.xi, work.noise, NONE, 0
+    head = work.P, layout, work.r, work.xi, work.noise, NONE, 0
     apply_planner(par.planner, (*head, key, work.Q, out.policy, out.values))
 
 
 @inlined
-def dirichlet(par, counts, m, k, first, row):
-    """row[:m] <- a draw from Dirichlet(prior + counts[:m]): normalised gammas."""
+def normalise(drawn, row):
+    """row <- drawn over their sum: Dirichlet from gamma variates."""
     total = 0.0
-    if m > 1:
-        for j in range(m):
-            row[j] = gamma(par.prior + counts[j], par.seed, k, first + j, POSTERIOR)
-            total += row[j]
-    for j in range(m):  # tiny shapes may all underflow
-        row[j] = row[j] / total if total > 0.0 else 1.0 / m
+    for j in range(drawn.shape[0]):
+        total += drawn[j]
+    for j in range(drawn.shape[0]):  # tiny shapes may all underflow
+        row[j] = drawn[j] / total if total > 0.0 else 1.0 / drawn.shape[0]
 
 
 class PSRL(TabularAgent):
@@ -56,6 +59,7 @@ class PSRL(TabularAgent):
 
     name = "psrl"
     plan_kernel = staticmethod(plan)
+    samples = True
 
     def __init__(self, problem: Problem, prior: float = 1.0, centres: ArrayLike | None = None, seed: int = 0) -> None:
         super().__init__(problem, seed, prior=check.positive("prior", prior), centres=cells(problem, centres))
