@@ -42,8 +42,13 @@ def normalise(drawn, row):
     total = 0.0
     for j in range(drawn.shape[0]):
         total += drawn[j]
-    for j in range(drawn.shape[0]):  # tiny shapes may all underflow
-        row[j] = drawn[j] / total if total > 0.0 else 1.0 / drawn.shape[0]
+    if total > 0.0:
+        share = 1.0 / total
+        for j in range(drawn.shape[0]):
+            row[j] = share * drawn[j]
+    else:  # tiny shapes may all underflow
+        for j in range(drawn.shape[0]):
+            row[j] = 1.0 / drawn.shape[0]
 
 
 class PSRL(TabularAgent):
