@@ -455,7 +455,7 @@ def test_regret_falls_and_beats_uniform_play(name, options, factor, where):
 
 
 def test_rlsvi_is_optimistic_often_enough():
-    """At least 0.158 of the episodes, given the past: among 400 at most 264 + ... fail; level 1e-6 by Hoeffding."""
+    """At least 0.158 of the episodes, given the past; an excess of failures has probability 1e-6 (Hoeffding)."""
     world = INSIDE["alike"][0]()
     agent, n, failures = nr.make_agent("rlsvi", world.problem, seed=3), 400, 0
     for k in range(n):
@@ -471,15 +471,15 @@ def test_rlsvi_is_optimistic_often_enough():
 
 def test_ucrl2_replans_when_a_count_has_doubled():
     world = INSIDE["alike"][0]()
-    agent, plans = nr.UCRL2(world.problem), []
+    agent, plans, before = nr.UCRL2(world.problem), [], None
     for k in range(2000):
         someone = world.individual(k, 0)
         stale = agent.state.stale[0]
         plan = agent.begin_episode(someone.context)
         plans.append(stale)
         if k and not stale:
-            assert np.array_equal(plan.policy, before.policy)  # noqa: F821
-        before = plan  # noqa: F841
+            assert np.array_equal(plan.policy, before)
+        before = plan.policy
         for _ in range(world.problem.horizon):
             agent.observe(*someone.step(agent.act(someone.state)))
         agent.end_episode()
