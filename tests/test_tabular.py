@@ -396,6 +396,27 @@ def test_optimism_never_fails_inside_the_assumptions(name, options, where):
     assert (agent.guarantee is not None) == agent.bounds_values == claims
 
 
+@pytest.mark.parametrize(
+    ("name", "options", "episodes"),
+    [
+        ("ucrl2", {}, 30_000),
+        ("ucbvi-ch", {"episodes": 250_000}, 250_000),
+        ("ucbvi-bf", {}, 30_000),
+        ("ucbvi-bf", {"bonus": "monotone"}, 30_000),
+        ("orlc", {}, 30_000),
+        ("orlc", {"constants": "paper"}, 30_000),
+    ],
+)
+def test_optimism_never_fails_when_the_bonuses_are_small(name, options, episodes):
+    """20 seeds in a world of two states and steps, until the bonuses separate the actions: late regret is less than
+    half of uniform play's."""
+    world = nr.worlds.random_linear(2, 2, 2, 1, seed=3)
+    agent = nr.make_agent(name, world.problem, **options, delta=0.3)
+    run = nr.simulate(agent, world, episodes, seeds=20, every=episodes // 10, diagnostics=True)
+    assert run.diagnostics["optimism_failures"].sum() == 0
+    assert run.late.mean() < 0.5 * nr.simulate(nr.UniformRandom(world.problem), world, 2000).late.mean()
+
+
 def test_optimism_fails_without_the_bonus():
     """The experiment above can tell: with a hundredth of the bonus it finds failures."""
     make, _ = INSIDE["alike"]
@@ -452,6 +473,26 @@ def test_regret_falls_and_beats_uniform_play(name, options, factor, where):
     uniform = nr.simulate(nr.UniformRandom(world.problem), world, 4000, seeds=8, every=400)
     assert run.late.mean() < 0.8 * run.regret[:, 0].mean() / 400
     assert factor * run.late.mean() < uniform.late.mean()
+
+
+def test_psrl_draws_from_the_posterior():
+    """600 worlds from the prior, at the fifth episode: the planned value and the optimal one have the same distribution
+    given the past, so each is the larger one half of the time (binomial, level 1e-6), and they differ less than two
+    independent draws from the prior would."""
+    drawn, true = np.zeros(600), np.zeros(600)
+    for seed in range(600):
+        world = nr.worlds.random_linear(3, 2, 3, 1, concentration=1.0, seed=seed)
+        agent = nr.PSRL(world.problem, seed=seed)
+        for k in range(5):
+            someone = world.individual(k, seed)
+            plan = agent.begin_episode(someone.context)
+            for _ in range(3):
+                agent.observe(*someone.step(agent.act(someone.state)))
+            agent.end_episode()
+        drawn[seed], true[seed] = plan.values[0, 0], world.optimal(someone.context).values[0, 0]
+    assert stats.binomtest(int((drawn > true).sum()), 600).pvalue > 1e-6
+    assert stats.ks_2samp(drawn, true).pvalue > 1e-6
+    assert np.corrcoef(drawn, true)[0, 1] > 0.2
 
 
 def test_rlsvi_is_optimistic_often_enough():

@@ -185,7 +185,7 @@ def gammas(shapes, seed, episode, purpose, u, v, z, out):
         p = max(u[i], 5.551115123125783e-17)
         log = -plain_log(1.0 - u[i] if shapes[i] == 1.0 else min(p, 1.0 - p))
         z[i] = quantile(p - 0.5, math.sqrt(log))
-        d = shapes[i] - 1.0 / 3.0
+        d = max(shapes[i] - 1.0 / 3.0, 0.5)  # shapes below 1 are left to `gamma`
         w = 1.0 + 1.0 / math.sqrt(9.0 * d) * z[i]
         out[i] = log if shapes[i] == 1.0 else d * (w * w * w)
     open_ones = 0
