@@ -172,8 +172,8 @@ class Twin:
     def rlsvi(self, me, k, h, s, a, n, P, V, low):
         S, A, H = self.p.n_states, self.p.n_actions, self.p.horizon
         beta = 0.5 * S * H**3 * math.log(2 * H * S * A * (me.k + 1))
-        i = s * A + a
-        z = reference.normals(self.seed, k, h * S * A + i - i % 2, reference.NOISE)[i % 2]
+        i = (h * S + s) * A + a
+        z = special.ndtri(reference.uniforms(self.seed, k, i - i % 2, reference.NOISE)[i % 2])
         noise = self.c * math.sqrt(beta / (me.seen[s, a] + 1)) * z
         return me.rewards[s, a] / (me.seen[s, a] + 1) + n / (n + 1) * (P @ V) + noise
 

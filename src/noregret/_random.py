@@ -175,6 +175,17 @@ def fill_uniforms(seed, episode, first, stride, purpose, u, v):
 
 
 @strict
+def fill_normals(seed, episode, purpose, u, v):
+    """u[i], v[i] <- the normal quantiles of `uniforms(seed, episode, 2 i, purpose)`: faster than `normals`."""
+    fill_uniforms(seed, episode, 0, 2, purpose, u, v)
+    for half in (u, v):
+        for i in range(u.shape[0]):
+            p = max(half[i], 5.551115123125783e-17)
+            r = math.sqrt(-plain_log(min(p, 1.0 - p)))
+            half[i] = quantile(p - 0.5, r) if r <= 5.0 else far_quantile(p - 0.5, r)
+
+
+@strict
 def gammas(shapes, seed, episode, purpose, u, v, z, out):
     """out[i] <- gamma(shapes[i], seed, episode, i, purpose), to the bit, in stages that are plain loops over i.
 

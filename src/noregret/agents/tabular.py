@@ -75,7 +75,7 @@ class TabularWork(NamedTuple):
     Q: Floats  # [S, A]
     order: NDArray[np.int64]  # [S]
     room: Floats  # [S]
-    draws: Floats  # [5, S A (M + 2)], shapes, uniforms, normals and gamma variates; or [5, 0]
+    draws: Floats  # [5, draws an episode], random numbers on their way
     lower: Floats  # [H+1, S], lower bounds on the values of the plan
 
 
@@ -213,7 +213,7 @@ class TabularAgent(Agent):
             Q=f((S, A)),
             order=np.zeros(S, np.int64),
             room=f(S),
-            draws=f((5, S * A * (M + 2) if self.samples else 0)),
+            draws=f((5, S * A * (M + 2) if self.samples else (H * S * A + 1) // 2 if self.perturbs else 0)),
             lower=f((H + 1, S)),
         )
         with announced(f"the planner of {self.name}"):

@@ -6,8 +6,8 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from .. import _checks as check
-from .._jit import kernel
-from .._random import NOISE, normals
+from .._jit import kernel, merged
+from .._random import NOISE, fill_normals
 from ..planning import NONE, apply_planner
 from ..problem import Problem
 from .glm import tie_key
@@ -26,12 +26,10 @@ def plan(par, state, work, x, k, out):
             n = state.reward_visits[b, s, a] + 1.0
             work.r[s, a] = state.reward_sums[b, s, a] / n
             work.xi[s, a] = par.scale * math.sqrt(beta / n)
-    for h in range(H):
-        for i in range(0, S * A, 2):
-            first, second = normals(par.seed, k, h * S * A + i, NOISE)
-            work.noise[h, i // A, i % A] = first * work.xi[i // A, i % A]
-            if i + 1 < S * A:
-                work.noise[h, (i + 1) // A, (i + 1) % A] = second * work.xi[(i + 1) // A, (i + 1) % A]
+    fill_normals(par.seed, k, NOISE, work.draws[0], work.draws[1])
+    noise, deviation = merged(merged(work.noise)), merged(work.xi)
+    for i in range(H * S * A):
+        noise[i] = work.draws[i % 2, i // 2] * deviation[i % (S * A)]
     key, none = tie_key(par.seed, k), work.xi
     head = state.P[b], par.layout, work.r, none, work.noise, NONE, 0
     apply_planner(par.planner, (*head, key, work.Q, out.policy, out.values))
