@@ -243,7 +243,7 @@ def test_the_estimator_of_glm_orl_with_two_outcomes_is_that_of_ol2m(curvature):
     R = 1.0 if curvature else math.log((1 + math.exp(B)) / 2) / B
     world = nr.worlds.bandit_logistic(1, 3, B)
     beta = math.exp(-B) / 4 if curvature else None
-    agent = nr.OL2M(world.problem, curvature=beta, regularization=lam)
+    agent = nr.agents.OL2M(world.problem, curvature=beta, regularization=lam)
     newton = nr.estimators.OnlineNewton(nr.MultinomialLogit(), 2, 3, B, R, constants="paper", regularization=lam)
     theta, Z, eta, outside = np.zeros(3), 5.0 * lam * np.eye(3), 5.0, 0
     used = 1 / (2 * (1 + math.exp(B))) if beta is None else beta
@@ -270,7 +270,7 @@ def test_the_estimator_of_glm_orl_with_two_outcomes_is_that_of_ol2m(curvature):
 
 def test_oful_keeps_the_ridge_regression_of_the_library():
     world, seed = nr.worlds.random_linear(1, 1, 1, 3, seed=2), 4
-    agent = nr.OFUL(world.problem, seed=seed)
+    agent = nr.agents.OFUL(world.problem, seed=seed)
     mean = nr.estimators.MeanReward(3, reward_bound=world.problem.reward_bound)
     for k in range(50):
         person = world.individual(k, seed)
@@ -392,8 +392,8 @@ def test_glm_ucb_keeps_each_context_of_a_pair_once():
     base = nr.worlds.clinic(horizon=1)
     problem = dataclasses.replace(base.problem, rewards="logistic")
     world = nr.World(problem, base.weights, base.reward_weights, base.contexts, "moderate")
-    nr.simulate(nr.GLMUCB(problem, memory=18), world, 500, seeds=2)  # six patients, three treatments
-    agent = nr.GLMUCB(problem, memory=17)
+    nr.simulate(nr.agents.GLMUCB(problem, memory=18), world, 500, seeds=2)  # six patients, three treatments
+    agent = nr.agents.GLMUCB(problem, memory=17)
     with pytest.raises(ValueError, match="the memory of glm-ucb is full: give its option memory more rows"):
         nr.simulate(agent, world, 500)
     for k in range(100):
@@ -424,9 +424,9 @@ def test_refusals():
         with pytest.raises(ValueError, match="constants must be one of"):
             nr.make_agent(name, logistic, constants="printed")
     with pytest.raises(ValueError, match="memory must be an integer of at least 1"):
-        nr.GLMUCB(logistic, memory=0)
+        nr.agents.GLMUCB(logistic, memory=0)
     with pytest.raises(ValueError, match="curvature must be a positive number"):
-        nr.OL2M(logistic, curvature=-1)
+        nr.agents.OL2M(logistic, curvature=-1)
 
 
 def test_what_is_claimed():
@@ -435,11 +435,11 @@ def test_what_is_claimed():
         assert nr.make_agent(name, logistic).bounds_values
         assert nr.make_agent(name, logistic, bonus_scale=0.5).guarantee is None
         assert nr.make_agent(name, logistic).group == "bandit"
-    assert nr.OL2M(logistic, constants="paper").guarantee is not None
-    assert nr.OL2M(logistic, curvature=0.2).guarantee is None
-    assert nr.GLMUCB(logistic, constants="paper").guarantee is None
-    assert nr.OFUL(logistic).guarantee is None
-    assert nr.OFUL(nr.worlds.random_linear(horizon=1).problem).guarantee is not None
+    assert nr.agents.OL2M(logistic, constants="paper").guarantee is not None
+    assert nr.agents.OL2M(logistic, curvature=0.2).guarantee is None
+    assert nr.agents.GLMUCB(logistic, constants="paper").guarantee is None
+    assert nr.agents.OFUL(logistic).guarantee is None
+    assert nr.agents.OFUL(nr.worlds.random_linear(horizon=1).problem).guarantee is not None
 
 
 def test_all_agents_on_the_command_line_are_those_that_fit():

@@ -91,7 +91,7 @@ def test_cece_is_its_formula(where, options):
         "linear": lambda: nr.worlds.random_linear(3, 2, 4, 2, seed=1),
         "clinic": nr.worlds.clinic,
     }[where]()
-    agent, twin = nr.CECE(world.problem, **options, seed=2), CeceTwin(world.problem, 2, **options)
+    agent, twin = nr.agents.CECE(world.problem, **options, seed=2), CeceTwin(world.problem, 2, **options)
     changed = 0
     for k in range(60):
         someone = world.individual(k, 5)
@@ -134,7 +134,7 @@ def test_the_regret_of_two_parts_is_right_on_average():
     Means over 4000 lucks, tolerance five standard errors: wrong with probability below 1e-6."""
     world = two_kinds(4)
     p, T = world.problem, 2
-    agent = nr.CECE(p, explore=T, recluster=20, seed=0)
+    agent = nr.agents.CECE(p, explore=T, recluster=20, seed=0)
     nr.simulate(agent, world, 1)
     for k in range(60):
         someone = world.individual(k, 0)
@@ -190,7 +190,7 @@ def test_the_regret_of_two_parts_is_right_on_average():
 
 def test_fused_and_live_agree_and_diagnostics_work():
     world = two_kinds()
-    agent = nr.CECE(world.problem, explore=3, recluster=25)
+    agent = nr.agents.CECE(world.problem, explore=3, recluster=25)
     fused = nr.simulate(agent, world, 200, seeds=3)
     assert np.array_equal(fused.regret, nr.simulate(agent, world, 200, seeds=3, compiled=False).regret)
     watched = nr.simulate(agent, world, 200, seeds=3, diagnostics=True, epsilon=0.5)
@@ -201,7 +201,7 @@ def test_fused_and_live_agree_and_diagnostics_work():
 @pytest.mark.parametrize("stop", [0, 1, 2, 3])
 def test_saved_before_at_and_after_the_pause(stop, tmp_path):
     world = two_kinds()
-    one = nr.CECE(world.problem, explore=2, recluster=10)
+    one = nr.agents.CECE(world.problem, explore=2, recluster=10)
     for k in range(30):
         someone = world.individual(k, 1)
         one.begin_episode(someone.context)
@@ -228,12 +228,12 @@ def test_cece_tells_kinds_apart_and_beats_uniform_play_and_one_model_for_all():
     agent with a single cluster, on every seed; after clustering the kinds of most remembered episodes are found."""
     world = two_kinds()
     uniform = nr.simulate(nr.UniformRandom(world.problem), world, 3000, seeds=4, every=100).late.mean()
-    run = nr.simulate(nr.CECE(world.problem, explore=2), world, 4000, seeds=8, every=100)
-    blind = nr.simulate(nr.CECE(world.problem, clusters=1, explore=2), world, 4000, seeds=8, every=100)
+    run = nr.simulate(nr.agents.CECE(world.problem, explore=2), world, 4000, seeds=8, every=100)
+    blind = nr.simulate(nr.agents.CECE(world.problem, clusters=1, explore=2), world, 4000, seeds=8, every=100)
     assert run.late.max() <= 0.65 * uniform
     assert run.late.max() < blind.late.min()
     assert (run.late < run.regret[:, 0] / 100).all()
-    agent = nr.CECE(world.problem, explore=2)
+    agent = nr.agents.CECE(world.problem, explore=2)
     marker = []
     for k in range(1000):
         someone = world.individual(k, 3)
@@ -250,7 +250,7 @@ def test_the_observed_context_is_not_used():
     world = two_kinds()
     plans = []
     for swap in (1.0, -1.0):
-        agent = nr.CECE(world.problem, recluster=10, seed=1)
+        agent = nr.agents.CECE(world.problem, recluster=10, seed=1)
         for k in range(25):
             someone = world.individual(k, 1)
             plans.append(agent.begin_episode(someone.context * [1.0, 1.0, swap]).policy)

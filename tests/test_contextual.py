@@ -175,7 +175,7 @@ def test_long_runs_agree_with_the_formulas(mean):
         world = nr.worlds.random_linear(2, 1, 5, 2, seed=0)
     else:
         world = nr.worlds.random_logit(2, 1, 5, 2, seed=0)
-    agent, twin = nr.AbbasiYadkoriNeu(world.problem), Twin(world.problem, "abbasi-yadkori-neu", 0)
+    agent, twin = nr.agents.AbbasiYadkoriNeu(world.problem), Twin(world.problem, "abbasi-yadkori-neu", 0)
     for k in range(500):
         someone = world.individual(k)
         agent.begin_episode(someone.context)
@@ -247,7 +247,7 @@ def test_corners_of_the_inner_maximisation():
 def test_the_repaired_plan_is_never_above_the_published_one():
     """The same data, the same boxes; on a linear world, where (with full widths) none is empty."""
     world = WORLDS["linear"]()
-    pair = [nr.AbbasiYadkoriNeu(world.problem, repaired=repaired) for repaired in (False, True)]
+    pair = [nr.agents.AbbasiYadkoriNeu(world.problem, repaired=repaired) for repaired in (False, True)]
     strict = 0
     for k in range(300):
         someone = world.individual(k)
@@ -272,7 +272,7 @@ def test_the_repaired_plan_is_never_above_the_published_one():
 def test_empty_sets_are_flagged_and_survived():
     """Widths scaled to nothing on a logit with three outcomes: the sigmoids do not sum to one."""
     world = WORLDS["logit"]()
-    agent = nr.AbbasiYadkoriNeu(world.problem, repaired=True, bonus_scale=0.0)
+    agent = nr.agents.AbbasiYadkoriNeu(world.problem, repaired=True, bonus_scale=0.0)
     flagged = 0
     for k in range(20):
         someone = world.individual(k)
@@ -334,7 +334,7 @@ def binary_logit():
 def test_no_plan_is_below_optimal_with_two_outcomes(repaired):
     """A logit with two states, and the clinic, whose pairs have two outcomes: the sigmoids are exact. As above."""
     for world in (binary_logit(), nr.worlds.clinic()):
-        agent = nr.AbbasiYadkoriNeu(world.problem, delta=0.3, repaired=repaired)
+        agent = nr.agents.AbbasiYadkoriNeu(world.problem, delta=0.3, repaired=repaired)
         assert agent.bounds_values
         run = nr.simulate(agent, world, 3000, seeds=24, every=500, diagnostics=True)
         assert run.diagnostics["optimism_failures"][:, -1].sum() == 0
@@ -354,7 +354,7 @@ def test_entries_hold_with_two_outcomes():
     some intervals are well below the 0.23 that are known beforehand, at the least."""
     world, least = binary_logit(), []
     for seed in range(20):
-        agent = nr.AbbasiYadkoriNeu(world.problem, delta=0.3, repaired=True, bonus_scale=0.1, seed=seed)
+        agent = nr.agents.AbbasiYadkoriNeu(world.problem, delta=0.3, repaired=True, bonus_scale=0.1, seed=seed)
         for k in range(400):
             someone = world.individual(k, seed)
             agent.begin_episode(someone.context)
@@ -377,7 +377,7 @@ def test_certificates_and_entries_hold(normalise):
     world = nr.worlds.random_linear(2, 2, 2, 2, seed=7)
     upper, lower = [], []
     for seed in range(20):
-        agent = nr.ORLCSI(world.problem, delta=0.3, normalise=normalise, seed=seed)
+        agent = nr.agents.ORLCSI(world.problem, delta=0.3, normalise=normalise, seed=seed)
         for k in range(500):
             someone = world.individual(k, seed)
             x = someone.context
@@ -435,7 +435,7 @@ def test_nothing_is_claimed_where_the_model_is_wrong():
 
 def test_bad_options_are_refused_in_a_sentence():
     problem = WORLDS["linear"]().problem
-    for cls in (nr.ORLCSI, nr.AbbasiYadkoriNeu):
+    for cls in (nr.agents.ORLCSI, nr.agents.AbbasiYadkoriNeu):
         with pytest.raises(ValueError, match="delta must be a number between 0 and 1, got 2"):
             cls(problem, delta=2)
         with pytest.raises(ValueError, match="bonus_scale must be a number of at least 0, got -1"):
@@ -447,9 +447,9 @@ def test_bad_options_are_refused_in_a_sentence():
         with pytest.raises(ValueError, match="reward_regularization must be a positive number, got 'x'"):
             cls(problem, reward_regularization="x")
     with pytest.raises(ValueError, match="normalise must be True or False, got 'yes'"):
-        nr.ORLCSI(problem, normalise="yes")
+        nr.agents.ORLCSI(problem, normalise="yes")
     with pytest.raises(ValueError, match="repaired must be True or False, got 1"):
-        nr.AbbasiYadkoriNeu(problem, repaired=1)
+        nr.agents.AbbasiYadkoriNeu(problem, repaired=1)
 
 
 def test_known_rewards_are_not_learned():

@@ -66,7 +66,7 @@ class Twin:
 def test_plans_agree_with_the_formulas(where, options):
     """32 episodes, some rewards missing, some episodes cut short: the same policies, and values to 1e-9."""
     world = WORLDS[where]()
-    agent, twin = nr.LSVIUCB(world.problem, seed=3, **options), Twin(world.problem, 3, **options)
+    agent, twin = nr.agents.LSVIUCB(world.problem, seed=3, **options), Twin(world.problem, 3, **options)
     for k in range(32):
         someone = world.individual(k, seed=3)
         x, plan = someone.context, agent.begin_episode(someone.context)
@@ -90,7 +90,7 @@ def test_plans_agree_with_the_formulas(where, options):
 def test_forgetting_leaves_the_matrices_of_what_is_kept():
     """After 40 times the memory: what was added and taken out again has left no trace beyond rounding."""
     world = WORLDS["linear"]()
-    agent, kept = nr.LSVIUCB(world.problem, bonus_scale=0.01, memory=10), []
+    agent, kept = nr.agents.LSVIUCB(world.problem, bonus_scale=0.01, memory=10), []
     for k in range(400):
         someone = world.individual(k)
         agent.begin_episode(someone.context)
@@ -113,7 +113,7 @@ def test_forgetting_leaves_the_matrices_of_what_is_kept():
 def test_it_learns_with_a_small_bonus():
     """No guarantee; less than half of uniform play's regret, and falling."""
     world = WORLDS["linear"]()
-    run = nr.simulate(nr.LSVIUCB(world.problem, bonus_scale=0.01), world, 1500, seeds=4, every=500)
+    run = nr.simulate(nr.agents.LSVIUCB(world.problem, bonus_scale=0.01), world, 1500, seeds=4, every=500)
     uniform = nr.simulate(nr.UniformRandom(world.problem), world, 1500, seeds=4, every=500)
     steps = np.diff(run.regret.mean(0), prepend=0.0)
     assert run.final.mean() < 0.5 * uniform.final.mean()
@@ -122,7 +122,7 @@ def test_it_learns_with_a_small_bonus():
 
 def test_nothing_is_claimed_and_bad_options_are_refused():
     world = WORLDS["linear"]()
-    agent = nr.LSVIUCB(world.problem)
+    agent = nr.agents.LSVIUCB(world.problem)
     assert agent.guarantee is None
     assert agent.begin_episode(world.context(0, 0)).upper is None
     assert agent.group == "linear MDP"
@@ -134,4 +134,4 @@ def test_nothing_is_claimed_and_bad_options_are_refused():
         ({"bonus_scale": -1}, "bonus_scale must be a number of at least 0"),
     ):
         with pytest.raises(ValueError, match=message):
-            nr.LSVIUCB(world.problem, **options)
+            nr.agents.LSVIUCB(world.problem, **options)

@@ -106,7 +106,7 @@ def test_plans_agree_with_the_slow_version(where, given):
     world, seed = WORLDS[where](), 6
     p = world.problem
     initial = np.eye(p.n_states)[1] if given else None
-    agent, slow = nr.OMGCMDP(p, initial=initial, seed=seed), Slow(p, seed, initial=initial)
+    agent, slow = nr.agents.OMGCMDP(p, initial=initial, seed=seed), Slow(p, seed, initial=initial)
     for k in range(30):
         person = world.individual(k, seed)
         plan, (policy, P, r) = agent.begin_episode(person.context), slow.plan(person.context, k)
@@ -133,7 +133,7 @@ def test_the_program_is_solved(where, gamma):
     """q = 1/(gamma gap) from the multipliers is the measure that the primal method finds."""
     world = WORLDS[where]()
     p = world.problem
-    agent = nr.OMGCMDP(p)
+    agent = nr.agents.OMGCMDP(p)
     agent.begin_episode(world.context(0, 0))
     belief, layout = agent.work.glm.belief, p.layout
     H, S = p.horizon, p.n_states
@@ -170,7 +170,7 @@ def test_the_program_against_scipy():
 
 def test_regret_falls_and_is_far_below_uniform_play():
     world = nr.worlds.random_logit(4, 3, 4, 3, seed=1)
-    run = nr.simulate(nr.OMGCMDP(world.problem), world, 2000, seeds=8, every=100)
+    run = nr.simulate(nr.agents.OMGCMDP(world.problem), world, 2000, seeds=8, every=100)
     uniform = nr.simulate(nr.UniformRandom(world.problem), world, 2000, seeds=8, every=100)
     assert run.final.max() < uniform.final.min() / 5
     assert run.late.max() < run.regret[:, 0].min() / 100 / 3
@@ -179,20 +179,20 @@ def test_regret_falls_and_is_far_below_uniform_play():
 
 def test_unreachable_states_and_refusals():
     problem = nr.worlds.clinic(horizon=3).problem
-    agent = nr.OMGCMDP(problem, initial=[0, 0, 1, 0])
+    agent = nr.agents.OMGCMDP(problem, initial=[0, 0, 1, 0])
     assert agent.par.reachable.tolist() == [
         [False, False, True, False], [False, True, False, True], [True, False, True, True],
     ]  # fmt: skip
     for initial, message in (([1, 1, 0, 0], "sum to 1"), ([1, 0], "shape"), ([-1, 2, 0, 0], "nonnegative")):
         with pytest.raises(ValueError, match=f"initial must .*{message}"):
-            nr.OMGCMDP(problem, initial=initial)
+            nr.agents.OMGCMDP(problem, initial=initial)
     with pytest.raises(ValueError, match="gamma must be a positive number"):
-        nr.OMGCMDP(problem, gamma=0)
+        nr.agents.OMGCMDP(problem, gamma=0)
 
 
 def test_saved_with_its_initial_distribution(tmp_path):
     problem = nr.worlds.clinic(horizon=3).problem
-    nr.OMGCMDP(problem, initial=[0, 0, 1, 0], gamma=5.0).save(tmp_path / "a.npz")
+    nr.agents.OMGCMDP(problem, initial=[0, 0, 1, 0], gamma=5.0).save(tmp_path / "a.npz")
     two = nr.load(tmp_path / "a.npz")
     assert two.options["initial"].tolist() == [0, 0, 1, 0]
     assert two.par.gamma == 5.0

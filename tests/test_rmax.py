@@ -199,7 +199,7 @@ BLIND = {(k, k % 3) for k in range(0, 60, 4)}
 @pytest.mark.parametrize("where", WORLDS)
 def test_cover_rmax_is_its_formula(where):
     world = WORLDS[where]()
-    agent = nr.CoverRmax(world.problem, m=3, r0=0.4, max_balls=3, seed=2)
+    agent = nr.agents.CoverRmax(world.problem, m=3, r0=0.4, max_balls=3, seed=2)
     compare(agent, CoverTwin(world.problem, 2, 3, 0.4, 3, np.zeros(world.problem.horizon + 1)), world, 60, BLIND)
     assert (agent.state.visits == 3).sum() > 3
     assert agent.state.visits.max() == 3
@@ -211,7 +211,7 @@ def test_cover_rmax_is_its_formula(where):
 def test_cece_x_is_its_formula(where):
     world = WORLDS[where]()
     centres = nr.agents.cells.kmeans([world.context(9, k) for k in range(30)], 2)
-    agent = nr.CECEx(world.problem, centres, explore=2, smoothing=0.7, seed=2)
+    agent = nr.agents.CECEx(world.problem, centres, explore=2, smoothing=0.7, seed=2)
     compare(agent, CellTwin(world.problem, 2, centres, 2, 0.7), world, 60, BLIND)
     assert (agent.state.visits.sum((1, 2)) > 10).all()
 
@@ -220,7 +220,7 @@ def test_cece_x_is_its_formula(where):
 @pytest.mark.parametrize("where", ["linear", "masked"])
 def test_kwik_lr_rmax_is_its_formula(where, always):
     world = masked_linear() if where == "masked" else WORLDS["linear"]()
-    agent = nr.KWIKLRRmax(world.problem, alpha0=0.4, keep_learning=always, seed=2)
+    agent = nr.agents.KWIKLRRmax(world.problem, alpha0=0.4, keep_learning=always, seed=2)
     twin = KwikTwin(world.problem, 2, 0.4, always, np.zeros(world.problem.horizon + 1))
     compare(agent, twin, world, 60, BLIND)
     kept = twin.regressions()
@@ -235,7 +235,7 @@ def test_kwik_lr_rmax_is_its_formula(where, always):
 def test_reported_values_add_what_the_models_may_be_off():
     """Theoretical constants: an unknown pair is worth H - h; the slack is that of (1), from m and r0."""
     world = small()
-    agent = nr.CoverRmax(world.problem, epsilon=1.9, max_balls=1, delta=0.3, seed=2)
+    agent = nr.agents.CoverRmax(world.problem, epsilon=1.9, max_balls=1, delta=0.3, seed=2)
     log = math.log(4 * 1 * 4 / 0.3)
     m, r0 = agent.par.enough, agent.par.radius
     e_r = math.sqrt((math.log(2) + log) / 2 / m) + 2 * reward_lipschitz_of(world.problem) * r0
@@ -372,7 +372,7 @@ def test_cover_rmax_is_never_below_the_optimum_and_stops_making_mistakes():
     most 0.0024. After learning, plans are within epsilon."""
     for seed in range(24):
         world = small(seed)
-        agent = nr.CoverRmax(world.problem, epsilon=1.0, delta=1e-4, max_balls=1)
+        agent = nr.agents.CoverRmax(world.problem, epsilon=1.0, delta=1e-4, max_balls=1)
         run = nr.simulate(agent, world, 20_000, seeds=[seed], every=1000, diagnostics=True, epsilon=1.0)
         assert run.guarantee is not None
         assert run.diagnostics["optimism_failures"][0, -1] == 0
@@ -387,14 +387,14 @@ def test_two_balls_are_two_learners():
     20 seeds: some run fails with probability at most 0.002)."""
     base = nr.worlds.random_logit(2, 2, 2, 2, seed=4)
     world = nr.World(base.problem, base.weights, base.reward_weights, [[0.7, 0.7], [0.7, -0.7]])
-    agent = nr.CoverRmax(world.problem, epsilon=1.5, delta=1e-4, max_balls=2)
+    agent = nr.agents.CoverRmax(world.problem, epsilon=1.5, delta=1e-4, max_balls=2)
     assert agent.par.radius < 1.0
     run = nr.simulate(agent, world, 20_000, seeds=20, every=2000, diagnostics=True, epsilon=1.5)
     assert (run.diagnostics["optimism_failures"] == 0).all()
     assert (run.diagnostics["mistakes"][:, -1] == run.diagnostics["mistakes"][:, -2]).all()
     # A third individual finds no room: the nearest ball takes it, and nothing is claimed any more.
     crowd = nr.World(base.problem, base.weights, base.reward_weights, [[0.7, 0.7], [0.7, -0.7], [0.7, 0.0]])
-    live = nr.CoverRmax(world.problem, epsilon=1.5, delta=0.3, max_balls=2)
+    live = nr.agents.CoverRmax(world.problem, epsilon=1.5, delta=0.3, max_balls=2)
     claimed = []
     for k in range(12):
         claimed.append(live.begin_episode(crowd.context(0, k)).upper is not None)
@@ -409,9 +409,9 @@ def test_practical_cover_rmax_and_cece_x_learn():
     whose seeds spread by a few percent: at most a tenth for Rmax, at most 0.7 for uniform play in the first step."""
     world = nr.worlds.clinic()
     uniform = nr.simulate(nr.UniformRandom(world.problem), world, 5_000, seeds=4, every=100).late.mean()
-    rmax = nr.simulate(nr.CoverRmax(world.problem, m=20, r0=0.1), world, 20_000, seeds=4, every=100)
+    rmax = nr.simulate(nr.agents.CoverRmax(world.problem, m=20, r0=0.1), world, 20_000, seeds=4, every=100)
     assert rmax.late.max() <= 0.1 * uniform
-    cells = nr.simulate(nr.CECEx(world.problem, world.contexts.support), world, 20_000, seeds=4, every=100)
+    cells = nr.simulate(nr.agents.CECEx(world.problem, world.contexts.support), world, 20_000, seeds=4, every=100)
     assert cells.late.mean() <= 0.7 * uniform
     first = cells.regret[:, 4] / cells.episodes[4]
     assert (cells.late < first).all()
@@ -423,7 +423,7 @@ def test_kwik_lr_rmax_is_never_below_the_optimum_and_stops_making_mistakes():
     96,040 of the 120,000 steps, and at the end regret per episode is below a fifth of what it was at the start."""
     for seed in range(24):
         world = nr.worlds.random_linear(2, 2, 2, 2, seed=seed)
-        agent = nr.KWIKLRRmax(world.problem, epsilon=1.5, delta=1e-4)
+        agent = nr.agents.KWIKLRRmax(world.problem, epsilon=1.5, delta=1e-4)
         run = nr.simulate(agent, world, 60_000, seeds=[seed], every=1000, diagnostics=True, epsilon=1.5)
         assert run.guarantee is not None
         assert pac.kwik_samples(2, math.sqrt(agent.par.threshold)) == 24_010
@@ -440,32 +440,32 @@ def test_practical_kwik_lr_rmax_learns():
     world = nr.worlds.random_linear(4, 3, 4, 3, seed=1)
     uniform = nr.simulate(nr.UniformRandom(world.problem), world, 5_000, seeds=4, every=100).late.mean()
     for options in ({"alpha0": 0.1}, {"alpha0": 0.3, "keep_learning": True}):
-        run = nr.simulate(nr.KWIKLRRmax(world.problem, **options), world, 20_000, seeds=4, every=100)
+        run = nr.simulate(nr.agents.KWIKLRRmax(world.problem, **options), world, 20_000, seeds=4, every=100)
         assert run.late.max() <= 0.2 * uniform
 
 
 def test_what_is_claimed():
     p = small().problem
-    assert nr.CoverRmax(p).guarantee is not None
+    assert nr.agents.CoverRmax(p).guarantee is not None
     for options in ({"m": 10}, {"r0": 0.5}, {"constants": "paper"}):
-        agent = nr.CoverRmax(p, **options)
+        agent = nr.agents.CoverRmax(p, **options)
         assert agent.guarantee is None
         assert not agent.bounds_values
         assert agent.mistake_bound is None
         assert "no guarantee" in agent.label
-    more = nr.CoverRmax(p, m=10**6, r0=1e-3)
+    more = nr.agents.CoverRmax(p, m=10**6, r0=1e-3)
     assert more.guarantee is not None
-    assert nr.CECEx(p).guarantee is None
+    assert nr.agents.CECEx(p).guarantee is None
     q = WORLDS["linear"]().problem
-    assert nr.KWIKLRRmax(q).guarantee is not None
-    assert nr.KWIKLRRmax(q, alpha0=1e-4).guarantee is not None
+    assert nr.agents.KWIKLRRmax(q).guarantee is not None
+    assert nr.agents.KWIKLRRmax(q, alpha0=1e-4).guarantee is not None
     for options in ({"alpha0": 0.5}, {"keep_learning": True}):
-        agent = nr.KWIKLRRmax(q, **options)
+        agent = nr.agents.KWIKLRRmax(q, **options)
         assert agent.guarantee is None
         assert not agent.bounds_values
         assert agent.mistake_bound is None
         assert "no guarantee" in agent.label
-    flat = nr.CoverRmax(p, lipschitz=0.0, reward_lipschitz=0.0)  # the same MDP for everybody: one ball
+    flat = nr.agents.CoverRmax(p, lipschitz=0.0, reward_lipschitz=0.0)  # the same MDP for everybody: one ball
     assert flat.par.radius >= 2.0
     assert flat.guarantee is not None
 

@@ -8,6 +8,7 @@ from .abbasi_yadkori_neu import AbbasiYadkoriNeu
 from .base import Agent
 from .cece import CECE
 from .cece_x import CECEx
+from .cells import kmeans
 from .controls import CertaintyEquivalence, EpsilonGreedy, Oracle, UniformRandom
 from .cover_rmax import CoverRmax
 from .glm_orl import GLMORL
@@ -20,6 +21,11 @@ from .oful import OFUL
 from .ol2m import OL2M
 from .omg import OMGCMDP
 from .orlc_si import ORLCSI
+from .tabular_orlc import ORLC
+from .tabular_psrl import PSRL
+from .tabular_rlsvi import TabularRLSVI
+from .tabular_ucbvi import UCBVI, UCBVIBF
+from .tabular_ucrl2 import UCRL2
 
 _AGENTS: dict[str, type[Agent]] = {
     cls.name: cls
@@ -27,12 +33,17 @@ _AGENTS: dict[str, type[Agent]] = {
         GLMORL, GLMRLSVI,
         ORLCSI, AbbasiYadkoriNeu, LSVIUCB, OMGCMDP,
         CoverRmax, KWIKLRRmax, CECE, CECEx,
+        UCRL2, UCBVI, UCBVIBF, ORLC, PSRL, TabularRLSVI,
         OFUL, GLMUCB, OL2M, GLOC,
         EpsilonGreedy, CertaintyEquivalence, UniformRandom, Oracle,
     )
 }  # fmt: skip
 
-__all__ = ["Agent", "make_agent", "names"]
+__all__ = [
+    "CECE", "GLMORL", "GLMRLSVI", "GLMUCB", "GLOC", "LSVIUCB", "OFUL", "OL2M", "OMGCMDP", "ORLC", "ORLCSI", "PSRL",
+    "UCBVI", "UCRL2", "AbbasiYadkoriNeu", "Agent", "CECEx", "CertaintyEquivalence", "CoverRmax", "EpsilonGreedy", "KWIKLRRmax",
+    "Oracle", "TabularRLSVI", "UniformRandom", "kmeans", "make_agent", "names",
+]  # fmt: skip
 
 
 def names() -> list[str]:

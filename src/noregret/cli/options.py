@@ -1,15 +1,18 @@
 """Worlds and agents on the command line: `name:option=value:option=value`."""
 
 import ast
+import inspect
 from typing import Any
 
+import numpy as np
 from rich.console import Console
 
-from ..agents import agent_class, make_agent
+from ..agents import agent_class, kmeans, make_agent
 from ..agents import names as agent_names
 from ..agents.base import Agent
 from ..agents.controls import Oracle
 from ..worlds import World, make_world
+from ..worlds.contexts import Adversary
 
 
 def terminal() -> Console:
@@ -43,6 +46,15 @@ def world_from(text: str, episodes: int | None = None) -> World:
     return world
 
 
+def cells_of(world: World, n_cells: Any) -> Any:
+    """Centres of so many cells of the world's contexts: k-means on a few thousand of them."""
+    if isinstance(world.contexts, Adversary):
+        raise ValueError("cells need a world whose contexts do not look at the agent")
+    X = np.empty((4096, world.problem.context_dim))
+    world.contexts.fill(0, 0, X)
+    return kmeans(world.problem.contexts(X), n_cells)
+
+
 def agents_from(text: str, world: World) -> list[Agent]:
     """Comma-separated agents, or "all" that are for such a problem. The oracle is told the truth here, at the seam
     between world and learner."""
@@ -54,5 +66,7 @@ def agents_from(text: str, world: World) -> list[Agent]:
             raise ValueError(f"agent {name}: seed is not an option here, --seeds decides")
         if agent_class(name) is Oracle:
             options |= {"weights": world.weights, "reward_weights": world.reward_weights}
+        if "cells" in options and "centres" in inspect.signature(agent_class(name)).parameters:
+            options["centres"] = cells_of(world, options.pop("cells"))
         made.append(make_agent(name, world.problem, **options))
     return made

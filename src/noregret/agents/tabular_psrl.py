@@ -1,0 +1,80 @@
+"""PSRL: plan for a model drawn from the posterior (Strens 2000; Osband, Russo and Van Roy 2013)."""
+
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from .. import _checks as check
+from .._jit import inlined, kernel
+from .._random import POSTERIOR, gammas
+from ..planning import NONE, apply_planner
+from ..problem import Problem
+from .glm import tie_key
+from .tabular import TabularAgent, cells, enter
+
+
+@kernel
+def plan(par, state, work, x, k, out):
+    b = enter(par, state, work, x)
+    shapes, made, layout = work.draws[0], work.draws[4], par.layout
+    S, A, M = work.P.shape
+    for s in range(S):
+        for a in range(A):
+            first = (s * A + a) * (M + 2)
+            for j in range(M):
+                shapes[first + j] = par.prior + state.counts[b, s, a, j]
+            shapes[first + M] = 1.0 + state.reward_sums[b, s, a]
+            shapes[first + M + 1] = 1.0 + state.reward_visits[b, s, a] - state.reward_sums[b, s, a]
+    gammas(shapes, par.seed, k, POSTERIOR, work.draws[1], work.draws[2], work.draws[3], made)
+    for s in range(S):
+        for a in range(A):
+            first = (s * A + a) * (M + 2)
+            normalise(made[first : first + layout.count[s, a]], work.P[s, a])
+            work.r[s, a] = made[first + M] / (made[first + M] + made[first + M + 1])
+    key = tie_key(par.seed, k)
+    head = work.P, layout, work.r, work.xi, work.noise, NONE, 0
+    apply_planner(par.planner, (*head, key, work.Q, out.policy, out.values))
+
+
+@inlined
+def normalise(drawn, row):
+    """row <- drawn over their sum: Dirichlet from gamma variates."""
+    total = 0.0
+    for j in range(drawn.shape[0]):
+        total += drawn[j]
+    if total > 0.0:
+        share = 1.0 / total
+        for j in range(drawn.shape[0]):
+            row[j] = share * drawn[j]
+    else:  # tiny shapes may all underflow
+        for j in range(drawn.shape[0]):
+            row[j] = 1.0 / drawn.shape[0]
+
+
+class PSRL(TabularAgent):
+    """Draw a model from the posterior, plan for it, play that, learn.
+
+        P(. | s, a) ~ Dirichlet(prior + counts) over the supported next states,   r(s, a) ~ Beta(1 + wins, 1 + losses)
+
+    prior   pseudo-count of every supported next state: 1 is uniform over distributions, less expects few outcomes
+
+    Rewards between 0 and 1 count as that much of a win; the posterior is then an approximation. Values are random, not
+    bounds. Cost per episode O(S^2 A H) and S A (M + 2) gamma draws, memory O(B S^2 A), constant in the number of
+    episodes."""
+
+    name = "psrl"
+    plan_kernel = staticmethod(plan)
+    samples = True
+
+    def __init__(self, problem: Problem, prior: float = 1.0, centres: ArrayLike | None = None, seed: int = 0) -> None:
+        super().__init__(problem, seed, prior=check.positive("prior", prior), centres=cells(problem, centres))
+
+    def _numbers(self) -> dict[str, Any]:
+        return {"prior": self.options["prior"]}
+
+    @property
+    def guarantee(self) -> str | None:
+        return (
+            "on average over worlds drawn from its prior with rewards of 0 or 1, the model planned for has the "
+            f"distribution of the true one given the past, {self.where}"
+        )

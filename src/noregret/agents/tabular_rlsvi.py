@@ -1,0 +1,74 @@
+"""RLSVI, tabular: value iteration on perturbed rewards (Osband, Van Roy and Wen 2016; constants of Russo 2019)."""
+
+import math
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from .. import _checks as check
+from .._jit import kernel, merged
+from .._random import NOISE, fill_normals
+from ..planning import NONE, apply_planner
+from ..problem import Problem
+from .glm import tie_key
+from .tabular import TabularAgent, cells, enter
+
+BETA = 0.5  # beta_k = BETA S H^3 ln(2HSAk)
+
+
+@kernel
+def plan(par, state, work, x, k, out):
+    b = enter(par, state, work, x)
+    H, S, A = work.noise.shape
+    beta = BETA * S * float(H) ** 3 * (work.log[0] + math.log(state.episodes[b] + 1.0))
+    for s in range(S):
+        for a in range(A):
+            n = state.reward_visits[b, s, a] + 1.0
+            work.r[s, a] = state.reward_sums[b, s, a] / n
+            work.xi[s, a] = par.scale * math.sqrt(beta / n)
+    fill_normals(par.seed, k, NOISE, work.draws[0], work.draws[1])
+    noise, deviation = merged(merged(work.noise)), merged(work.xi)
+    for i in range(H * S * A):
+        noise[i] = work.draws[i % 2, i // 2] * deviation[i % (S * A)]
+    key, none = tie_key(par.seed, k), work.xi
+    head = state.P[b], par.layout, work.r, none, work.noise, NONE, 0
+    apply_planner(par.planner, (*head, key, work.Q, out.policy, out.values))
+
+
+class TabularRLSVI(TabularAgent):
+    """Plan with rewards perturbed enough to be optimistic with constant probability.
+
+        Q_h = r_hat + P_hat V_{h+1} + w_h,   w_h ~ N(0, beta_k/(n_r + 1)),   beta_k = (1/2) S H^3 ln(2HSAk)   (h from 0)
+
+    with sums divided by n + 1 instead of n, so that P_hat has mass n/(n + 1), and k = 1, 2, ... the episodes of the
+    cell. Nothing is clipped. Values are random, not bounds.
+
+    bonus_scale   multiplies the standard deviation; anything but 1 carries no guarantee
+
+    beta_k is recalled from Russo, who keeps estimates for every step by itself; here the steps share them. Cost per
+    episode O(S^2 A H) and S A H normal draws, memory O(B S^2 A), constant in the number of episodes."""
+
+    name = "rlsvi"
+    plan_kernel = staticmethod(plan)
+    perturbs = True
+    pad = 1.0
+
+    def __init__(
+        self, problem: Problem, bonus_scale: float = 1.0, centres: ArrayLike | None = None, seed: int = 0
+    ) -> None:
+        super().__init__(
+            problem, seed, bonus_scale=check.nonnegative("bonus_scale", bonus_scale), centres=cells(problem, centres)
+        )
+
+    def _numbers(self) -> dict[str, Any]:
+        p = self.problem
+        return {"log": math.log(2.0 * p.horizon * p.n_states * p.n_actions)}
+
+    @property
+    def guarantee(self) -> str | None:
+        if self.options["bonus_scale"] != 1.0:
+            return None
+        return (
+            "in every episode in which r_hat + P_hat V* is off by at most sqrt(beta_k/(SH(n + 1))) everywhere, the "
+            f"plan is optimistic where it starts with probability at least 0.158 given the past, {self.where}"
+        )
