@@ -125,7 +125,7 @@ def test_nothing_is_claimed_and_bad_options_are_refused():
     agent = nr.agents.LSVIUCB(world.problem)
     assert agent.guarantee is None
     assert agent.begin_episode(world.context(0, 0)).upper is None
-    assert agent.group == "linear MDP"
+    assert agent.group == "contextual"
     for options, message in (
         ({"memory": 0}, "memory must be an integer of at least 1, got 0"),
         ({"delta": 1.0}, "delta must be a number between 0 and 1"),

@@ -91,6 +91,9 @@ class Agent:
             f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in self.options.items()
             if not isinstance(v, np.ndarray) and v != defaults.get(k)
         ]  # fmt: skip
+        centres = self.options.get("centres")
+        if isinstance(centres, np.ndarray) and len(centres) > 1:
+            said.append(f"{len(centres)} cells")
         if self.options.get("bonus_scale", 1.0) != 1.0:
             said.append("no guarantee")
         return f"{self.name} ({', '.join(said)})" if said else self.name

@@ -157,7 +157,7 @@ class LSVIUCB(Agent):
     Cost per episode O(SAHd^2 + n H A d^2), n = min(episodes so far, memory): past next states are valued anew at their
     own contexts. Memory O(SAHd^2 + memory (d + H)), reserved at once."""
 
-    name, group = "lsvi-ucb", "linear MDP"
+    name, group = "lsvi-ucb", "contextual"
     plan_kernel = staticmethod(plan)
     learn_kernel = staticmethod(learn)
 

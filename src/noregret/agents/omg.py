@@ -167,7 +167,7 @@ class OMGCMDP(GLMAgent):
     algorithm is recalled from its idea, not from its text. Cost per episode: as GLM-ORL, and O((H S)^3) per Newton
     step; memory: GLM-ORL's and O((H S)^2); both constant in the number of episodes. Other options: `GLMAgent`."""
 
-    name, group = "omg-cmdp", "regression oracle"
+    name, group = "omg-cmdp", "contextual"
     plan_kernel = staticmethod(plan)
 
     def __init__(

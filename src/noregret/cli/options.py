@@ -56,11 +56,12 @@ def cells_of(world: World, n_cells: Any) -> Any:
 
 
 def agents_from(text: str, world: World) -> list[Agent]:
-    """Comma-separated agents, or "all" that are for such a problem. The oracle is told the truth here, at the seam
-    between world and learner."""
+    """Comma-separated agents; "all" stands for all that are for such a problem. The oracle is told the truth here, at
+    the seam between world and learner."""
     made: list[Agent] = []
     fitting = [name for name in agent_names() if agent_class(name).refusal(world.problem) is None]
-    for item in fitting if text.strip() == "all" else text.split(","):
+    items = [name for item in text.split(",") for name in (fitting if item.strip() == "all" else [item])]
+    for item in items:
         name, options = parse(item)
         if "seed" in options:
             raise ValueError(f"agent {name}: seed is not an option here, --seeds decides")
