@@ -137,6 +137,9 @@ def test_conformance(name, options, where, tmp_path):
     assert world.problem.layout.available[np.arange(world.problem.n_states)[None], plan.policy].all()
     assert np.isfinite(plan.values).all()
     assert (plan.upper is None) == (not one.bounds_values)
+    if plan.lower is not None:
+        assert (plan.lower <= plan.values + 1e-9).all()
+        assert plan.certificate is None or plan.certificate >= 0.0
     # Saved in the middle of an episode, loaded, continued: as if it had not stopped. The state does not grow.
     size = sum(v.nbytes for _, v in files._leaves("", one.state))
     if world.problem.horizon > 1:
@@ -377,3 +380,14 @@ def test_saving_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
         agent.save(path)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize("name", ["glm-rlsvi", "rlsvi", "psrl", "omg-cmdp"])
+def test_randomised_agents_learn_with_their_own_constants(name):
+    """A small world, nothing scaled: regret per episode in the last tenth is below half of that in the first and below
+    a twentieth of uniform play's, on each of four seeds (measured: below a hundredth). Fixed seeds: no chance involved."""
+    world = nr.worlds.random_linear(2, 2, 2, 1, seed=3)
+    run = nr.simulate(nr.make_agent(name, world.problem), world, 100_000, 4, every=10_000)
+    floor = nr.simulate(nr.UniformRandom(world.problem), world, 10_000, 4, every=10_000).final / 10_000
+    assert (run.late < 0.5 * run.regret[:, 0] / 10_000).all()
+    assert (run.late < 0.05 * floor).all()

@@ -388,23 +388,24 @@ def test_recalled_radii_are_at_least_the_proved_ones():
 
 
 # What is particular --------------------------------------------------------------------------------------------------
-def test_glm_ucb_keeps_each_context_of_a_pair_once():
+def test_glm_ucb_keeps_each_context_of_a_pair_once_and_stops_learning_without_room():
     base = nr.worlds.clinic(horizon=1)
     problem = dataclasses.replace(base.problem, rewards="logistic")
     world = nr.World(problem, base.weights, base.reward_weights, base.contexts, "moderate")
-    nr.simulate(nr.agents.GLMUCB(problem, memory=18), world, 500, seeds=2)  # six patients, three treatments
-    agent = nr.agents.GLMUCB(problem, memory=17)
-    with pytest.raises(ValueError, match="the memory of glm-ucb is full: give its option memory more rows"):
-        nr.simulate(agent, world, 500)
-    for k in range(100):
-        person = world.individual(k)
-        agent.begin_episode(person.context)
-        agent.observe(*person.step(agent.act(person.state)))
-        agent.end_episode()
-        if agent.state.memory.used[0] == 17:
-            break
-    assert agent.state.memory.times.sum() == agent.state.ridge.samples.sum() == agent.episode
-    assert (agent.state.memory.times >= 1).all()
+    agents = {room: nr.agents.GLMUCB(problem, memory=room) for room in (18, 5)}  # six patients, three treatments
+    for agent in agents.values():
+        for k in range(300):
+            person = world.individual(k)
+            agent.begin_episode(person.context)
+            agent.observe(*person.step(agent.act(person.state)))
+            agent.end_episode()
+    assert agents[18].state.memory.used[0] <= 18
+    assert agents[18].state.ridge.samples.sum() == 300
+    small = agents[5].state
+    assert small.memory.used[0] == 5
+    assert small.memory.times.sum() == small.ridge.samples.sum() < 300  # what was not kept was not learned either
+    run = nr.simulate(nr.agents.GLMUCB(problem, memory=5), world, 500, 4, every=500, diagnostics=True)
+    assert (run.diagnostics["optimism_failures"] == 0).all()
 
 
 def test_refusals():

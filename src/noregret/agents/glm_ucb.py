@@ -43,8 +43,7 @@ def bonus_factor(par, d, rounds, logdet, gap):
 def learn(par, state, work, x, k, n, path):
     for h in range(n):
         s, a, reward = path.states[h], path.actions[h], path.rewards[h]
-        if not math.isnan(reward):
-            remember(state.memory, s, a, x)
+        if not math.isnan(reward) and remember(state.memory, s, a, x):
             ridge_step(state.ridge, par.refresh, par.start, s, a, reward, x, work.newton.zx, work.newton.factor)
             penalty = par.curvature * par.regularization
             state.totals[s, a, 0] = fit(state.memory, state.ridge.moment[s, a], penalty, par.bound, s, a, work)
@@ -52,7 +51,7 @@ def learn(par, state, work, x, k, n, path):
 
 @kernel
 def remember(memory, s, a, x):
-    """Count context x for pair (s, a); a new one takes the next free row."""
+    """Count context x for pair (s, a); a new one takes the next free row. False: there was none left."""
     row = memory.last[s, a]
     while row >= 0:
         same = True
@@ -60,15 +59,16 @@ def remember(memory, s, a, x):
             same = same and memory.contexts[row, b] == x[b]
         if same:
             memory.times[row] += 1
-            return
+            return True
         row = memory.earlier[row]
     row = memory.used[0]
     if row == memory.contexts.shape[0]:
-        raise ValueError("the memory of glm-ucb is full: give its option memory more rows, one per context of a pair")
+        return False
     memory.used[0] += 1
     memory.times[row], memory.earlier[row], memory.last[s, a] = 1, memory.last[s, a], row
     for b in range(x.shape[0]):
         memory.contexts[row, b] = x[b]
+    return True
 
 
 @kernel
@@ -159,7 +159,8 @@ class GLMUCB(BanditAgent):
                     reached in it; "paper", `theory.bandits.glm_ucb_recalled` around the same estimate: as we remember
                     the paper, without guarantee here
     memory          how many contexts can be kept. The likelihood needs the data: a row for each distinct context of
-                    each pair. When they are used up, learning stops with an error that says so
+                    each pair. When they are used up, rewards at new contexts teach nothing any more: the sets
+                    then stay as they are, and as valid as they were (a set holds at all times at once)
     regularization  lambda, recommended 1
     Other options: `BanditAgent`.
 
