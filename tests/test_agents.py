@@ -385,7 +385,7 @@ def test_saving_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
 @pytest.mark.parametrize("name", ["glm-rlsvi", "rlsvi", "psrl", "omg-cmdp"])
 def test_randomised_agents_learn_with_their_own_constants(name):
     """A small world, nothing scaled: regret per episode in the last tenth is below half of that in the first and below
-    a twentieth of uniform play's, on each of four seeds (measured: below a hundredth). Fixed seeds: no chance involved."""
+    a twentieth of uniform play's, on each of four fixed seeds."""
     world = nr.worlds.random_linear(2, 2, 2, 1, seed=3)
     run = nr.simulate(nr.make_agent(name, world.problem), world, 100_000, 4, every=10_000)
     floor = nr.simulate(nr.UniformRandom(world.problem), world, 10_000, 4, every=10_000).final / 10_000

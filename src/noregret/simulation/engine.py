@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import Floats
-from .._jit import address, announced, invoke, kernel
+from .._jit import address, announced, inlined, invoke, kernel
 from ..agents.base import Agent
 from ..worlds import World
 from ..worlds.contexts import Adversary
@@ -33,17 +33,28 @@ class Meter(NamedTuple):
 
 
 @kernel
-def roll_out(truth, x, start, k, first, last, policy, path, gap):
-    """Steps first to last - 1 of one trajectory; before step 0 also the individual's MDP.
+def roll_out(truth, x, start, k, policy, path, gap):
+    """The individual's MDP, the policy's exact shortfall gap[0] from optimal at `start`, and one trajectory."""
+    individual(truth, x)
+    gap[0] = shortfall(truth, policy, start)
+    path.states[0] = start
+    for h in range(policy.shape[0]):
+        s = path.states[h]
+        a = policy[h, s]
+        path.actions[h] = a
+        transition(truth, k, h, s, a, path.rewards[h : h + 1], path.states[h + 1 : h + 2])
 
-    gap[0] is the policy's exact shortfall from optimal at `start` if all H steps are taken at once. In two parts it is
-    what the actions of the first cost (`detour`) and what the policy of the second costs from the state reached
-    (`remainder`): never negative, and in expectation over the first part the exact shortfall of both."""
-    whole = last - first == policy.shape[0]
+
+@kernel
+def roll_out_part(truth, x, start, k, first, last, policy, path, gap):
+    """Steps first to last - 1 of a trajectory in two parts; before step 0 also the individual's MDP.
+
+    gap[0] is what the actions of the first part cost (`detour`) and what the policy of the second costs from the state
+    reached (`remainder`): never negative, and in expectation over the first part the exact shortfall of both."""
     if first == 0:
         individual(truth, x)
-        lost = shortfall(truth, policy, start)
-        gap[0] = lost if whole else 0.0
+        shortfall(truth, policy, start)
+        gap[0] = 0.0
         path.states[0] = start
     else:
         gap[0] += remainder(truth, policy, first, path.states[first])
@@ -51,35 +62,53 @@ def roll_out(truth, x, start, k, first, last, policy, path, gap):
         s = path.states[h]
         a = policy[h, s]
         path.actions[h] = a
-        if first == 0 and not whole:
+        if first == 0:
             gap[0] += detour(truth, h, s, a)
         transition(truth, k, h, s, a, path.rewards[h : h + 1], path.states[h + 1 : h + 2])
 
 
+@inlined
+def record(meter, k, every, last, watching):
+    """Count the episode's regret; note the totals where a point is due."""
+    meter.total[0] += meter.gap[0]
+    if (k + 1) % every == 0 or k + 1 == last:
+        point = (k + every) // every - 1
+        meter.curve[point] = meter.total[0]
+        if watching == 1:
+            for j in range(meter.tally.shape[0]):
+                meter.tallies[point, j] = meter.tally[j]
+
+
 @kernel
-def loop(
-    plan, replan, learn, world, watch, watching, pause, par, state, work, truth, X, starts, first, every, last, out,
+def loop(plan, learn, world, watch, watching, par, state, work, truth, X, starts, first, every, last, out, path, meter):
+    """Episodes first, first + 1, ... of `last`, with contexts X [n, d] and initial states [n]."""
+    for i in range(X.shape[0]):
+        x, k = X[i], first + i
+        invoke(plan, (par, state, work, x, k, out))
+        invoke(world, (truth, x, starts[i], k, out.policy, path, meter.gap))
+        if watching == 1:
+            invoke(watch, (par, state, work, truth, path, out, meter))
+        invoke(learn, (par, state, work, x, k, out.policy.shape[0], path))
+        record(meter, k, every, last, watching)
+
+
+@kernel
+def loop_with_pause(
+    replan, pause, plan, learn, world, watch, watching, par, state, work, truth, X, starts, first, every, last, out,
     path, meter,
 ):  # fmt: skip
-    """Episodes first, first + 1, ... of `last`, with contexts X [n, d] and initial states [n]; pause = H: none."""
+    """The same for agents that plan anew after `pause` steps; world is `roll_out_part`."""
     H = out.policy.shape[0]
     for i in range(X.shape[0]):
         x, k = X[i], first + i
         invoke(plan, (par, state, work, x, k, out))
         invoke(world, (truth, x, starts[i], k, 0, pause, out.policy, path, meter.gap))
-        if pause < H:
-            invoke(replan, (par, state, work, x, k, pause, path, out))
-            invoke(world, (truth, x, starts[i], k, pause, H, out.policy, path, meter.gap))
+        invoke(replan, (par, state, work, x, k, pause, path, out))
+        invoke(world, (truth, x, starts[i], k, pause, H, out.policy, path, meter.gap))
         if watching == 1:
             invoke(watch, (par, state, work, truth, path, out, meter))
         invoke(learn, (par, state, work, x, k, H, path))
-        meter.total[0] += meter.gap[0]
-        if (k + 1) % every == 0 or k + 1 == last:
-            point = (k + every) // every - 1
-            meter.curve[point] = meter.total[0]
-            if watching == 1:
-                for j in range(meter.tally.shape[0]):
-                    meter.tallies[point, j] = meter.tally[j]
+        record(meter, k, every, last, watching)
 
 
 class Session:
@@ -120,9 +149,12 @@ class FusedSession(Session):
         with announced(f"the simulator for {agent.name}"):
             if not self.adaptive:
                 self.contexts(1)  # compiles the source
-            self.roll = address(roll_out, self.truth, x, 0, 0, 0, 0, out.policy, path, m.gap)
-            self.pause = agent.pause or p.horizon
-            self.replan: Any = agent.compiled_replan() if self.pause < p.horizon else self.learn  # else never called
+            self.pauses = 0 < agent.pause < p.horizon
+            if self.pauses:
+                self.replan = agent.compiled_replan()
+                self.roll = address(roll_out_part, self.truth, x, 0, 0, 0, 0, out.policy, path, m.gap)
+            else:
+                self.roll = address(roll_out, self.truth, x, 0, 0, out.policy, path, m.gap)
             self.watch: Any = self.learn  # never called unless watching
             if self.diagnostics:
                 head = agent.par, agent.state, agent.work, self.truth, path, out
@@ -130,9 +162,13 @@ class FusedSession(Session):
             self._loop(np.zeros((0, p.context_dim)), np.zeros(0, np.int64))
 
     def _loop(self, X: Floats, starts: NDArray[np.int64]) -> None:
-        a, kernels = self.agent, (self.plan, self.replan, self.learn, self.roll, self.watch)
-        how, where = (int(self.diagnostics), self.pause), (self.done, self.every, self.episodes)
-        loop(*kernels, *how, a.par, a.state, a.work, self.truth, X, starts, *where, a._out, a._path, self.meter)
+        a, kernels = self.agent, (self.plan, self.learn, self.roll, self.watch, int(self.diagnostics))
+        where = self.done, self.every, self.episodes
+        rest = a.par, a.state, a.work, self.truth, X, starts, *where, a._out, a._path, self.meter
+        if self.pauses:
+            loop_with_pause(self.replan, a.pause, *kernels, *rest)
+        else:
+            loop(*kernels, *rest)
 
     def advance(self) -> int:
         """Run the next chunk; the number of episodes it had."""
