@@ -8,6 +8,7 @@ import pytest
 
 import noregret as nr
 import reference
+from live import follow
 
 EPISODES = 60
 LINKS = {"logit": nr.MultinomialLogit, "linear": nr.LinearCombination}
@@ -232,24 +233,9 @@ def test_initial_state_given_by_a_function():
 
 @pytest.mark.parametrize("constants", ["corrected", "paper"])
 def test_unseen_rewards_and_short_episodes(constants):
-    w, g, options = world("logit"), np.random.default_rng(0), {"constants": constants, "bonus_scale": 0.05}
+    w, options = world("logit"), {"constants": constants, "bonus_scale": 0.05}
     agent, learner = nr.GLMORL(w.problem, **options), reference.Learner(w.problem, "glm-orl", **options)
-    for k in range(60):
-        person = w.individual(k, 0)
-        plan = agent.begin_episode(person.context)
-        policy, values = learner.plan(person.context, k)
-        assert np.array_equal(plan.policy, policy)
-        assert_close(plan.values, values)
-        path = []
-        for h in range(g.integers(0, w.problem.horizon + 1)):
-            state = person.state
-            assert agent.act(state) == policy[h, state]
-            reward, after = person.step(policy[h, state])
-            reward = math.nan if g.random() < 0.4 else reward
-            agent.observe(reward, after)
-            path.append((state, policy[h, state], reward, after))
-        agent.end_episode()
-        learner.learn(person.context, path)
+    follow(agent, learner, w, 60, assert_close)
     assert_state_agrees(agent, learner)
     seen = sum(np.trace(ridge.V - np.eye(3)) for ridge in learner.rewards.values())
     assert 0 < seen < sum(newton.samples for newton in learner.newton.values())

@@ -14,6 +14,7 @@ from scipy.optimize import minimize
 
 import noregret as nr
 import reference
+from live import follow, saved_and_continued
 from noregret.estimators.group_ball import group_descent, project_on_group_ball
 from test_agreement import LINKS, assert_close, assert_state_agrees
 from test_agreement import world as plain_world
@@ -128,23 +129,9 @@ def test_runs_are_not_all_ties(name):
 
 @pytest.mark.parametrize("name", ["logit", "linear"])
 def test_unseen_rewards_and_short_episodes(name):
-    w, g, options = world(name), np.random.default_rng(0), {"confidence": "conversion", "bonus_scale": 0.05}
+    w, options = world(name), {"confidence": "conversion", "bonus_scale": 0.05}
     agent, learner = nr.GLMORL(w.problem, **options), reference.Learner(w.problem, "glm-orl", **options)
-    for k in range(40):
-        person = w.individual(k, 0)
-        plan = agent.begin_episode(person.context)
-        policy, values = learner.plan(person.context, k)
-        assert np.array_equal(plan.policy, policy)
-        assert_close(plan.values, values)
-        path = []
-        for h in range(g.integers(0, w.problem.horizon + 1)):
-            state = person.state
-            reward, after = person.step(agent.act(state))
-            reward = math.nan if g.random() < 0.4 else reward
-            agent.observe(reward, after)
-            path.append((state, policy[h, state], reward, after))
-        agent.end_episode()
-        learner.learn(person.context, path)
+    follow(agent, learner, w, 40, assert_close)
     assert_state_agrees(agent, learner)
 
 
@@ -819,29 +806,8 @@ def test_predictions_and_observations_are_checked():
 @pytest.mark.parametrize("kind", ["glm-orl", "glm-rlsvi"])
 def test_saved_agents_go_on_identically(tmp_path, kind, options):
     w = world("lengths")
-    agent = nr.make_agent(kind, w.problem, seed=5, confidence="conversion", **options)
-    for k in range(12):
-        person = w.individual(k, 5)
-        plan = agent.begin_episode(person.context)
-        if k == 6:
-            agent.act(person.state)
-            agent.save(tmp_path / "agent.npz")
-            other = nr.load(tmp_path / "agent.npz")
-            assert other.options == agent.options
-        elif k > 6:
-            same = other.begin_episode(person.context)
-            assert np.array_equal(same.policy, plan.policy)
-            assert np.array_equal(same.values, plan.values)
-        for _ in range(w.problem.horizon):
-            state = person.state
-            action = agent.act(state)
-            seen = person.step(action)
-            agent.observe(*seen)
-            if k >= 6:
-                assert other.act(state) == action
-                other.observe(*seen)
-        agent.end_episode()
-        if k >= 6:
-            other.end_episode()
+    made = nr.make_agent(kind, w.problem, seed=5, confidence="conversion", **options)
+    agent, other = saved_and_continued(made, w, tmp_path / "agent.npz", 5)
+    assert other.options == agent.options
     for one, two in zip(agent.state.transitions, other.state.transitions, strict=True):
         assert np.array_equal(one, two)

@@ -10,6 +10,7 @@ from scipy import stats
 
 import noregret as nr
 import reference
+from live import follow, saved_and_continued
 from noregret.theory import constants, widths
 from test_agreement import assert_close, assert_state_agrees
 from test_agreement import world as plain_world
@@ -108,24 +109,9 @@ def test_printed_constants_with_known_rewards():
 @pytest.mark.parametrize(("rewards", "known"), [("logistic", False), ("logistic", True), ("linear", True)])
 @pytest.mark.parametrize("name", ["masked-logit", "linear"])
 def test_unseen_rewards_and_short_episodes(name, rewards, known, kind):
-    w, g, options = world(name, rewards, known), np.random.default_rng(0), {"bonus_scale": 0.05}
+    w, options = world(name, rewards, known), {"bonus_scale": 0.05}
     agent, learner = nr.make_agent(kind, w.problem, **options), reference.Learner(w.problem, kind, **options)
-    for k in range(EPISODES):
-        person = w.individual(k, 0)
-        plan = agent.begin_episode(person.context)
-        policy, values = learner.plan(person.context, k)
-        assert np.array_equal(plan.policy, policy)
-        assert_close(plan.values, values)
-        path = []
-        for h in range(g.integers(0, w.problem.horizon + 1)):
-            state = person.state
-            assert agent.act(state) == policy[h, state]
-            reward, after = person.step(policy[h, state])
-            reward = math.nan if g.random() < 0.4 else reward
-            agent.observe(reward, after)
-            path.append((state, policy[h, state], reward, after))
-        agent.end_episode()
-        learner.learn(person.context, path)
+    follow(agent, learner, w, EPISODES, assert_close)
     assert_state_agrees(agent, learner)
     assert_rewards_agree(agent, learner)
     seen, steps = agent.state.rewards.samples.sum(), agent.state.transitions.samples.sum()
@@ -360,29 +346,7 @@ def test_printed_constants_have_no_logistic_rewards():
 @pytest.mark.parametrize("kind", ["glm-orl", "glm-rlsvi", "epsilon-greedy"])
 def test_saved_agents_go_on_identically(tmp_path, kind, rewards, known):
     w = world("masked-logit", rewards, known)
-    agent = nr.make_agent(kind, w.problem, seed=5)
-    for k in range(12):
-        person = w.individual(k, 5)
-        plan = agent.begin_episode(person.context)
-        if k == 6:
-            agent.act(person.state)
-            agent.save(tmp_path / "agent.npz")
-            other = nr.load(tmp_path / "agent.npz")
-            assert other.problem.rewards == rewards
-            assert (other.problem.known_rewards is not None) == known
-        elif k > 6:
-            same = other.begin_episode(person.context)
-            assert np.array_equal(same.policy, plan.policy)
-            assert np.array_equal(same.values, plan.values)
-        for _ in range(w.problem.horizon):
-            state = person.state
-            action = agent.act(state)
-            seen = person.step(action)
-            agent.observe(*seen)
-            if k >= 6:
-                assert other.act(state) == action
-                other.observe(*seen)
-        agent.end_episode()
-        if k >= 6:
-            other.end_episode()
+    agent, other = saved_and_continued(nr.make_agent(kind, w.problem, seed=5), w, tmp_path / "agent.npz", 5)
+    assert other.problem.rewards == rewards
+    assert (other.problem.known_rewards is not None) == known
     assert np.array_equal(agent.state.rewards.theta, other.state.rewards.theta)
