@@ -547,7 +547,7 @@ def test_bad_options():
 def test_labels_and_groups():
     problem = nr.Problem(3, 2, 3, 2)
     assert nr.agents.UCBVI(problem).label == "ucbvi-ch"
-    assert nr.agents.UCBVI(problem, bonus="bernstein").name == "ucbvi-bf"
+    assert nr.agents.UCBVI(problem, bonus="tight").label == "ucbvi-ch (bonus=tight)"
     assert nr.make_agent("ucbvi-bf", problem).label == "ucbvi-bf"
     assert nr.make_agent("ucbvi-bf", problem, bonus="monotone").label == "ucbvi-bf (bonus=monotone)"
     assert nr.make_agent("psrl", problem, centres=np.eye(2)).guarantee.endswith("the same for everybody in a cell")

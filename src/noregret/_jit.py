@@ -199,8 +199,7 @@ invoke = caller()  # for the engine only
 
 
 def _to_stderr(line: str) -> None:
-    if not os.environ.get("NOREGRET_QUIET"):
-        print(f"noregret: {line}", file=sys.stderr, flush=True)
+    print(f"noregret: {line}", file=sys.stderr, flush=True)
 
 
 _say: list[Callable[[str], None]] = [_to_stderr]  # the last one speaks
@@ -215,7 +214,8 @@ class _OnCompile(event.Listener):  # type: ignore[misc]
     def on_start(self, event: Any) -> None:
         if not self.said:
             self.said = True
-            _say[-1](f"compiling {self.what} (once; kept for later runs)")
+            if not os.environ.get("NOREGRET_QUIET"):
+                _say[-1](f"compiling {self.what} (once; kept for later runs)")
 
     def on_end(self, event: Any) -> None:
         pass
@@ -223,7 +223,7 @@ class _OnCompile(event.Listener):  # type: ignore[misc]
 
 @contextmanager
 def announced(what: str) -> Iterator[None]:
-    """Say that `what` is being compiled, if it is: on stderr unless NOREGRET_QUIET is set or `announce_with` is
+    """Say that `what` is being compiled, if it is and NOREGRET_QUIET is not set: on stderr unless `announce_with` is
     active."""
     with event.install_listener("numba:compile", _OnCompile(what)):
         yield

@@ -41,8 +41,8 @@ _AGENTS: dict[str, type[Agent]] = {
 
 __all__ = [
     "CECE", "GLMORL", "GLMRLSVI", "GLMUCB", "GLOC", "LSVIUCB", "OFUL", "OL2M", "OMGCMDP", "ORLC", "ORLCSI", "PSRL",
-    "UCBVI", "UCRL2", "AbbasiYadkoriNeu", "Agent", "CECEx", "CertaintyEquivalence", "CoverRmax", "EpsilonGreedy",
-    "KWIKLRRmax", "Oracle", "TabularRLSVI", "UniformRandom", "kmeans", "make_agent", "names",
+    "UCBVI", "UCBVIBF", "UCRL2", "AbbasiYadkoriNeu", "Agent", "CECEx", "CertaintyEquivalence", "CoverRmax",
+    "EpsilonGreedy", "KWIKLRRmax", "Oracle", "TabularRLSVI", "UniformRandom", "kmeans", "make_agent", "names",
 ]  # fmt: skip
 
 

@@ -222,7 +222,7 @@ class CECE(Agent):
     ) -> None:
         whole = {"clusters": clusters, "explore": explore, "recluster": recluster, "memory": memory, "rounds": rounds}
         whole = {name: check.integer(name, value) for name, value in whole.items()}
-        if isinstance(problem, Problem) and whole["explore"] >= problem.horizon:
+        if isinstance(problem, Problem) and 1 < problem.horizon <= whole["explore"]:
             raise ValueError(f"explore must be below horizon = {problem.horizon}, got {explore}")
         if whole["memory"] < whole["recluster"]:
             raise ValueError(f"memory must be at least recluster = {recluster}, got {memory}")

@@ -79,6 +79,10 @@ class CECEx(Agent):
             problem, seed, centres=made, explore=explore, smoothing=check.positive("smoothing", smoothing)
         )  # fmt: skip
 
+    @classmethod
+    def refusal(cls, problem: Problem) -> str | None:
+        return None if problem.horizon > 1 else f"horizon must be at least 2 for {cls.name}, got {problem.horizon}"
+
     def _build(self) -> tuple[CellPar, CellState, CellWork]:
         o, centres = self.options, self.options["centres"]
         return cell_parts(

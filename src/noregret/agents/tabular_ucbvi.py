@@ -112,7 +112,6 @@ class UCBVI(TabularAgent):
         seed: int = 0,
     ) -> None:
         check.one_of("bonus", bonus, BONUSES)
-        self.name = "ucbvi-ch" if bonus == "hoeffding" else "ucbvi-bf"  # type: ignore[misc]
         self.stepwise = bonus == "bernstein"
         super().__init__(
             problem, seed, bonus=bonus, delta=check.positive("delta", delta, below=1.0),

@@ -12,6 +12,7 @@ from rich.table import Table
 
 from .. import _checks as check
 from .._jit import announce_with
+from ..agents import agent_class
 from ..agents import names as agent_names
 from ..figures import MANY, regret_figure
 from ..simulation import Run, save_tables, simulate
@@ -48,6 +49,10 @@ def compare(
     place = world_from(world, episodes)
     with announce_with(say):
         players = agents_from(agents, place)
+    if "all" in [item.strip() for item in agents.split(",")]:
+        left = [name for name in agent_names() if agent_class(name).refusal(place.problem) is not None]
+        if left:
+            say(f"not for this problem: {', '.join(left)}")
     check.integer("episodes", episodes)
     check.integer("seeds", seeds)
     check.integer("workers", workers, 0)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 
+from .. import _checks as check
 from ..agents import agent_class, kmeans, make_agent
 from ..agents import names as agent_names
 from ..agents.base import Agent
@@ -52,7 +53,7 @@ def cells_of(world: World, n_cells: Any) -> Any:
         raise ValueError("cells need a world whose contexts do not look at the agent")
     X = np.empty((4096, world.problem.context_dim))
     world.contexts.fill(0, 0, X)
-    return kmeans(world.problem.contexts(X), n_cells)
+    return kmeans(world.problem.contexts(X), check.integer("cells", n_cells))
 
 
 def agents_from(text: str, world: World) -> list[Agent]:
