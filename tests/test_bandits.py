@@ -419,6 +419,13 @@ def test_refusals():
         for options in ({"delta": 1.0}, {"bonus_scale": -1.0}, {"regularization": 0.0}):
             with pytest.raises(ValueError, match=f"{next(iter(options))} must be"):
                 nr.make_agent(name, logistic, **options)
+    for name, reach in (("glm-ucb", 31.0), ("gloc", 201.0)):
+        far = dataclasses.replace(logistic, reward_bound=reach)
+        with pytest.raises(ValueError, match="reward_bound \\* context_bound must be at most"):
+            nr.make_agent(name, far)
+        wide = dataclasses.replace(logistic, context_bound=5.0)
+        with pytest.raises(ValueError, match=r"^regularization must be at least"):
+            nr.make_agent(name, wide, regularization=1e-9)
     for name in ("glm-ucb", "ol2m", "gloc"):
         with pytest.raises(ValueError, match=f"{name} is for problems with rewards=\"logistic\", got 'linear'"):
             nr.make_agent(name, nr.worlds.random_linear(horizon=1).problem)

@@ -121,6 +121,7 @@ class BanditAgent(Agent):
     group = "bandit"
     logistic = True  # whether rewards are taken for logistic; if not, for linear
     recalled = False  # whether constants="paper" was asked for
+    reach = 350.0  # largest B_r R at which the arithmetic is sound; curvatures are of order e^{-B_r R}
 
     @classmethod
     def refusal(cls, problem: Problem) -> str | None:
@@ -130,6 +131,8 @@ class BanditAgent(Agent):
             return f"{cls.name} is for rewards that are not known beforehand"
         if cls.logistic and problem.rewards != "logistic":
             return f'{cls.name} is for problems with rewards="logistic", got {problem.rewards!r}'
+        if cls.logistic and problem.reward_bound * problem.context_bound > cls.reach:
+            return f"reward_bound * context_bound must be at most {cls.reach:g} for {cls.name}: rounding hides the rest"
         return None
 
     # What a subclass decides
@@ -154,7 +157,7 @@ class BanditAgent(Agent):
         lam = check.positive("regularization", lam)
         with announced(f"the estimates of {self.name}"):
             linear = dataclasses.replace(p, rewards="linear")
-            _, ridge, _ = reward_parts(linear, "corrected", lam if self.uses_ridge else None)
+            _, ridge, _ = reward_parts(linear, "corrected", lam if self.uses_ridge else None, "regularization")
             kappa, share = self._newton_scale(curvature) or (curvature, 1.0)
             newton_par, newton, newton_work = newton_parts(
                 MultinomialLogit(), np.full((S, A), 2, np.int64), d, p.reward_bound, p.context_bound, "paper",

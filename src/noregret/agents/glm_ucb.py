@@ -169,6 +169,7 @@ class GLMUCB(BanditAgent):
     learn grows with it."""
 
     name = "glm-ucb"
+    reach = 30.0
     plan_kernel = staticmethod(plan)
     learn_kernel = staticmethod(learn)
     uses_ridge = True

@@ -73,6 +73,7 @@ class GLOC(BanditAgent):
     O(SA d^2); both constant in the number of episodes."""
 
     name = "gloc"
+    reach = 200.0
     plan_kernel = staticmethod(plan)
     learn_kernel = staticmethod(learn)
     uses_ridge = True
