@@ -1,5 +1,6 @@
 """The compiled library against the slow implementation in reference.py: the same decisions, estimates and regret."""
 
+import dataclasses
 import functools
 import math
 
@@ -225,9 +226,10 @@ def test_empty_sets_say_nothing(name):
 
 def test_initial_state_given_by_a_function():
     w = world("clinic")
-    other = nr.World(w.problem, w.weights, w.reward_weights, w.contexts, lambda seed, k: (seed + k * k) % 4)
+    anywhere = dataclasses.replace(w.problem, initial_states=None)
+    other = nr.World(anywhere, w.weights, w.reward_weights, w.contexts, lambda seed, k: (seed + k * k) % 4)
     wanted = reference.run(other, "glm-rlsvi", 60, 3, bonus_scale=0.05)
-    run = nr.simulate(nr.GLMRLSVI(w.problem, bonus_scale=0.05), other, 60, seeds=[3])
+    run = nr.simulate(nr.GLMRLSVI(anywhere, bonus_scale=0.05), other, 60, seeds=[3])
     assert np.all(np.abs(run.regret[0] - wanted.regret) < 1e-9)
 
 

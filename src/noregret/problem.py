@@ -39,6 +39,8 @@ class Problem:
     reward_bound    B_r: ||theta_sa||_2 <= B_r
     support         bool [S, A, S'] or None: next states that can occur at all
     available       bool [S, A] or None: actions that may be taken
+    initial_states  states (numbers or names) an episode may begin in, or None for any: what is promised about a whole
+                    episode is promised for these
     rewards         "linear": rewards in [0, 1] with mean theta_sa'x; "logistic": rewards 0 or 1 with mean
                     1/(1 + exp(-theta_sa'x))
     known_rewards   theta [S, A, d] if the mean rewards are known beforehand and need not be learned; None if not
@@ -64,6 +66,7 @@ class Problem:
     state_names: tuple[str, ...] | None = None
     action_names: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
+    initial_states: tuple[int | str, ...] | None = None
     layout: Layout = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -104,6 +107,8 @@ class Problem:
                 made.setflags(write=False)
                 put(name, made)
         put("layout", _layout(support, available.copy()))  # writable: kernels are compiled for one type of array
+        if self.initial_states is not None:
+            put("initial_states", self._initial_states())
         if self.known_rewards is not None:
             put("known_rewards", self.reward_weights("known_rewards", self.known_rewards))
 
@@ -116,6 +121,21 @@ class Problem:
     def n_pairs(self) -> int:
         """Number of available state-action pairs."""
         return int(self.layout.available.sum())
+
+    def _initial_states(self) -> tuple[int, ...]:
+        given: Any = self.initial_states
+        if isinstance(given, str) or not np.iterable(given):
+            raise ValueError(f"initial_states must be a sequence of states, got {given!r}")
+        made = tuple(sorted({self.state(s, "initial_states") for s in given}))
+        if not made:
+            raise ValueError("initial_states must name at least one state")
+        return made
+
+    @property
+    def starts(self) -> NDArray[np.int64]:
+        """States an episode may begin in, in order."""
+        given: Any = self.initial_states
+        return np.array(range(self.n_states) if given is None else given, np.int64)
 
     def context(self, x: Any, name: str = "context") -> NDArray[np.float64]:
         """`x` as a checked float64 array [d] of its own, rescaled if the problem says so."""

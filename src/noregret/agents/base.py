@@ -49,6 +49,7 @@ class Agent:
     replan_kernel: ClassVar[Any] = None
     pause = 0  # after so many steps of every episode the rest is planned anew; 0: never
     bounds_values = False  # whether plan values bound the optimal values from above, with the agent's probability
+    room = 0  # episodes the state has room for, for agents that store what they saw; 0: nothing is stored
     regret_delta: float | None = None  # share of delta left for bounds on the regret, None if nothing is claimed
 
     def __init__(self, problem: Problem, seed: int = 0, **options: Any) -> None:
@@ -111,13 +112,14 @@ class Agent:
         if self._open:
             raise RuntimeError("begin_episode: the last episode is still open, call end_episode first")
         x = self.problem.context(x)
+        self.make_room(1)
         if self._direct is None:
             self._direct = self._compile(direct)
         self._direct[0](self.par, self.state, self.work, x, self.episode, self._out)
         self._x[:], self._step, self._asked, self._open = x, 0, False, True
         values, lower = self._out.values.copy(), self._lower()
         upper = values if self.bounds_values else None
-        gap = None if upper is None or lower is None else float((upper[0] - lower[0]).max())
+        gap = None if upper is None or lower is None else float((upper[0] - lower[0])[self.problem.starts].max())
         return Plan(self._out.policy.copy(), values, upper, lower, gap)
 
     @property
@@ -139,6 +141,9 @@ class Agent:
         s = self.problem.state(state)
         if h > 0 and s != self._path.states[h]:
             raise ValueError(f"state must be the next_state observed last, {self._path.states[h]}, got {s}")
+        starts = self.problem.initial_states
+        if h == 0 and starts is not None and s not in starts:
+            raise ValueError(f"state must be one of the problem's initial_states {starts} at step 0, got {s}")
         self._path.states[h] = s
         self._path.actions[h] = self._out.policy[h, s]
         self._asked = True
@@ -183,6 +188,10 @@ class Agent:
         self._open = self._asked = False  # whatever happens, nothing is learned twice
         self.episode += 1
         self._direct[1](self.par, self.state, self.work, self._x, self.episode - 1, self._step, self._path)
+
+    def make_room(self, episodes: int) -> None:
+        """See that the state can take that many more episodes. Kernels allocate nothing, so agents that store what they
+        saw are asked here, between episodes; for the others there is nothing to do."""
 
     # For the engine -----------------------------------------------------------------------------------------------
     def compiled(self) -> tuple[Any, Any]:

@@ -19,7 +19,7 @@ _LINKS: dict[str, Callable[[], Link]] = {"logit": MultinomialLogit, "linear": Li
 _SIZES = ("n_states", "n_actions", "horizon", "context_dim")
 _FIELDS = (*_SIZES, "context_bound", "weight_bound", "reward_bound", "long_contexts", "rewards")
 _ARRAYS = ("support", "available", "known_rewards")
-_NAMES = ("state_names", "action_names", "feature_names")
+_NAMES = ("state_names", "action_names", "feature_names", "initial_states")
 
 
 def _leaves(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -57,6 +57,7 @@ def write(agent: Agent, path: Any) -> None:
         "seed": agent.seed,
         "options": options,
         "problem": {k: getattr(p, k) for k in _FIELDS + _NAMES} | {"link": p.link.name},
+        "room": agent.room,
         "clock": [agent.episode, agent._step, agent._asked, agent._open],
     }
     target = Path(path)
@@ -105,10 +106,11 @@ def _rebuild(header: dict[str, Any], arrays: dict[str, Any], link: Link | None) 
     if link.name != name:
         raise ValueError(f"link must be the one the agent was saved with, {name!r}, got {link.name!r}")
     masks: dict[str, Any] = {k: arrays.get(f"problem.{k}") for k in _ARRAYS}
-    spec |= {k: tuple(spec[k]) for k in _NAMES if spec[k] is not None}
+    spec |= {k: tuple(spec[k]) for k in _NAMES if spec.get(k) is not None}
     problem = Problem(link=link, **masks, **spec)
     options = header["options"] | {k[7:]: v for k, v in arrays.items() if k.startswith("option.")}
     agent = agent_class(header["agent"])(problem, seed=header["seed"], **options)
+    agent.make_room(header.get("room", 0))
     for key, array in _live(agent):
         if key not in arrays or arrays[key].shape != array.shape or arrays[key].dtype != array.dtype:
             raise ValueError(f"{key} is missing or has the wrong shape or type")

@@ -173,6 +173,7 @@ class FusedSession(Session):
     def advance(self) -> int:
         """Run the next chunk; the number of episodes it had."""
         n = min(1 if self.adaptive else CHUNK, self.episodes - self.done)
+        self.agent.make_room(n)
         self._loop(*self.contexts(n))
         self.done += n
         self.agent.episode += n

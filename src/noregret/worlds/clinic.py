@@ -50,6 +50,7 @@ def clinic(horizon: int = 6) -> World:
     patients = np.stack([np.ones(6), ages.ravel(), markers.ravel()], axis=1) / unit
     problem = Problem(
         S, A, horizon, d, MultinomialLogit(), weight_bound=4.4, reward_bound=unit, support=support, available=available,
+        initial_states=("moderate",),
         state_names=STATES, action_names=TREATMENTS, feature_names=FEATURES,
     )  # fmt: skip
     return World(problem, weights, theta, Table(patients), initial_state="moderate", name="clinic")

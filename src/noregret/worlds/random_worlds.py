@@ -42,7 +42,7 @@ def intercept_logit(
 ) -> World:
     """`random_logit`, where transitions and rewards depend on the intercept and the given `features`, out of 1..d-1."""
     S, A = check.integer("n_states", n_states), check.integer("n_actions", n_actions)
-    problem = Problem(S, A, horizon, d, MultinomialLogit(), 1.0, weight_bound, math.sqrt(2.0))
+    problem = Problem(S, A, horizon, d, MultinomialLogit(), 1.0, weight_bound, math.sqrt(2.0), initial_states=(0,))
     columns = np.concatenate(([0], features))
     rows = g.standard_normal((S, A, S, columns.size))
     rows *= weight_bound / np.linalg.norm(rows, axis=-1, keepdims=True)
@@ -72,7 +72,7 @@ def random_linear(
     S, A, d = (check.integer(n, v) for n, v in zip(("n_states", "n_actions", "context_dim"),
                                                   (n_states, n_actions, context_dim), strict=True))  # fmt: skip
     check.positive("concentration", concentration)
-    problem = Problem(S, A, horizon, d, LinearCombination(), reward_bound=math.sqrt(d))
+    problem = Problem(S, A, horizon, d, LinearCombination(), reward_bound=math.sqrt(d), initial_states=(0,))
     g = np.random.default_rng(check.integer("seed", seed, 0))
     bases = g.dirichlet(np.full(S, concentration), (S, A, d))
     return World(problem, np.swapaxes(bases, 2, 3), g.random((S, A, d)), Simplex(d), name="random-linear")

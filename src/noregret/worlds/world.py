@@ -196,22 +196,33 @@ class World:
     def _starter(self, value: Any) -> Callable[[int, int, NDArray[np.int64]], None]:
         """A function (seed, first, out [n]) that fills in the initial states of consecutive episodes."""
         p = self.problem
+
+        def allowed(s: int) -> int:
+            if p.initial_states is not None and s not in p.initial_states:
+                raise ValueError(
+                    f"initial_state must be among the problem's initial_states {p.initial_states}, got {s}"
+                )
+            return s
+
         if isinstance(value, InTurn):
-            p.state(int(value.states.max()), "initial_state")
+            for s in np.unique(value.states):
+                allowed(p.state(int(s), "initial_state"))
             return value.fill
         if callable(value):
 
             def ask(seed: int, first: int, out: NDArray[np.int64]) -> None:
                 for i in range(out.size):
-                    out[i] = p.state(value(seed, first + i), "initial_state")
+                    out[i] = allowed(p.state(value(seed, first + i), "initial_state"))
 
             return ask
         if np.ndim(value) == 0:
-            s = p.state(value, "initial_state")
+            s = allowed(p.state(value, "initial_state"))
             return lambda seed, first, out: out.fill(s)
         weights = check.array("initial_state", value, (p.n_states,))
         if weights.min() < 0 or abs(weights.sum() - 1) > _SLACK:
             raise ValueError("initial_state must be a state, a distribution that sums to 1, or a function")
+        for s in np.flatnonzero(weights):
+            allowed(int(s))
         edges = np.cumsum(weights)
         return lambda seed, first, out: draw_starts(seed, first, edges, out)
 
