@@ -1,5 +1,6 @@
 """The truth: contexts, masks, starts, luck, and what the clinic's contexts are worth."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -102,7 +103,7 @@ def test_luck_follows_the_model():
 
 def test_initial_states():
     base = nr.worlds.random_logit(3, 2, 2, 2)
-    args = base.problem, base.weights, base.reward_weights, base.contexts
+    args = dataclasses.replace(base.problem, initial_states=None), base.weights, base.reward_weights, base.contexts
     assert nr.World(*args, initial_state=2).start(0, 5) == 2
     drawn = nr.World(*args, initial_state=[0.2, 0.0, 0.8])
     counts = np.bincount([drawn.start(1, k) for k in range(3000)], minlength=3)
