@@ -87,7 +87,7 @@ def derive(local, layout, bound, table, smallest, scratch):
 
     psi = `theory.widths.upper_curvature`. lambda is (tr B^4)^{1/4}, B = (diag P - PP') cov, which has the same
     eigenvalues, none of them negative: at most the fourth root of M - 1 too large."""
-    S, A, M = local.P.shape
+    S, A, _ = local.P.shape
     high = exp(bound)
     for s in range(S):
         for a in range(A):

@@ -1,7 +1,7 @@
-"""The online likelihood-ratio set for multinomial logit outcomes: constant cost in time, no 1/alpha, no hidden constants.
+"""The online likelihood-ratio set for multinomial logit outcomes: constant cost in time, no 1/alpha, nothing hidden.
 
-State per pair, in centred coordinates (rows of W sum to 0): W [n, d], the precision Lambda [nd, nd] with its inverse, and
-the squared radius rho2. At a context x, with z = W x, p = softmax(z), cov = (I (x) x') Lambda^{-1} (I (x) x):
+State per pair, in centred coordinates (rows of W sum to 0): W [n, d], the precision Lambda [nd, nd] with its inverse,
+and the squared radius rho2. At a context x, with z = W x, p = softmax(z), cov = (I (x) x') Lambda^{-1} (I (x) x):
 
     r   >= max v - min v for every v = (W' - W) x in the set (`local_sets.largest_span`),   c = g(r)
     Lambda <- Lambda + 2 c (diag p - pp') (x) xx'
@@ -9,19 +9,19 @@ the squared radius rho2. At a context x, with z = W x, p = softmax(z), cov = (I 
     rho2   <- rho2 + ||(p - e_y) (x) x||^2_{Lambda^{-1}} - 2 ln( phat(y) / p(y) )
 
 from Lambda = lambda I, W = 0, rho2 = lambda B_0^2 + 2 ln(1/delta). Then ||W* - W||^2_Lambda <= rho2 at all times
-together with probability 1 - delta (docs/beyond.md), g = `theory.widths.lower_curvature`. phat is any distribution fixed
-before y is seen; the better it predicts, the smaller the set:
+together with probability 1 - delta (docs/beyond.md), g = `theory.widths.lower_curvature`. phat is any distribution
+fixed before y is seen; the better it predicts, the smaller the set:
 
     PLUG_IN    phat = p
     UNSCENTED  the mean of softmax over the 2(n-1) + 1 sigma points of N(z, cov), pinned: close to the mean over the
                posterior, which pays for n samples with (n-1) d ln n only. The default
     GIVEN      a distribution of the user's (`LikelihoodRatioSet.update`)
 
-Under `c = 1/2` the same recursion is the online Laplace approximation of a posterior N(W, Lambda^{-1}): what posterior
-sampling draws from, and no confidence set (it fails).
+With c = 1/2 the same recursion is the online Laplace approximation of a posterior N(W, Lambda^{-1}): what posterior
+sampling draws from, and no confidence set (as one it fails).
 
-The KRON form keeps only Z [d, d], Z <- Z + 2 c min(p) xx', and stands for I (x) Z <= Lambda: (diag p - pp') >= min(p) on
-vectors that sum to 0. Memory d^2 instead of (nd)^2, wider, still free of a global curvature constant.
+The KRON form keeps only Z [d, d], Z <- Z + 2 c min(p) xx', and stands for I (x) Z <= Lambda: (diag p - pp') >= min(p)
+on vectors that sum to 0. Memory d^2 instead of (nd)^2, wider, still free of a global curvature constant.
 
 Cost of a step O(n (nd)^2), of a query O((nd)^2); KRON: O(d^2 + nd) and O(d^2).
 Caveat: a radius below 0 is an empty set, some assumption is wrong; the set then says nothing (rho = inf in queries).
@@ -31,15 +31,13 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 
-from .. import _checks as check
 from .._checks import Floats
-from .._jit import announced, direct, inlined, kernel
+from .._jit import inlined, kernel
 from .._linear_algebra import apply_refresh, cholesky, refresh_address
 from ..links import MultinomialLogit, exp
 from ..local_sets import largest_span, log_softmax
-from ..problem import Problem
 from ..theory.widths import lower_curvature
 
 PLUG_IN, UNSCENTED, GIVEN = 0, 1, 2
@@ -92,7 +90,9 @@ def likelihood_parts(
     """Parameters, initial state and scratch for one set per pair; count [S, A] is the number of outcomes."""
     (S, A), M, d, f = count.shape, int(count.max()), context_dim, np.zeros
     D = d if kron else M * d
-    norm2 = np.array([0.0] + [MultinomialLogit().weight_norm2(m, weight_bound, d, "corrected") for m in range(1, M + 1)])
+    norm2 = np.array(
+        [0.0] + [MultinomialLogit().weight_norm2(m, weight_bound, d, "corrected") for m in range(1, M + 1)]
+    )
     radius = regularization * norm2[count] + 2.0 * log_inverse_delta
     eye = np.eye(D)
     state = LikelihoodState(
@@ -104,9 +104,10 @@ def likelihood_parts(
 
 
 def likelihood_work(M: int, d: int, D: int) -> LikelihoodWork:
-    f = np.zeros
-    vectors, squares = (f(M) for _ in range(4)), (f((M, M)) for _ in range(3))
-    return LikelihoodWork(*vectors, *squares, f(M), f((M, M * d)), f((M, M * d)), f((D, D)), f(D), f(1))
+    f, wide = np.zeros, (M, M * d)
+    return LikelihoodWork(
+        f(M), f(M), f(M), f(M), f((M, M)), f((M, M)), f((M, M)), f(M), f(wide), f(wide), f((D, D)), f(D), f(1)
+    )
 
 
 @inlined
@@ -224,7 +225,9 @@ def likelihood_step(par, state, work, count, s, a, y, x, norm):
     if par.posterior == 1:
         c, gain = 0.5, 0.0
     else:
-        c = lower_curvature(largest_span(cov, math.sqrt(rho2) if rho2 >= 0.0 else math.inf, z, par.weight_bound * norm, n))
+        c = lower_curvature(
+            largest_span(cov, math.sqrt(rho2) if rho2 >= 0.0 else math.inf, z, par.weight_bound * norm, n)
+        )
         gain = 0.0
         if par.predictor == UNSCENTED:
             gain = log_prediction(work, cov, y, n) - logp[y]
@@ -270,7 +273,7 @@ def full_update(par, state, work, s, a, n, y, c, x):
             for b in range(d):
                 for e in range(d):
                     precision[j * d + b, k * d + e] += h * x[b] * x[e]
-    cholesky(B, 0.0, T) if B.shape[0] == n else cholesky(B[:n, :n], 0.0, T[:n, :n])
+    cholesky(B[:n, :n], 0.0, T[:n, :n])
     # turned = L^{-1} F' rows, one row of L at a time; F' rows = sqrt(p_k) (rows_k - sum_j p_j rows_j)
     for i in range(n * d):
         v = 0.0
@@ -291,8 +294,8 @@ def full_update(par, state, work, s, a, n, y, c, x):
     for i in range(n * d):
         for k in range(n):
             v = turned[k, i]
-            for l in range(n * d):
-                inverse[i, l] -= v * turned[k, l]
+            for e in range(n * d):
+                inverse[i, e] -= v * turned[k, e]
     grad[y] -= 1.0
     # Lambda^{-1} (gradient (x) x), from the new inverse: rows - turned' (turned' x)
     for i in range(n * d):

@@ -1,0 +1,122 @@
+"""`LikelihoodRatioSet`: the online likelihood-ratio set of one pair, for people."""
+
+import math
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import _checks as check
+from .._checks import Floats
+from .._jit import announced, direct
+from ..local_sets import derive, local_sets
+from ..problem import Problem
+from .likelihood_ratio import GIVEN, PREDICTORS, likelihood_parts, likelihood_query, likelihood_step
+
+
+class LikelihoodRatioSet:
+    """What is known about W* [n_outcomes, context_dim] from outcomes y ~ softmax(W* x), one at a time.
+
+        ||W* - weights||^2_precision <= radius,    at all times together, with probability 1 - delta
+
+    for any contexts, also chosen by an adversary who sees the past (`estimators.likelihood_ratio`, docs/beyond.md).
+
+    weight_bound     B_p: rows of W*, after the last one has been subtracted from all, have norm at most B_p
+    predictor        "unscented", "plug-in", or "given": then every `update` brings its own prediction
+    form             "full", or "kron" for large n_outcomes * context_dim: d x d matrices, a wider set
+    regularization   lambda; any positive number is valid, about d / B_p^2 is good"""
+
+    def __init__(
+        self,
+        n_outcomes: int,
+        context_dim: int,
+        weight_bound: float,
+        context_bound: float = 1.0,
+        delta: float = 0.05,
+        predictor: str = "unscented",
+        form: str = "full",
+        regularization: float = 1.0,
+    ) -> None:
+        n = check.integer("n_outcomes", n_outcomes)
+        self.delta = check.positive("delta", delta, below=1.0)
+        check.one_of("predictor", predictor, PREDICTORS)
+        check.one_of("form", form, ("full", "kron"))
+        self.problem = Problem(1, 1, 1, context_dim, context_bound=context_bound, weight_bound=weight_bound)
+        self.n_outcomes, self.predictor, self.form = n, predictor, form
+        self._count = np.full((1, 1), n, np.int64)
+        self._par, self._state, self._work = parts = likelihood_parts(
+            self._count, self.problem.context_dim, self.problem.weight_bound, math.log(1.0 / self.delta),
+            check.positive("regularization", regularization), PREDICTORS.index(predictor), False, form == "kron",
+        )  # fmt: skip
+        with announced("the estimator LikelihoodRatioSet"):
+            self._learn = direct(likelihood_step, *parts, self._count[0], 0, 0, 0, np.zeros(context_dim), 0.0)
+
+    def update(self, x: ArrayLike, outcome: int, predicted: ArrayLike | None = None) -> None:
+        """Learn from one observation: context x [d], outcome in 0..n-1. Under predictor="given", `predicted` [n] is a
+        distribution with no zeros that was fixed before the outcome was seen: that it was is yours to see to."""
+        x = self.problem.context(x, "x")
+        y = check.integer("outcome", outcome, 0)
+        if y >= self.n_outcomes:
+            raise ValueError(f"outcome must be below n_outcomes = {self.n_outcomes}, got {outcome!r}")
+        if (predicted is not None) != (self.predictor == PREDICTORS[GIVEN]):
+            raise ValueError('predicted must be given if and only if the set was made with predictor="given"')
+        if predicted is not None:
+            p = check.array("predicted", predicted, (self.n_outcomes,))
+            if p.min() <= 0.0 or abs(p.sum() - 1.0) > 1e-9:
+                raise ValueError("predicted must be positive and sum to 1")
+            self._work.given[:] = p / p.sum()
+        self._learn(self._par, self._state, self._work, self._count[0], 0, 0, y, x, float(np.linalg.norm(x)))
+
+    @property
+    def weights(self) -> Floats:
+        """The centre W [n, d]; rows sum to 0."""
+        return np.array(self._state.weights[0, 0])
+
+    @property
+    def precision(self) -> Floats:
+        """Lambda [nd, nd], index (row j, column b) -> j d + b."""
+        made = np.array(self._state.precision[0, 0])
+        return np.kron(np.eye(self.n_outcomes), made) if self.form == "kron" else made
+
+    @property
+    def radius(self) -> float:
+        """rho^2. Negative: the set is empty, an assumption must be wrong."""
+        return float(self._state.radius[0, 0])
+
+    @property
+    def samples(self) -> int:
+        return int(self._state.samples[0, 0])
+
+    def distance(self, weights: ArrayLike) -> float:
+        """||W' - W||^2_Lambda for other weights [n, d], centred first."""
+        shape = self.n_outcomes, self.problem.context_dim
+        given = check.array("weights", weights, shape)
+        v = (given - given.mean(0) - self.weights).ravel()
+        return float(v @ self.precision @ v)
+
+    def contains(self, weights: ArrayLike) -> bool:
+        """Whether weights [n, d] lie in the set."""
+        return self.distance(weights) <= self.radius + 1e-9
+
+    def _local(self, x: ArrayLike) -> tuple[Floats, float]:
+        from ..local_sets import largest_span, log_softmax
+        from ..problem import Layout
+
+        x, n = self.problem.context(x, "x"), self.n_outcomes
+        norm, f = float(np.linalg.norm(x)), np.zeros
+        layout = Layout(self._count, np.arange(n)[None, None], np.ones((1, 1), bool), 1)
+        local = local_sets(layout)
+        z, cov = local.z[0, 0], local.cov[0, 0]
+        rho = likelihood_query(self._par, self._state, self._work, n, 0, 0, x, norm, z, cov)
+        log_softmax(z, n, f(n), local.P[0, 0])
+        bound = self.problem.weight_bound * norm
+        local.rho[0, 0], local.span[0, 0] = rho, largest_span(cov, rho, z, bound, n)
+        derive(local, layout, bound, f((4, n + 1)), f(n), f((2, n, n)))
+        return local.P[0, 0], float(2.0 * local.half[0, 0])
+
+    def probabilities(self, x: ArrayLike) -> Floats:
+        """Estimated distribution of the outcome at x, [n]."""
+        return self._local(x)[0]
+
+    def l1_width(self, x: ArrayLike) -> float:
+        """Bound on the 1-norm between the estimated and the true distribution at x, while the set holds."""
+        return self._local(x)[1]
