@@ -47,6 +47,8 @@ class Agent:
     plan_kernel: ClassVar[Any]
     learn_kernel: ClassVar[Any]
     replan_kernel: ClassVar[Any] = None
+    certificate_kernel: ClassVar[Any] = None  # (par, state, work, out, gap): gap [S] <- upper - lower at step 0
+    doubt_kernel: ClassVar[Any] = None  # (par, state, work, out, x, k, gap): see `agents.referral`
     pause = 0  # after so many steps of every episode the rest is planned anew; 0: never
     bounds_values = False  # whether plan values bound the optimal values from above, with the agent's probability
     room = 0  # episodes the state has room for, for agents that store what they saw; 0: nothing is stored
@@ -118,7 +120,7 @@ class Agent:
         self._direct[0](self.par, self.state, self.work, x, self.episode, self._out)
         self._x[:], self._step, self._asked, self._open = x, 0, False, True
         values, lower = self._out.values.copy(), self._lower()
-        upper = values if self.bounds_values else None
+        upper = values.copy() if self.bounds_values else None
         gap = None if upper is None or lower is None else float((upper[0] - lower[0])[self.problem.starts].max())
         return Plan(self._out.policy.copy(), values, upper, lower, gap)
 

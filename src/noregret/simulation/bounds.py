@@ -1,10 +1,11 @@
 """Bounds on the regret of a run from what the agent itself saw, beside the true regret that only a simulation knows.
 
-    returns   (i)   sum_k (V_{k,0}(s_0) - G_k) + u_{H/2}(K)                G_k the return observed
-    bonuses   (ii)  sum_{k,h} min(2 phi_{k,h}, H - h) + u_{sigma_H}(K)     phi the whole bonus at the pair visited
+    returns        (i)   sum_k (V_{k,0}(s_0) - G_k) + u_{H/2}(K)                G_k the return observed
+    bonuses        (ii)  sum_{k,h} min(2 phi_{k,h}, H - h) + u_{sigma_H}(K)     phi the whole bonus at the pair visited
+    certificates         sum_k certificate_k                                    where plans are certified
 
-(`theory.bounds`). Both hold in all episodes at once, together with the confidence sets, with the agent's probability:
-they are about different martingales, so each takes half of the share of delta that the sets leave.
+(`theory.bounds`). All hold in all episodes at once, together with the confidence sets, with the agent's probability:
+(i) and (ii) are about different martingales, so each takes half of the share of delta that the sets leave.
 """
 
 from typing import Any
@@ -19,14 +20,17 @@ from ..theory import bounds
 def regret_bounds(agent: Any, diagnostics: dict[str, Floats], episodes: NDArray[np.int64]) -> dict[str, Floats]:
     """name -> [seeds, points], from the diagnostics of a run; empty where the agent guarantees nothing of the kind."""
     delta = getattr(agent, "regret_delta", None)
-    if delta is None or not {"excess", "bonuses"} <= diagnostics.keys():
+    if delta is None or "excess" not in diagnostics:
         return {}
-    H = agent.problem.horizon
+    H, both = agent.problem.horizon, "bonuses" in diagnostics
 
     def deviations(sigma: float) -> Floats:
-        return np.array([bounds.martingale_deviation(sigma, float(k), 0.5 * delta) for k in episodes])
+        share = 0.5 * delta if both else delta
+        return np.array([bounds.martingale_deviation(sigma, float(k), share) for k in episodes])
 
-    return {
-        "returns": diagnostics["excess"] + deviations(bounds.return_sigma(H)),
-        "bonuses": diagnostics["bonuses"] + deviations(bounds.trajectory_sigma(H)),
-    }
+    made = {"returns": diagnostics["excess"] + deviations(bounds.return_sigma(H))}
+    if both:
+        made["bonuses"] = diagnostics["bonuses"] + deviations(bounds.trajectory_sigma(H))
+    if "certificate" in diagnostics:
+        made["certificates"] = diagnostics["certificate"]
+    return made

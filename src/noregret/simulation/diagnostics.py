@@ -13,14 +13,23 @@ Counted per episode, at planning time, with cumulative totals in `COLUMNS` order
     excess                  V_0(s_0) as planned minus the return observed: what bound (i) adds up (`theory.bounds`)
     bonuses                 min(2 phi_h, H - h) over the steps taken, phi_h the whole bonus: what bound (ii) adds up
     mistakes                episodes whose policy was worse than optimal by more than epsilon (if epsilon was given)
+    certificate             what the plan was certified to fall short by at most, at the initial state, summed
+    certificate_failures    the policy fell short by more than its certificate, or its value lay outside its bounds, in
+                            some state and step
+
+For agents that keep sets of one individual's logits (`local_sets`), the sets checked are those, at the contexts met;
+worst_ratio is the squared distance of the true logits from their centre over rho^2, and transition_width twice `half`.
 """
 
 import math
 from typing import Any
 
 from .._jit import inlined, kernel
+from .._linear_algebra import cholesky
 from ..agents.base import Agent
+from ..agents.certified import Certified
 from ..agents.glm import GLMAgent
+from ..agents.set_agent import SetAgent
 from ..planning import spread_of
 
 COLUMNS = (
@@ -34,6 +43,8 @@ COLUMNS = (
     "excess",
     "bonuses",
     "mistakes",
+    "certificate",
+    "certificate_failures",
 )
 _SLACK = 1e-9
 
@@ -119,16 +130,108 @@ def watch_sets(par, state, work, truth, path, out, meter):
     watch_mistakes(meter)
 
 
+@inlined
+def logits_ratio(local, truth, s, a, shape, factor):
+    """Squared distance of the true logits from their centre, in units of rho^2, for one pair; shape and factor [M, M]
+    are scratch. Differences from the last outcome, in which the ellipsoid is a proper one."""
+    n, cov, rho = truth.layout.count[s, a], local.cov[s, a], local.rho[s, a]
+    m = n - 1
+    if m == 0 or rho == math.inf:
+        return 0.0
+    last, trace = math.log(truth.P[s, a, m]) - local.z[s, a, m], 0.0
+    for j in range(m):
+        for k in range(m):
+            shape[j, k] = cov[j, k] - cov[j, m] - cov[k, m] + cov[m, m]
+        trace += shape[j, j]
+    cholesky(shape[:m, :m], 1e-13 * trace, factor[:m, :m])
+    total = 0.0
+    for j in range(m):  # forward substitution; the entries are kept in the last column of shape
+        v = math.log(truth.P[s, a, j]) - local.z[s, a, j] - last
+        for k in range(j):
+            v -= factor[j, k] * shape[k, m]
+        shape[j, m] = v / factor[j, j]
+        total += shape[j, m] * shape[j, m]
+    return total / (rho * rho) if rho > 0.0 else math.inf
+
+
+@inlined
+def watch_certified(par, work, truth, path, out, meter):
+    """What `watch_local` and `watch_judge` do, for the par and work of the sets."""
+    (H, S), A, local, tally = out.policy.shape, truth.r.shape[1], work.local, meter.tally
+    held = True
+    for s in range(S):
+        for a in range(A):
+            if truth.layout.available[s, a]:
+                distance = 0.0
+                for j in range(truth.layout.count[s, a]):
+                    distance += abs(truth.P[s, a, j] - local.P[s, a, j])
+                held = held and distance <= 2.0 * local.half[s, a] + _SLACK
+                held = held and local.low[s, a] - _SLACK <= truth.r[s, a] <= local.high[s, a] + _SLACK
+                if par.logits == 1:
+                    v = logits_ratio(local, truth, s, a, work.squares[0], work.squares[1])
+                    tally[6] = max(tally[6], v)
+                    held = held and v <= 1.0 + 1e-6
+    failed = below_optimal(truth, out)
+    if failed:
+        tally[0] += 1.0
+    if not held:
+        tally[1] += 1.0
+    if failed and held:
+        tally[2] += 1.0
+    for h in range(H):
+        s, a = path.states[h], path.actions[h]
+        tally[3] += 2.0 * local.half[s, a]
+        tally[4] += 0.5 * (local.high[s, a] - local.low[s, a])
+    tally[5] += H
+    start = path.states[0]
+    tally[7] += out.values[0, start]
+    for h in range(H):
+        tally[7] -= path.rewards[h]
+    if par.certify == 1:
+        tally[10] += out.values[0, start] - work.lower[0, start]
+        wrong = False
+        for h in range(H):
+            for s in range(S):
+                own = truth.own[h, s]
+                wrong = wrong or own < work.lower[h, s] - _SLACK or own > work.upper[h, s] + _SLACK
+                wrong = wrong or truth.optimal[h, s] - own > out.values[h, s] - work.lower[h, s] + _SLACK
+        if wrong:
+            tally[11] += 1.0
+    watch_mistakes(meter)
+
+
+@kernel
+def watch_local(par, state, work, truth, path, out, meter):
+    """For agents that keep sets of logits."""
+    watch_certified(par, work, truth, path, out, meter)
+
+
+@kernel
+def watch_judge(par, state, work, truth, path, out, meter):
+    """For `Certified` agents."""
+    watch_certified(par.judge, work.judge, truth, path, out, meter)
+
+
+_WIDTHS = {"set_failures", "transition_width", "reward_width", "worst_ratio"}
+
+
 def columns_for(agent: Any, mistakes: bool) -> list[str]:
     """The columns that mean something for this agent; mistakes: whether an epsilon was given."""
-    hidden = set() if mistakes else {"mistakes"}
-    if not getattr(agent, "uses_widths", False):
-        hidden |= set(COLUMNS) - {"optimism_failures", "steps", "mistakes"}
-    elif not getattr(agent, "optimistic", False):
-        hidden |= {"justified_failures", "excess", "bonuses"}
-    return [name for name in COLUMNS if name not in hidden]
+    shown = {"optimism_failures", "steps"} | ({"mistakes"} if mistakes else set())
+    kept = getattr(agent, "judge", agent)
+    if isinstance(kept, SetAgent) and kept.uses_sets:
+        shown |= _WIDTHS | {"justified_failures", "excess"}
+        shown |= {"certificate", "certificate_failures"} if kept.certifies else set()
+    elif getattr(agent, "uses_widths", False):
+        shown |= _WIDTHS
+        shown |= {"justified_failures", "excess", "bonuses"} if getattr(agent, "optimistic", False) else set()
+    return [name for name in COLUMNS if name in shown]
 
 
 def watch_for(agent: Agent) -> Any:
     """The kernel that watches this agent."""
+    if isinstance(agent, Certified):
+        return watch_judge
+    if isinstance(agent, SetAgent) and agent.uses_sets:
+        return watch_local
     return watch_sets if isinstance(agent, GLMAgent) and agent.uses_widths else watch_values

@@ -214,6 +214,7 @@ def _assumptions_hold(agent: Any, world: World) -> bool:
     return (
         wide
         and same_link
+        and set(true.starts.tolist()) <= set(assumed.starts.tolist())
         and assumed.rewards == true.rewards
         and (told is None or np.array_equal(told[met], world.reward_weights[met]))
         and (group is None or world.group_norm() <= group * (1.0 + 1e-9))
