@@ -5,8 +5,8 @@ For one pair and next values V, over the ellipsoid of logits of `local_sets`,
     <P*, V> - <P, V>  <=  bonus(V) = min( rho sqrt(g' cov g) + span(V) second,  span(V) half,  max V - <P, V> )
 
 g = P * (V - <P, V>), span(V) = max V - min V over the pair's possible next states; the first term is Bernstein-shaped
-(its square is about the variance of V over the number of samples), the second is what the curvature of the softmax adds.
-Downwards the same with -V. Under SHARP bonuses the minimum includes the certified maximum over the ellipsoid
+(its square is about the variance of V over the number of samples), the second is what the curvature of the softmax
+adds. Downwards the same with -V. Under SHARP bonuses the minimum includes the certified maximum over the ellipsoid
 (`maximisation`). docs/beyond.md has the proofs.
 
 Three passes of the Bellman operator use it, all clipped to [0, H - h], with mean rewards at the end that suits:
@@ -37,32 +37,60 @@ def pass_work(M: int) -> PassWork:
     return PassWork(np.zeros(M), np.zeros(M), maximisation_work(M))
 
 
+@inlined
+def gather(local, layout, s, a, V, sign, work):
+    """work.v [n] <- sign V at the pair's next states; its mean, smallest and largest entry."""
+    mean, low, high = 0.0, math.inf, -math.inf
+    for j in range(layout.count[s, a]):
+        v = sign * V[layout.outcomes[s, a, j]]
+        work.v[j] = v
+        mean += local.P[s, a, j] * v
+        low, high = min(low, v), max(high, v)
+    return mean, low, high
+
+
+@inlined
+def first_order(local, layout, s, a, mean, work):
+    """sqrt(g' cov g) for the values in work.v."""
+    n, p, cov, v, g = layout.count[s, a], local.P[s, a], local.cov[s, a], work.v, work.g
+    form = 0.0
+    for j in range(n):
+        g[j] = p[j] * (v[j] - mean)
+    for j in range(n):
+        t = 0.0
+        for k in range(n):
+            t += cov[j, k] * g[k]
+        form += g[j] * t
+    return math.sqrt(max(form, 0.0))
+
+
 @kernel
 def bonus(local, layout, kind, s, a, V, sign, work):
     """Bound on sign <P* - P, V> for one pair; sign 1.0: how much larger the mean can be, -1.0: how much smaller."""
-    n, p, cov, v, g = layout.count[s, a], local.P[s, a], local.cov[s, a], work.v, work.g
-    mean, low, high = 0.0, math.inf, -math.inf
-    for j in range(n):
-        v[j] = sign * V[layout.outcomes[s, a, j]]
-        mean += p[j] * v[j]
-        low, high = min(low, v[j]), max(high, v[j])
-    span = high - low
+    mean, low, high = gather(local, layout, s, a, V, sign, work)
+    span, rho = high - low, local.rho[s, a]
     if span <= 0.0:
         return 0.0
     most = min(span * local.half[s, a], high - mean)
-    rho = local.rho[s, a]
     if rho < math.inf:
-        form = 0.0
-        for j in range(n):
-            g[j] = p[j] * (v[j] - mean)
-        for j in range(n):
-            t = 0.0
-            for k in range(n):
-                t += cov[j, k] * g[k]
-            form += g[j] * t
-        most = min(most, rho * math.sqrt(max(form, 0.0)) + span * local.second[s, a])
+        most = min(most, rho * first_order(local, layout, s, a, mean, work) + span * local.second[s, a])
         if kind == SHARP:
-            most = min(most, largest_mean(local.z[s, a], v, cov, rho, n, mean + most, work.search) - mean)
+            n = layout.count[s, a]
+            best = largest_mean(local.z[s, a], work.v, local.cov[s, a], rho, n, mean + most, work.search)
+            most = min(most, best - mean)
+    return max(most, 0.0)
+
+
+@kernel
+def random_bonus(local, layout, s, a, V, factor, work):
+    """`bonus` upwards with its first-order term times `factor`, which is random; never negative."""
+    mean, low, high = gather(local, layout, s, a, V, 1.0, work)
+    span, rho = high - low, local.rho[s, a]
+    if span <= 0.0:
+        return 0.0
+    most = min(span * local.half[s, a], high - mean)
+    if rho < math.inf:
+        most = min(most, rho * factor * first_order(local, layout, s, a, mean, work) + span * local.second[s, a])
     return max(most, 0.0)
 
 

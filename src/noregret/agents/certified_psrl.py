@@ -2,14 +2,16 @@
 
 from .. import _checks as check
 from .._jit import inlined, kernel
-from ..optimism import bound_policy
-from ..planning import NONE, apply_planner, backward_induction_with
+from .._random import POSTERIOR
+from ..planning import NONE, apply_planner
 from ..problem import Problem
 from .glm import tie_key
-from .likelihood import SetAgent, apply_describe
-from .psrl_glm import draw
+from .psrl_glm import doubt
+from .set_agent import REGRET_SHARE, SetAgent
+from .sets import apply_describe, apply_draw, assess, optimum
 
 RUNGS = 6  # optimistic policies with a part of the bonus that are tried before full optimism
+LEAST, MOST = 0.2, 0.76  # those parts, in geometric progression
 
 
 @inlined
@@ -25,56 +27,84 @@ def passes(par, work, top):
 
 @kernel
 def plan(par, state, work, x, k, out):
+    apply_draw(par.draw, (par, state, work, x, k, POSTERIOR))
+    head = work.P[0], par.layout, work.r[0], work.r[0], work.none, NONE, 1
+    apply_planner(par.planner, (*head, tie_key(par.seed, k), work.Q, work.policy, work.values))
     apply_describe(par.describe, (par, state, work, x))
-    local, layout, key = work.local, par.layout, tie_key(par.seed, k)
-    work.scale[0] = 1.0
-    backward_induction_with(
-        par.adjust, 0, local.P, layout, local.high, 1, key, par, state, work, k, work.Q, out.policy, out.values
-    )
-    draw(par, state, work, x, k)
-    head = work.P[0], layout, work.r[0], work.r[0], work.none, NONE, 1
-    apply_planner(par.planner, (*head, key, work.Q, work.policy, work.values))
-    bound_policy(local, layout, par.sharp, work.policy, work.upper, work.lower, work.passes)
-    played = 0
-    while played <= RUNGS and not passes(par, work, out.values):
-        played += 1
-        if played <= RUNGS:
-            scale = 0.2 * 3.8 ** ((played - 1.0) / (RUNGS - 1.0))
-            work.scale[0] = scale
-            for s in range(work.r.shape[1]):
-                for a in range(work.r.shape[2]):
-                    work.r[0, s, a] = work.mean[s, a] + scale * (local.high[s, a] - work.mean[s, a])
-            backward_induction_with(
-                par.adjust, 0, local.P, layout, work.r[0], 1, key, par, state, work, k, work.Q, work.policy, work.values
-            )
-            bound_policy(local, layout, par.sharp, work.policy, work.upper, work.lower, work.passes)
-        else:
-            bound_policy(local, layout, par.sharp, out.policy, work.upper, work.lower, work.passes)
-    if played <= RUNGS:
+    optimum(par, state, work, k, 1.0, out.policy, out.values)
+    assess(par, state, work, work.policy)
+    tried = 0
+    while tried < RUNGS and not passes(par, work, out.values):
+        optimum(par, state, work, k, LEAST * (MOST / LEAST) ** (tried / (RUNGS - 1.0)), work.policy, work.values)
+        assess(par, state, work, work.policy)
+        tried += 1
+    if passes(par, work, out.values):
         for h in range(out.policy.shape[0]):
             for s in range(out.policy.shape[1]):
                 out.policy[h, s] = work.policy[h, s]
-    state.gate[played] += 1
+    else:
+        tried += 1
+        assess(par, state, work, out.policy)
+    state.gate[tried] += 1
 
 
 class CertifiedPSRL(SetAgent):
+    """Play the policy of a posterior draw if it may still be nearly optimal for all that the confidence sets know;
+    otherwise something more optimistic.
+
+    Over the sets of this individual let V~ be the optimistic value, U and L the upper and lower value of a policy. It
+    is played if at every initial state the problem allows
+
+        V~ - U <= kappa (U - L)
+
+    Candidates, in turn: the draw of PSRL-GLM, optimistic policies with a part of the bonus (.2 to .76, six rungs), the
+    optimistic policy itself, which always passes. Then, wherever the sets hold, V* - V^pi <= (1 + kappa)(U - L): the
+    regret is at most 1 + kappa times the sum of the played policies' own widths, for any sampler and any contexts.
+    plan.certificate is V~ - L at the worst initial state.
+
+    kappa             0 is optimism, large values trust the sampler; `gate` counts which candidates were played
+    posterior_scale   of the sampler; any value keeps the guarantee
+    delta, sets, bonus, predictor, form, regularization, reward_regularization   see `LRORL` and `SetAgent`
+
+    Cost per episode that of LR-ORL and PSRL-GLM, plus two passes for each rung that is tried."""
+
     name = "certified-psrl"
     plan_kernel = staticmethod(plan)
-    samples = bounds_values = True
+    doubt_kernel = doubt
+    draws_models = bounds_values = True
 
     def __init__(
         self,
         problem: Problem,
         kappa: float = 0.5,
         delta: float = 0.05,
+        sets: str = "online",
         bonus: str = "taylor",
         posterior_scale: float = 1.0,
+        predictor: str = "unscented",
         form: str = "full",
-        regularization: float = 1.0,
+        regularization: float | None = None,
         reward_regularization: float | None = None,
         seed: int = 0,
     ) -> None:
         super().__init__(
-            problem, seed, kappa=check.nonnegative("kappa", kappa), delta=check.positive("delta", delta, below=1.0),bonus=bonus, posterior_scale=check.nonnegative("posterior_scale", posterior_scale),
-            form=form,  regularization=regularization, reward_regularization=reward_regularization
+            problem, seed, kappa=check.nonnegative("kappa", kappa), delta=check.positive("delta", delta, below=1.0),
+            sets=sets, bonus=bonus, posterior_scale=check.nonnegative("posterior_scale", posterior_scale),
+            predictor=predictor, form=form, regularization=regularization,
+            reward_regularization=reward_regularization,
         )  # fmt: skip
+        self.regret_delta = REGRET_SHARE * delta
+
+    @property
+    def gate(self) -> dict[str, int]:
+        """How many episodes were played by the draw, by an optimistic policy with a part of the bonus, and by full
+        optimism."""
+        n = self.state.gate
+        return {"draw": int(n[0]), "part": int(n[1 : RUNGS + 1].sum()), "optimism": int(n[RUNGS + 1])}
+
+    @property
+    def guarantee(self) -> str | None:
+        return (
+            f"with probability {1 - self.options['delta']:g}, in every episode and for any contexts within the bounds, "
+            f"the plan's shortfall is at most plan.certificate and {1 + self.options['kappa']:g} times its own width"
+        )

@@ -1,43 +1,83 @@
 """LR-ORL: optimism over likelihood-ratio sets, with bonuses that know the local shape of the softmax."""
 
+import math
+from typing import Any
+
 from .. import _checks as check
 from .._jit import kernel
-from ..optimism import bound_policy
-from ..planning import backward_induction_with
 from ..problem import Problem
-from .glm import tie_key
-from .likelihood import SetAgent, apply_describe
+from .set_agent import REGRET_SHARE, SetAgent
+from .sets import apply_describe, assess, optimum, perturbed
 
 
 @kernel
 def plan(par, state, work, x, k, out):
     apply_describe(par.describe, (par, state, work, x))
-    local, key = work.local, tie_key(par.seed, k)
-    backward_induction_with(
-        par.adjust, 0, local.P, par.layout, local.high, 1, key, par, state, work, k, work.Q, out.policy, out.values
-    )
+    optimum(par, state, work, k, par.scale, out.policy, out.values)
     if par.certify == 1:
-        bound_policy(local, par.layout, par.sharp, out.policy, work.upper, work.lower, work.passes)
+        assess(par, state, work, out.policy)
 
 
 class LRORL(SetAgent):
+    """Plan with the largest value that the sets of this individual's logits and mean rewards allow.
+
+        Q_h = clip( r_high + P_hat V_{h+1} + bonus(V_{h+1}), 0, H - h )                                   (h from 0)
+
+    with the bonus of `optimism`: free of a global curvature constant and of the union over states that a 1-norm width
+    pays for, so that its guarantee is worth running with. Every plan is certified: plan.upper bounds the optimal
+    values, plan.lower the plan's own, plan.certificate its shortfall.
+
+    delta         all sets of all pairs hold in all episodes with probability 1 - delta (a fiftieth of it is kept for a
+                  bound on the regret)
+    optimism      "bonus", or "randomised": the first-order term of the bonus times the largest of J standard normals,
+                  drawn anew for every (s, a, h), J = ceil(1 + ln(SAH)/0.1727). Then every plan whose sets hold is
+                  optimistic with probability at least 0.158 given the past; nothing is certified
+    bonus_scale   multiplies every bonus; anything but 1 carries no guarantee
+    sets, bonus, predictor, form, regularization, reward_regularization   see `SetAgent`
+
+    Cost per episode O(SA (Md)^2 + S A H M^2) to plan and O(H M (Md)^2) to learn, memory O(SA (Md)^2), constant in the
+    number of episodes with online sets; "kron" has d for Md."""
+
     name = "lr-orl"
     plan_kernel = staticmethod(plan)
-    bounds_values = True
 
     def __init__(
         self,
         problem: Problem,
         delta: float = 0.05,
+        sets: str = "online",
         bonus: str = "taylor",
+        optimism: str = "bonus",
+        bonus_scale: float = 1.0,
         predictor: str = "unscented",
         form: str = "full",
-        certify: bool = True,
-        regularization: float = 1.0,
+        regularization: float | None = None,
         reward_regularization: float | None = None,
         seed: int = 0,
     ) -> None:
+        check.one_of("optimism", optimism, ("bonus", "randomised"))
+        self.bounds_values = optimism == "bonus" and bonus_scale == 1.0
         super().__init__(
-            problem, seed, delta=check.positive("delta", delta, below=1.0), bonus=bonus, predictor=predictor, form=form,
-            certify=certify, regularization=regularization, reward_regularization=reward_regularization
+            problem, seed, delta=check.positive("delta", delta, below=1.0), sets=sets, bonus=bonus, optimism=optimism,
+            bonus_scale=check.nonnegative("bonus_scale", bonus_scale), predictor=predictor, form=form,
+            regularization=regularization, reward_regularization=reward_regularization,
         )  # fmt: skip
+        self.regret_delta = REGRET_SHARE * delta if self.bounds_values else None
+
+    def _hook(self) -> Any:
+        return perturbed if self.options["optimism"] == "randomised" else SetAgent.hook
+
+    def _perturbations(self) -> float:
+        p = self.problem
+        return math.ceil(1.0 + math.log(p.n_states * p.n_actions * p.horizon) / 0.17275)
+
+    @property
+    def guarantee(self) -> str | None:
+        if self.options["bonus_scale"] != 1.0:
+            return None
+        if self.options["optimism"] == "randomised":
+            return "in every episode whose sets hold, the plan is optimistic with probability at least 0.158"
+        return (
+            f"with probability {1 - self.options['delta']:g}, in every episode and for any contexts within the bounds, "
+            "plan.upper is at least the optimal value and plan.certificate at least the plan's shortfall from it"
+        )

@@ -117,8 +117,8 @@ def sign_union_step(par, state, work, count, s, a, y, x, norm):
 
 @kernel
 def sign_union_sets(par, state, work, layout, x, sets):
-    """sets <- P_hat and half the 1-norm width of every pair at context x; no ellipsoid: z, rho and second 0, span inf
-    (cov, which rho = 0 cancels, low and high are left alone)."""
+    """sets <- P_hat and half the 1-norm width of every pair at context x; no ellipsoid: rho and span inf, z and second
+    0 (cov, low and high are left alone)."""
     rows, count, inverse = merged(sets.P), merged(layout.count), merged(state.inverse)
     predictors(merged(state.weights), x, rows)
     apply_projection(par.region, (rows, 0.0, count, work.moved))
@@ -126,7 +126,7 @@ def sign_union_sets(par, state, work, layout, x, sets):
     rho, span, second, centre = merged(sets.rho), merged(sets.span), merged(sets.second), merged(sets.z)
     zx, lam = work.zx, par.regularization
     for i in range(rows.shape[0]):
-        rho[i], second[i], span[i], half[i] = 0.0, 0.0, math.inf, 0.0
+        rho[i], second[i], span[i], half[i] = math.inf, 0.0, math.inf, 0.0
         for j in range(rows.shape[1]):
             centre[i, j] = 0.0
         n = count[i]

@@ -1,0 +1,188 @@
+"""`SetAgent`: agents that know one individual up to local sets, and can certify any plan."""
+
+import math
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import _checks as check
+from .._checks import Floats
+from .._jit import address, announced
+from ..estimators.likelihood_ratio import PREDICTORS, LikelihoodState, likelihood_parts
+from ..estimators.rewards import reward_parts
+from ..estimators.sign_union import sign_union_parts
+from ..estimators.store import empty_store, with_room
+from ..links import LinearCombination, MultinomialLogit
+from ..local_sets import local_sets
+from ..optimism import SHARP, TAYLOR, pass_work
+from ..planning import Plan, hook_addresses, planner_address
+from ..problem import Problem
+from .base import Agent
+from .sets import (
+    SetPar,
+    SetState,
+    SetWork,
+    assess,
+    certificates,
+    describe_linear,
+    describe_online,
+    draw_linear,
+    draw_logit,
+    learn_linear,
+    learn_online,
+    optimistic,
+    optimum,
+)
+
+REWARD_SHARE = 0.5  # of what the sets have of delta, for the reward intervals
+REGRET_SHARE = 0.02  # of delta, for a bound on the regret
+SETS = ("online", "stored", "theorem-c")
+
+
+class SetAgent(Agent):
+    """Options every agent of the family takes (with defaults set by the subclass's constructor):
+
+    sets                   of transitions. "online": likelihood-ratio sets, constant cost and memory; "stored": mixture
+                           sets over all data, smaller, and memory grows with the episodes; "theorem-c": the plain
+                           stored set. The linear link has one kind, which "online" stands for
+    bonus                  "taylor" (first and second order) or "sharp" (certified maximisation over the set)
+    predictor, form        of "online" sets (`estimators.LikelihoodRatioSet`); form also of the posterior
+    regularization         lambda of the transition estimates
+    reward_regularization  lambda of the reward estimates"""
+
+    group = "beyond"
+    hook: ClassVar[Any] = optimistic
+    draws_models = False  # whether it keeps a posterior
+    uses_sets = True  # whether it keeps confidence sets
+    certificate_kernel: ClassVar[Any] = certificates
+
+    @classmethod
+    def refusal(cls, problem: Problem) -> str | None:
+        if not isinstance(problem.link, MultinomialLogit | LinearCombination):
+            return f"{cls.name} needs the link MultinomialLogit or LinearCombination, got {problem.link!r}"
+        return None
+
+    @property
+    def certifies(self) -> bool:
+        """Whether plans come with bounds on their values."""
+        return bool(self.par.certify)
+
+    @property
+    def stores(self) -> bool:
+        """Whether all data is kept."""
+        return self.options.get("sets", "online") != "online"
+
+    def make_room(self, episodes: int) -> None:
+        if self.stores:
+            self.state = self.state._replace(store=with_room(self.state.store, self.episode + episodes))
+            self.room = self.state.store.contexts.shape[0]
+
+    def _shares(self) -> tuple[float, float]:
+        """ln(1/delta) of one pair's transition set, and of its reward interval."""
+        p, delta = self.problem, self.options.get("delta", 0.05)
+        rewards = 0.0 if p.known_rewards is not None else REWARD_SHARE
+        pairs = p.n_pairs / ((1.0 - REGRET_SHARE) * delta)
+        return math.log(pairs / (1.0 - rewards)), math.log(pairs / REWARD_SHARE)
+
+    def _options(self) -> None:
+        """Check what all agents of the family take."""
+        o, linear = self.options, isinstance(self.problem.link, LinearCombination)
+        if "sets" in o:
+            check.one_of("sets", o["sets"], SETS)
+            if linear and o["sets"] != "online":
+                raise ValueError(f'sets must be "online" under LinearCombination, got {o["sets"]!r}')
+        if "bonus" in o:
+            check.one_of("bonus", o["bonus"], ("taylor", "sharp"))
+        check.one_of("predictor", o.get("predictor", "unscented"), PREDICTORS[:2])
+        check.one_of("form", o.get("form", "full"), ("full", "kron"))
+        for name in ("regularization", "reward_regularization"):
+            if o.get(name) is not None:
+                o[name] = check.positive(name, o[name])
+
+    def _build(self) -> tuple[SetPar, SetState, SetWork]:
+        self._options()
+        p, o, f = self.problem, self.options, np.zeros
+        (S, A, M), H, d, count = p.layout.outcomes.shape, p.horizon, p.context_dim, p.layout.count
+        linear = isinstance(p.link, LinearCombination)
+        log_p, log_r = self._shares()
+        reward_par, rewards, lam_r = reward_parts(p, "corrected", o.get("reward_regularization"))
+        predictor, kron = PREDICTORS.index(o.get("predictor", "unscented")), o.get("form", "full") == "kron"
+        lam = o.get("regularization") or 1.0
+        head = d, p.weight_bound, log_p, lam
+        sampler_par, sampler, sampler_work = likelihood_parts(count, *head, predictor, True, kron)
+        transitions: Any
+        if linear:
+            transitions = sign_union_parts(count, d, o.get("regularization"), log_p)
+            kernels: Any = describe_linear, draw_linear
+            self.learn_kernel = learn_linear  # type: ignore[misc]
+        else:
+            transitions = likelihood_parts(count, *head, predictor, False, kron)
+            kernels = describe_online, draw_logit
+            self.learn_kernel = learn_online  # type: ignore[misc]
+            if not self.uses_sets:
+                transitions = transitions[0], _of_nobody(transitions[1]), transitions[2]
+        if not self.draws_models or linear:
+            sampler = _of_nobody(sampler)
+        J = int(o.get("draws", 1)) if self.draws_models else 0
+        par = SetPar(
+            seed=self.seed, layout=p.layout, starts=p.starts, describe=0, draw=0, planner=planner_address(p.layout),
+            adjust=0, transitions=transitions[0], sampler=sampler_par, rewards=reward_par, log_transition=log_p,
+            log_reward=log_r, reward_prior=math.sqrt(lam_r) * p.reward_bound, logits=int(not linear),
+            kind=SHARP if o.get("bonus") == "sharp" else TAYLOR, scale=float(o.get("bonus_scale", 1.0)),
+            draws=self._perturbations(), kappa=float(o.get("kappa", 0.0)),
+            posterior_scale=float(o.get("posterior_scale", 1.0)), certify=int(self.bounds_values),
+        )  # fmt: skip
+        store = empty_store(S, A, H, d, 64 if self.stores else 0)
+        state = SetState(transitions[1], sampler, rewards, store, np.zeros(8, np.int64))
+        self.room = store.contexts.shape[0]
+        values = f((H + 1, S)), f((H + 1, S)), f((H + 1, S))
+        work = SetWork(
+            transitions[2], sampler_work, local_sets(p.layout), pass_work(M), np.ones(1), f((S, A)), f((S, A)),
+            f((J, S, A, M)), f((J, S, A)), f((2, (J * S * A * (M + 1) + 1) // 2)), f((S, A)),
+            np.zeros((H, S), np.int64), *values, f((S, A)), f((0, 0, 0)), f((4, M + 1)), f(M), f((2, M, M)), f(d),
+            f((d, d)),
+        )  # fmt: skip
+        with announced(f"the sets of {self.name}"):
+            describe = address(kernels[0], par, state, work, f(d)) if self.uses_sets else 0
+            draw = address(kernels[1], par, state, work, f(d), 0, 0) if self.draws_models else 0
+            hook, _ = hook_addresses(self._hook(), None, par, state, work)
+        return par._replace(describe=describe, draw=draw, adjust=hook), state, work
+
+    def _hook(self) -> Any:
+        return type(self).hook
+
+    def _perturbations(self) -> float:
+        return 1.0
+
+    def _lower(self) -> Floats | None:
+        return self.work.lower.copy() if self.certifies else None
+
+    def certify(self, x: ArrayLike, policy: ArrayLike) -> Plan:
+        """Bounds for an individual with context x [d] who is treated by any policy [H, S] of actions.
+
+        The plan's upper [H+1, S] bounds the optimal values, `values` and lower [H+1, S] the policy's own from above and
+        below, certificate its shortfall from optimal at any initial state the problem allows: with probability
+        1 - delta for all individuals, policies and times at once, as long as each policy was fixed before its
+        individual's outcomes were seen. Nothing is learned or changed."""
+        if not self.certifies:
+            raise ValueError(f"certify: {self.label} keeps no valid sets, it certifies nothing")
+        x, actions = self.problem.context(x), self.problem.policy(policy)
+        par, state, work, upper = self.par, self.state, self.work, np.zeros_like(self.work.values)
+        kernel_address, spare = kernels_of(self), np.zeros_like(actions)
+        describe, best, bound = kernel_address
+        describe(par, state, work, x)
+        best(par, state, work, self.episode, 1.0, spare, upper)
+        bound(par, state, work, actions)
+        lower, values = work.lower.copy(), work.upper.copy()
+        gap = float((upper[0] - lower[0])[self.problem.starts].max())
+        return Plan(actions, values, upper, lower, gap)
+
+
+def kernels_of(agent: SetAgent) -> tuple[Any, Any, Any]:
+    linear = isinstance(agent.problem.link, LinearCombination)
+    return describe_linear if linear else describe_online, optimum, assess
+
+
+def _of_nobody(state: LikelihoodState) -> LikelihoodState:
+    return LikelihoodState(*(np.ascontiguousarray(a[:0]) for a in state))

@@ -1,0 +1,333 @@
+"""The parts the agents with local sets share: what they keep, what it says about one individual, and how they learn.
+
+Three kinds of transition sets, one kernel of each kind that describes an individual and one that learns:
+
+    online   likelihood-ratio sets (`estimators.likelihood_ratio`), constant cost and memory
+    stored   mixture sets over all data (`estimators.mixture`), refreshed as it grows
+    linear   sign-union sets (`estimators.sign_union`), for the linear link
+
+and `draw`, which samples models from an approximate posterior. Agents of one kind share the types of par, state and
+work, and with them the compiled simulation loop.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._checks import Floats
+from .._jit import caller, inlined, kernel, merged
+from .._linear_algebra import cholesky
+from .._random import PERTURBATION, fill_normals, inverse_normal, uniforms
+from ..estimators.likelihood_ratio import (
+    LikelihoodPar,
+    LikelihoodState,
+    LikelihoodWork,
+    likelihood_query,
+    likelihood_step,
+)
+from ..estimators.rewards import RewardPar, RewardState, ridge_step
+from ..estimators.sign_union import sign_union_sets, sign_union_step
+from ..estimators.store import Store, remember
+from ..links import apply_projection
+from ..local_sets import LocalSets, derive, largest_span, log_softmax
+from ..optimism import PassWork, add_bonus, bound_policy, random_bonus
+from ..planning import backward_induction_with, expectation
+from ..problem import Layout
+from .glm import norm_of, slot_of, tie_key
+
+
+class SetPar(NamedTuple):
+    seed: int
+    layout: Layout
+    starts: NDArray[np.int64]  # states an episode may begin in
+    describe: Any  # address of the kernel that fills work.local
+    draw: Any  # address of the kernel that fills work.P and work.r
+    planner: Any  # address of `planning.backward_induction`
+    adjust: Any  # address of the hook of `planning.backward_induction_with`
+    transitions: Any  # LikelihoodPar, MixturePar or SignUnionPar
+    sampler: LikelihoodPar
+    rewards: RewardPar
+    log_transition: float  # ln(1/delta) of one transition set
+    log_reward: float  # ln(1/delta) of one reward interval
+    reward_prior: float  # sqrt(lambda_r) B_r
+    logits: int  # 1: the sets are ellipsoids of logits
+    kind: int  # optimism.TAYLOR or SHARP
+    scale: float  # on every bonus
+    draws: float  # J
+    kappa: float  # of the gate
+    posterior_scale: float
+    certify: int  # 1: bounds on the values of the plan are computed too
+
+
+class SetState(NamedTuple):
+    transitions: Any  # LikelihoodState, MixtureState or SignUnionState; of no pairs where no sets are kept
+    sampler: LikelihoodState  # the approximate posterior; of no pairs where nothing is drawn from it
+    rewards: RewardState
+    store: Store
+    gate: NDArray[np.int64]  # [8], episodes in which the draw, one of six rungs, or the optimistic policy was played
+
+
+class SetWork(NamedTuple):
+    transitions: Any  # LikelihoodWork, MixtureWork or SignUnionWork
+    sampler: LikelihoodWork
+    local: LocalSets
+    passes: PassWork
+    scale: Floats  # [1], on every bonus of the next pass
+    mean: Floats  # [S, A], estimated mean rewards
+    spread: Floats  # [S, A], their posterior standard deviations
+    P: Floats  # [J, S, A, M], drawn models
+    r: Floats  # [J, S, A]
+    normal: Floats  # [2, N]
+    reward: Floats  # [S, A], as planned with
+    policy: NDArray[np.int64]  # [H, S], a candidate
+    values: Floats  # [H+1, S], as it was planned
+    upper: Floats  # [H+1, S], of the policy in hand
+    lower: Floats
+    Q: Floats  # [S, A]
+    none: Floats  # [0, 0, 0]
+    table: Floats  # [4, M+1]
+    smallest: Floats  # [M]
+    squares: Floats  # [2, M, M]
+    zx: Floats  # [d]
+    gram: Floats  # [d, d]
+
+
+# What is known of one individual ----------------------------------------------------------------------------------
+@inlined
+def reward_means(par, state, work, x):
+    """work.mean, work.spread for all pairs: ridge regression, and half of ||x||_{V^{-1}}."""
+    rewards = state.rewards
+    for s in range(work.mean.shape[0]):
+        for a in range(work.mean.shape[1]):
+            form, mean = 0.0, 0.0
+            for b in range(x.shape[0]):
+                t = 0.0
+                for c in range(x.shape[0]):
+                    t += rewards.inverse[s, a, b, c] * x[c]
+                form += t * x[b]
+                mean += rewards.theta[s, a, b] * x[b]
+            work.mean[s, a] = min(max(mean, 0.0), 1.0)
+            work.spread[s, a] = 0.5 * math.sqrt(form)
+
+
+@inlined
+def reward_ranges(par, state, work, x, norm):
+    """work.local.low, high for all pairs."""
+    local, rewards = work.local, state.rewards
+    reward_means(par, state, work, x)
+    for s in range(work.mean.shape[0]):
+        for a in range(work.mean.shape[1]):
+            width = (2.0 * par.reward_prior + math.sqrt(2.0 * par.log_reward + rewards.growth[s, a])) * work.spread[
+                s, a
+            ]
+            local.low[s, a] = max(work.mean[s, a] - width, 0.0)
+            local.high[s, a] = min(work.mean[s, a] + width, 1.0)
+
+
+@inlined
+def finish(par, state, work, x, norm, bound):
+    """What all ellipsoids of logits have in common."""
+    local, count = work.local, par.layout.count
+    for s in range(count.shape[0]):
+        for a in range(count.shape[1]):
+            log_softmax(local.z[s, a], count[s, a], work.smallest, local.P[s, a])
+    derive(local, par.layout, bound, work.table, work.smallest, work.squares)
+    reward_ranges(par, state, work, x, norm)
+
+
+@kernel
+def describe_online(par, state, work, x):
+    """work.local <- the sets of the individual with context x."""
+    norm, local, count = norm_of(x), work.local, par.layout.count
+    bound = par.transitions.weight_bound * norm
+    for s in range(count.shape[0]):
+        for a in range(count.shape[1]):
+            n, z, cov = count[s, a], local.z[s, a], local.cov[s, a]
+            rho = likelihood_query(par.transitions, state.transitions, work.transitions, n, s, a, x, norm, z, cov)
+            local.rho[s, a] = rho
+            local.span[s, a] = largest_span(cov, rho, z, bound, n)
+    finish(par, state, work, x, norm, bound)
+
+
+@kernel
+def describe_linear(par, state, work, x):
+    sign_union_sets(par.transitions, state.transitions, work.transitions, par.layout, x, work.local)
+    reward_ranges(par, state, work, x, norm_of(x))
+
+
+apply_describe = caller()
+
+
+# Models drawn from a posterior --------------------------------------------------------------------------------------
+@inlined
+def normal_number(work, i):
+    """Number i of the episode's normals."""
+    half = work.normal.shape[1]
+    return work.normal[i // half, i % half]
+
+
+@inlined
+def draw_reward(par, work, m, s, a, i):
+    v = work.mean[s, a] + par.posterior_scale * work.spread[s, a] * normal_number(work, i)
+    work.r[m, s, a] = min(max(v, 0.0), 1.0)
+
+
+@kernel
+def draw_logit(par, state, work, x, k, purpose):
+    """work.P, work.r [J, ...] <- models drawn from N(W, posterior_scale^2 Lambda^{-1}) of `sampler`, and mean rewards
+    from normal posteriors around ridge regression. Model m and pair (s, a) take M + 1 normals, the last for the reward.
+
+    cov comes with a component along the all-ones vector, which the softmax does not see."""
+    J, S, A, M = work.P.shape
+    norm, w = norm_of(x), work.sampler
+    fill_normals(par.seed, k, purpose, work.normal[0], work.normal[1])
+    reward_means(par, state, work, x)
+    for s in range(S):
+        for a in range(A):
+            n, trace = par.layout.count[s, a], 0.0
+            likelihood_query(par.sampler, state.sampler, w, n, s, a, x, norm, w.z, w.cov)
+            for j in range(n):
+                trace += w.cov[j, j]
+            cholesky(w.cov[:n, :n], 1e-12 * trace + 1e-290, w.factor[:n, :n])
+            for m in range(J):
+                first = ((m * S + s) * A + a) * (M + 1)
+                for j in range(n):
+                    v = 0.0
+                    for i in range(j + 1):
+                        v += w.factor[j, i] * normal_number(work, first + i)
+                    w.step[j] = w.z[j] + par.posterior_scale * v
+                log_softmax(w.step, n, w.logp, work.P[m, s, a])
+                draw_reward(par, work, m, s, a, first + M)
+
+
+@kernel
+def draw_linear(par, state, work, x, k, purpose):
+    """The same under the linear link: W x, and noise with the covariance ||x||^2_{Z^{-1}} (diag p - pp') of counted
+    outcomes, projected on the simplex."""
+    J, S, A, M = work.P.shape
+    fill_normals(par.seed, k, purpose, work.normal[0], work.normal[1])
+    reward_means(par, state, work, x)
+    sign_union_sets(par.transitions, state.transitions, work.transitions, par.layout, x, work.local)
+    for s in range(S):
+        for a in range(A):
+            form, p = 0.0, work.local.P[s, a]
+            for b in range(x.shape[0]):
+                for c in range(x.shape[0]):
+                    form += x[b] * state.transitions.inverse[s, a, b, c] * x[c]
+            deviation = par.posterior_scale * math.sqrt(form)
+            for m in range(J):
+                first, total = ((m * S + s) * A + a) * (M + 1), 0.0
+                for j in range(par.layout.count[s, a]):
+                    total += math.sqrt(p[j]) * normal_number(work, first + j)
+                for j in range(M):
+                    e = math.sqrt(p[j]) * normal_number(work, first + j) - p[j] * total
+                    work.P[m, s, a, j] = p[j] + deviation * e
+                draw_reward(par, work, m, s, a, first + M)
+    for m in range(J):
+        apply_projection(
+            par.transitions.region, (merged(work.P[m]), 0.0, merged(par.layout.count), work.transitions.moved)
+        )
+
+
+apply_draw = caller()
+
+
+# Planning ------------------------------------------------------------------------------------------------------------
+@kernel
+def optimistic(par, state, work, k, h, P, V_next, Q):
+    """A hook of `planning.backward_induction_with`: the whole bonus, times work.scale."""
+    add_bonus(work.local, par.layout, par.kind, work.scale[0], V_next, Q, work.passes)
+
+
+@kernel
+def perturbed(par, state, work, k, h, P, V_next, Q):
+    """The same with the first-order term of every bonus times the largest of J standard normals, one number for every
+    (s, a, h): Phi^{-1}(u^{1/J}) with u uniform has that distribution."""
+    S, A = Q.shape
+    for s in range(S):
+        for a in range(A):
+            if par.layout.available[s, a]:
+                u, _ = uniforms(par.seed, k, (h * S + s) * A + a, PERTURBATION)
+                factor = inverse_normal(max(u, 1e-300) ** (1.0 / par.draws))
+                Q[s, a] += work.scale[0] * random_bonus(work.local, par.layout, s, a, V_next, factor, work.passes)
+
+
+@kernel
+def best_draw(par, state, work, k, h, P, V_next, Q):
+    """The same: Q <- the largest r_m + P_m V_{h+1} over the models drawn; Q holds that of the first."""
+    for m in range(1, work.P.shape[0]):
+        for s in range(Q.shape[0]):
+            for a in range(Q.shape[1]):
+                Q[s, a] = max(Q[s, a], work.r[m, s, a] + expectation(work.P[m], par.layout, s, a, V_next))
+
+
+@kernel
+def optimum(par, state, work, k, scale, policy, values):
+    """policy, values <- optimism over the sets described last, with a part of every bonus."""
+    local, key, r = work.local, tie_key(par.seed, k), work.reward
+    work.scale[0] = scale
+    for s in range(r.shape[0]):
+        for a in range(r.shape[1]):
+            r[s, a] = work.mean[s, a] + scale * (local.high[s, a] - work.mean[s, a])
+    backward_induction_with(par.adjust, 0, local.P, par.layout, r, 1, key, par, state, work, k, work.Q, policy, values)
+
+
+@kernel
+def assess(par, state, work, policy):
+    """work.upper, work.lower <- bounds on the values of a policy, over the sets described last."""
+    bound_policy(work.local, par.layout, par.kind, policy, work.upper, work.lower, work.passes)
+
+
+@kernel
+def certificates(par, state, work, out, gap):
+    """gap [S] <- the certificate of the plan just made, for every initial state."""
+    for s in range(gap.shape[0]):
+        gap[s] = out.values[0, s] - work.lower[0, s]
+
+
+# Learning -----------------------------------------------------------------------------------------------------------
+@inlined
+def learn_rest(par, state, work, k, h, s, a, y, reward, x, norm):
+    """What all kinds learn: the store, the sampler, the reward."""
+    count = par.layout.count[s, a : a + 1]
+    if state.store.contexts.shape[0] > 0:
+        remember(state.store, k, h, s, a, y, -1.0 if math.isnan(reward) else reward)
+    if state.sampler.samples.shape[0] > 0:
+        likelihood_step(par.sampler, state.sampler, work.sampler, count, s, a, y, x, norm)
+    if not math.isnan(reward):
+        ridge_step(state.rewards, par.sampler.refresh, par.rewards.start, s, a, reward, x, work.zx, work.gram)
+
+
+@inlined
+def enter(state, x, k):
+    """The context of the episode into the store."""
+    if state.store.contexts.shape[0] > 0:
+        for b in range(x.shape[0]):
+            state.store.contexts[k, b] = x[b]
+
+
+@kernel
+def learn_online(par, state, work, x, k, n, path):
+    norm = norm_of(x)
+    enter(state, x, k)
+    for h in range(n):
+        s, a = path.states[h], path.actions[h]
+        y = slot_of(par.layout, s, a, path.states[h + 1])
+        if state.transitions.samples.shape[0] > 0:
+            count = par.layout.count[s, a : a + 1]
+            likelihood_step(par.transitions, state.transitions, work.transitions, count, s, a, y, x, norm)
+        learn_rest(par, state, work, k, h, s, a, y, path.rewards[h], x, norm)
+
+
+@kernel
+def learn_linear(par, state, work, x, k, n, path):
+    norm = norm_of(x)
+    enter(state, x, k)
+    for h in range(n):
+        s, a = path.states[h], path.actions[h]
+        y = slot_of(par.layout, s, a, path.states[h + 1])
+        count = par.layout.count[s, a : a + 1]
+        sign_union_step(par.transitions, state.transitions, work.transitions, count, s, a, y, x, norm)
+        learn_rest(par, state, work, k, h, s, a, y, path.rewards[h], x, norm)
