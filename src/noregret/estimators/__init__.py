@@ -2,6 +2,7 @@
 
 from .conversion import Conversion
 from .mean_reward import MeanReward
+from .mixture_set import MixtureSet
 from .online_newton import OnlineNewton
 
-__all__ = ["Conversion", "MeanReward", "OnlineNewton"]
+__all__ = ["Conversion", "MeanReward", "MixtureSet", "OnlineNewton"]
