@@ -1,0 +1,215 @@
+"""One refresh of a mixture set, from the stored observations of its pair. Formulas and proof: `estimators.mixture`.
+
+    1  W_hat by Newton's method from the last one, with g and H over every suffix i > n_c       a few walks
+    2  beta_c: Q_c, the determinants, and the sums of j_i                                       one walk
+    3  A_c over the current set, then the best ellipsoid; again while it pays                   a walk each
+
+W_hat need not be exact: g is the gradient there, whatever it is, and is carried. All matrices are kept on full vectors;
+on the common shift of all rows, where nothing matters, they are made harmless.
+"""
+
+import math
+
+from .._jit import formula, inlined, kernel
+from .kronecker import inverse_of
+from .mixture_walks import EPOCHS, ISOTROPIC, MIXTURE, ROUNDING, THEOREM_C, curvature_walk, excess_walk, fit
+
+TIMES = (32, 128, 512, 2048)  # observations from which on an epoch may begin
+SCALES = (1.5, 5.0)  # mu
+ROUNDS = 4  # of step 3 at most
+WORTH = 0.98  # another round while one has brought the score below this part of the last
+LEAST = 1e-9  # pivots of E below this part of the diagonal: not positive definite
+SLACK = 1e-6  # relative, on squared radii: more than rounding can cost at that condition
+
+
+@kernel
+def precision(par, state, c, s, a, size, out):
+    """out <- Lam_c. Returns the part i > n_c that the component looks at, or -1 before its epoch has begun."""
+    epoch = (c - 1 - ISOTROPIC) // 2
+    if c > ISOTROPIC and state.begins[s, a, epoch] < 0:
+        return -1
+    value, scale = par.regularization, 0.0
+    if c > ISOTROPIC:
+        scale = SCALES[(c - 1 - ISOTROPIC) % 2]
+        value *= scale
+    elif c > 0:
+        value = par.isotropic[c - 1]
+    for i in range(size):
+        for j in range(size):
+            out[i, j] = value if i == j else 0.0
+            if scale > 0.0:
+                out[i, j] += scale * state.shape[s, a, epoch, i, j]
+    return epoch if c > ISOTROPIC else EPOCHS
+
+
+@kernel
+def betas(par, state, work, s, a, log_inverse_delta, d):
+    """work.beta [C] without the sums of j_i, and work.spread [C], the Q_c."""
+    n, W = par.count[s, a], state.map[s, a]
+    size = n * d
+    for c in range(work.beta.shape[0]):
+        work.beta[c] = math.inf
+        part = precision(par, state, c, s, a, size, work.E)
+        if part < 0:
+            continue
+        beta = log_inverse_delta + par.log_weight[c]
+        if c == 0:
+            for j in range(n):
+                for b in range(d):
+                    beta += 0.5 * par.regularization * W[j, b] * W[j, b]
+        beta -= 0.5 * inverse_of(work.E, size, ROUNDING, work.factor, work.inverse)
+        for i in range(size):
+            for j in range(size):
+                work.E[i, j] += work.hess[part, i, j]
+        beta += 0.5 * inverse_of(work.E, size, ROUNDING, work.factor, work.spread[c])
+        for i in range(size):
+            for j in range(size):
+                beta -= 0.5 * work.hess[part, i, j] * work.spread[c, j, i]
+        if beta == beta:
+            work.beta[c] = beta
+
+
+@kernel
+def bohning_beta(par, state, work, s, a, log_inverse_delta, d):
+    """work.beta[0] of Theorem C: ln(1/delta) + (n - 1)/2 ln det(I + G/(2 lambda)) + lambda/2 ||W_hat||^2."""
+    n, W, lam = par.count[s, a], state.map[s, a], par.regularization
+    beta = log_inverse_delta + par.log_weight[0]
+    for b in range(d):
+        for c in range(d):
+            work.E[b, c] = work.gram[b, c] / (2.0 * lam) + (1.0 if b == c else 0.0)
+        for j in range(n):
+            beta += 0.5 * lam * W[j, b] * W[j, b]
+    work.beta[0] = beta + 0.5 * (n - 1) * inverse_of(work.E, d, ROUNDING, work.factor, work.inverse)
+
+
+@kernel
+def score(work, cov, radius, lam, size):
+    """rho^2 tr(cov (H + lambda I)): about D rho^2 where the set has the shape of the data."""
+    total = 0.0
+    for i in range(size):
+        for j in range(size):
+            total += cov[i, j] * work.hess[EPOCHS, j, i]
+        total += lam * cov[i, i]
+    return radius * total
+
+
+@inlined
+def assumed_form(form, n, j, k):
+    """K_jk: sum_{j < n} (e_j - e_n)(e_j - e_n)', or the identity on centred weights under Theorem C."""
+    if j == k:
+        return float(n - 1) if j == n - 1 and form == MIXTURE else 1.0
+    return -1.0 if (j == n - 1 or k == n - 1) and form == MIXTURE else 0.0
+
+
+@formula
+def assumed_covariance(n: int, j: int, k: int) -> float:
+    """Entry of the pseudo-inverse of K: the covariance of centred rows whose differences to the last one are white."""
+    first, second = (1.0 if j < n - 1 else 0.0), (1.0 if k < n - 1 else 0.0)
+    return (first if j == k else 0.0) - (first + second) / n + (n - 1.0) / (n * n)
+
+
+@kernel
+def ellipsoid(par, state, work, s, a, c, tau, d):
+    """work.inverse, work.vector <- E^{-1} on centred weights and E^{-1} g of component c, with tau/2 (W'KW - bound),
+    which is not positive, added. Returns the squared radius, or nan if E is not positive definite."""
+    n, W, E, inverse, gradient = par.count[s, a], state.map[s, a], work.E, work.inverse, work.gradient
+    size = n * d
+    part = precision(par, state, c, s, a, size, E)
+    for i in range(size):
+        for j in range(size):
+            E[i, j] = work.curve[part, i, j] - (E[i, j] if c > 0 else 0.0)
+    bound = 0.5 if par.form == THEOREM_C and n == 2 else n - 1.0
+    radius = 2.0 * work.beta[c] + tau * bound * par.weight_bound * par.weight_bound
+    common, mean = 0.0, 0.0
+    for b in range(d):
+        for j in range(n):
+            pull = 0.0
+            for k in range(n):
+                form = tau * assumed_form(par.form, n, j, k)
+                pull += form * W[k, b]
+                E[j * d + b, k * d + b] += form
+                common += E[j * d + b, k * d + b] / size
+            gradient[j * d + b] = work.grad[part, j * d + b] + pull
+            radius -= W[j, b] * pull
+            mean += E[j * d + b, j * d + b] / size
+    if not mean > 0.0:
+        return math.nan
+    for b in range(d):  # on the common shift of all rows: anything that inverts well, taken out again afterwards
+        for j in range(n):
+            for k in range(n):
+                E[j * d + b, k * d + b] += (mean - common) / n
+    if math.isnan(inverse_of(E, size, LEAST, work.factor, inverse)):
+        return math.nan
+    for b in range(d):
+        for j in range(n):
+            for k in range(n):
+                inverse[j * d + b, k * d + b] -= 1.0 / (mean * n)
+    for i in range(size):
+        total = 0.0
+        for j in range(size):
+            total += inverse[i, j] * gradient[j]
+        work.vector[i] = total
+        radius += total * gradient[i]
+    return radius + SLACK * (1.0 + abs(radius))
+
+
+@kernel
+def keep(par, state, work, s, a, c, radius, d):
+    """The ellipsoid just made becomes the set; c = -1: back to what is assumed."""
+    n = par.count[s, a]
+    size = n * d
+    state.component[s, a] = c
+    state.radius[s, a] = radius if c >= 0 else (n - 1.0) * par.weight_bound * par.weight_bound * (1.0 + SLACK)
+    for i in range(size):
+        j, b = i // d, i % d
+        state.centre[s, a, j, b] = state.map[s, a, j, b] - work.vector[i] if c >= 0 else 0.0
+        for k in range(n):
+            for e in range(d):
+                v = work.inverse[i, k * d + e]
+                if c < 0:
+                    v = assumed_covariance(n, j, k) if b == e else 0.0
+                state.cov[s, a, i, k * d + e] = v
+
+
+@kernel
+def mixture_refresh(par, state, work, store, s, a, log_inverse_delta):
+    """Make the set of pair (s, a) anew from all its observations; keep the old one if it is still better (by `score` at
+    the present H). log_inverse_delta = ln(1/delta), delta being this pair's share, always the same."""
+    n, d, samples = par.count[s, a], store.contexts.shape[1], store.visits[s, a]
+    state.refreshed[s, a], state.gained[s, a] = samples, 0.0
+    if n < 2 or samples == 0:
+        return
+    size, lam = n * d, par.regularization
+    fit(par, state, work, store, s, a)
+    if par.form == THEOREM_C:
+        bohning_beta(par, state, work, s, a, log_inverse_delta, d)
+    else:
+        betas(par, state, work, s, a, log_inverse_delta, d)
+        excess_walk(par, state, work, store, s, a)
+    best, empty = score(work, state.cov[s, a], state.radius[s, a], lam, size), 0
+    for _ in range(ROUNDS):
+        curvature_walk(par, state, work, store, s, a)
+        before = best
+        for c in range(work.beta.shape[0]):
+            if work.beta[c] == math.inf:
+                continue
+            for i in range(par.assumed.shape[0]):
+                radius = ellipsoid(par, state, work, s, a, c, par.assumed[i], d)
+                if radius <= 0.0:
+                    empty = 1
+                elif radius > 0.0:
+                    value = score(work, work.inverse, radius, lam, size)
+                    if value < best:
+                        best = value
+                        keep(par, state, work, s, a, c, radius, d)
+        if empty == 1:
+            state.empty[s, a] += 1
+            keep(par, state, work, s, a, -1, 0.0, d)
+        if empty == 1 or best > WORTH * before:
+            break
+    for e in range(EPOCHS):
+        if state.begins[s, a, e] < 0 and samples >= TIMES[e]:
+            state.begins[s, a, e] = samples
+            for i in range(size):
+                for j in range(size):
+                    state.shape[s, a, e, i, j] = work.hess[EPOCHS, i, j]

@@ -1,0 +1,131 @@
+"""The stored-data set of one pair, for people: feed it observations, ask what it knows."""
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import _checks as check
+from .._checks import Floats
+from .._jit import announced, direct
+from ..links import MultinomialLogit
+from ..local_sets import local_sets
+from ..problem import Problem
+from .mixture import mixture_due, mixture_fill, mixture_parts
+from .mixture_refresh import mixture_refresh
+from .store import empty_store, remember, with_room
+
+
+class MixtureSet:
+    """Weights of one multinomial logit, from all its observations, within an ellipsoid (`estimators.mixture`).
+
+    >>> import noregret as nr
+    >>> est = nr.estimators.MixtureSet(n_outcomes=3, context_dim=2, weight_bound=1.0)
+    >>> for outcome in (2, 2, 0, 2):
+    ...     est.update([0.6, 0.8], outcome)
+    >>> est.samples, est.contains(est.weights)
+    (4, True)
+
+    With probability 1 - delta the set contains W* at all times together. It is made anew when the observations since
+    the last time may matter (a walk over all of them); `refresh()` does it now. form "theorem-c" is the plainer set."""
+
+    def __init__(
+        self,
+        n_outcomes: int,
+        context_dim: int,
+        weight_bound: float,
+        context_bound: float = 1.0,
+        delta: float = 0.05,
+        form: str = "mixture",
+        regularization: float | None = None,
+    ) -> None:
+        m = check.integer("n_outcomes", n_outcomes)
+        self.delta = self._made_for = check.positive("delta", delta, below=1.0)
+        self.link, self.constants, self.n_outcomes = MultinomialLogit(), "corrected", m
+        self._problem = Problem(1, 1, 1, context_dim, self.link, context_bound, weight_bound)
+        d, count = self._problem.context_dim, np.full((1, 1), m, np.int64)
+        bounds = self._problem.weight_bound, self._problem.context_bound
+        self._store = empty_store(1, 1, 1, d, 16)
+        with announced(f"the estimator {type(self).__name__}"):
+            self._par, self._state, self._work = mixture_parts(count, d, *bounds, form, regularization)
+            parts: Any = self._par, self._state, self._work
+            self._refresh = direct(mixture_refresh, *parts, self._store, 0, 0, 1.0)
+            self._due = direct(mixture_due, *parts, self._store, 0, 0, np.zeros(d))
+        self._local = local_sets(Problem(m, 1, 1, d).layout)
+
+    def update(self, x: ArrayLike, outcome: int) -> None:
+        """Learn from one observation: context x [d], outcome in 0..m-1."""
+        x = self._problem.context(x, "x")
+        y = check.integer("outcome", outcome, 0)
+        if y >= self.n_outcomes:
+            raise ValueError(f"outcome must be below n_outcomes = {self.n_outcomes}, got {outcome!r}")
+        n = self.samples
+        self._store = with_room(self._store, n + 1)
+        self._store.contexts[n] = x
+        remember(self._store, n, 0, 0, 0, y, -1.0)
+        if self._due(self._par, self._state, self._work, self._store, 0, 0, x):
+            self.refresh()
+
+    def refresh(self) -> None:
+        """Make the set from all observations now."""
+        log = math.log(1.0 / self._made_for)
+        self._refresh(self._par, self._state, self._work, self._store, 0, 0, log)
+
+    @property
+    def weights(self) -> Floats:
+        """Centre of the set, W [m, d], rows summing to 0."""
+        return np.array(self._state.centre[0, 0])
+
+    @property
+    def covariance(self) -> Floats:
+        """E^{-1} [m d, m d] of the ellipsoid, on centred weights; entry (row j, column b) has number j d + b."""
+        return np.array(self._state.cov[0, 0])
+
+    @property
+    def inverse(self) -> Floats:
+        """[d, d]: x' inverse x is the trace of the logits' covariance at x."""
+        m, d = self._state.centre.shape[2:]
+        return np.asarray(self.covariance.reshape(m, d, m, d)[np.arange(m), :, np.arange(m)].sum(0))
+
+    @property
+    def radius(self) -> float:
+        """Squared radius. After `delta` was changed: of the same ellipsoid at that delta."""
+        changed = 2.0 * math.log(self._made_for / self.delta) if self._state.component[0, 0] >= 0 else 0.0
+        return float(self._state.radius[0, 0] + changed)
+
+    @property
+    def samples(self) -> int:
+        return int(self._store.visits[0, 0])
+
+    @property
+    def empty(self) -> int:
+        """Refreshes at which a set was empty: an assumption must be wrong, and the set fell back on what is assumed."""
+        return int(self._state.empty[0, 0])
+
+    def distance(self, W: ArrayLike) -> float:
+        """(W - centre)' E (W - centre) for weights W [m, d], centred first; at most `radius` for members of the set."""
+        W = check.array("W", W, self._state.centre.shape[2:])
+        error = (W - W.mean(0) - self.weights).ravel()
+        return float(error @ np.linalg.pinv(self.covariance, hermitian=True) @ error)
+
+    def contains(self, W: ArrayLike) -> bool:
+        """Whether weights W [m, d] (in any coordinates) are in the set."""
+        return self.distance(W) <= self.radius
+
+    def logits(self, x: ArrayLike) -> tuple[Floats, Floats, float, float]:
+        """At x: centre [m] and covariance [m, m] of the logits, radius rho, and a bound on how far apart two of them
+        can move from the centre (`LocalSets`)."""
+        x, one = self._problem.context(x, "x"), self._local
+        mixture_fill(self._par, self._state, 0, 0, x, float(np.linalg.norm(x)), one)
+        return one.z[0, 0].copy(), one.cov[0, 0].copy(), float(one.rho[0, 0]), float(one.span[0, 0])
+
+    def probabilities(self, x: ArrayLike) -> Floats:
+        """Distribution of the outcome at x at the centre of the set, [m]."""
+        z = self.logits(x)[0]
+        p = np.exp(z - z.max())
+        return np.asarray(p / p.sum())
+
+    def l1_width(self, x: ArrayLike) -> float:
+        """Bound on the 1-norm between that and the true distribution, while the set holds: 2 tanh(span/4)."""
+        return 2.0 * math.tanh(0.25 * self.logits(x)[3])
