@@ -1,0 +1,276 @@
+"""Mean rewards theta'x from rewards in [0, 1]: a mixture of exponentially tilted processes, and what it says at x.
+
+With mu_i = theta*'x_i, u_i = v'x_i and kappa(mu, u) = ln(1 - mu + mu e^u) - mu u,
+
+    M_n = sum_c w_c Int prod_i exp( u_i (r_i - mu_i) - kappa(mu_i, u_i) ) N(dv; 0, I/lambda_c)
+
+is a nonnegative supermartingale for any rewards in [0, 1] with these means (e^{u r} is convex in r), so M_n <= 1/delta
+for all n together with probability 1 - delta. On that event, for every vector h, every c > 0, every covariance Q and
+all weights pi over the components (Gibbs' inequality with N(-+ c h, Q)),
+
+    +- h'(sum x_i r_i - G theta*) <= ( ln(1/delta) + cost + c^2/2 (h'J h + lambda_pi ||h||^2) ) / c,   G = sum x_i x_i'
+
+where J = sum V_i x_i x_i' and cost = KL of the Gaussians and of pi + tr(W Q)/2, W = sum w_i x_i x_i'. V_i bounds
+2 kappa/u^2 and w_i the spread of Q, both over the means that are possible at x_i and |u_i| <= rho_max l_i
+(`variance_proxy`, `tilted_variance`); 1/4 always serves. x'theta* = h'G theta* + (x - G h)'theta*, and the second term
+is at most B_r ||x - G h||. Proofs: docs/beyond.md. Everything but V_i and w_i is kept online; those two may be
+recomputed from stored data at any time, because the event does not involve them.
+"""
+
+import math
+
+from .._jit import formula, inlined, kernel
+from .._linear_algebra import cholesky, solve_factored, times
+from ..theory.widths import upper_curvature
+
+
+@formula
+def cumulant(mu: float, u: float) -> float:
+    """kappa(mu, u) = ln(1 - mu + mu e^u) - mu u: of a centred Bernoulli(mu) variable. Concave in mu, convex in u."""
+    if u > 0.0:  # (1 - mu)-form: no exponential of a large number
+        return math.log1p((1.0 - mu) * math.expm1(-u)) + (1.0 - mu) * u
+    return math.log1p(mu * math.expm1(u)) - mu * u
+
+
+@formula
+def variance_proxy(low: float, high: float, r: float) -> float:
+    """sup of 2 kappa(mu, u)/u^2 over low <= mu <= high, |u| <= r; at most 1/4.
+
+    Attained at the mean m nearest 1/2 (by symmetry m <= 1/2), at u = min(r, 2 ln((1 - m)/m)): there the quotient is
+    largest in u over all of R, (1 - 2m)/(2 ln((1 - m)/m)) (Kearns and Saul 1998), and below it it increases in u."""
+    m = high if high < 0.5 else (1.0 - low if low > 0.5 else 0.5)
+    if m >= 0.499:
+        return 0.25
+    if not m > 0.0:
+        return 0.0
+    r = min(r, 2.0 * math.log((1.0 - m) / m))
+    if r < 1e-3:
+        return min(0.25, 2.0 * upper_curvature(r) * m * (1.0 - m))
+    return min(0.25, 2.0 * cumulant(m, r) / (r * r) * (1.0 + 1e-9))
+
+
+@formula
+def tilted_variance(low: float, high: float, r: float) -> float:
+    """sup of the second derivative of kappa in u, p (1 - p) with p = mu e^u/(1 - mu + mu e^u), over the same set."""
+    m = high if high < 0.5 else (1.0 - low if low > 0.5 else 0.5)
+    shrunk = m / (m + (1.0 - m) * math.exp(-r))  # m <= 1/2, tilted towards 1/2
+    return shrunk * (1.0 - shrunk) * (1.0 + 1e-9) if shrunk < 0.5 else 0.25
+
+
+@kernel
+def add_sample(G, J, W, inverse, x, V, w, scratch):
+    """G, J, W [d, d] += (1, V, w) x x'; inverse [L, d, d]: of G + shift I, by Sherman and Morrison."""
+    d = x.shape[0]
+    for i in range(d):
+        for j in range(d):
+            t = x[i] * x[j]
+            G[i, j] += t
+            J[i, j] += V * t
+            W[i, j] += w * t
+    for k in range(inverse.shape[0]):
+        times(inverse[k], x, scratch)
+        q = 0.0
+        for i in range(d):
+            q += scratch[i] * x[i]
+        q = 1.0 / (1.0 + q)
+        for i in range(d):
+            t = q * scratch[i]
+            for j in range(d):
+                inverse[k, i, j] -= t * scratch[j]
+
+
+@kernel
+def invert(matrix, shift, out, factor, column):
+    """out [d, d] <- (matrix + shift I)^{-1}; returns ln det(matrix + shift I)."""
+    d = matrix.shape[0]
+    cholesky(matrix, shift, factor)
+    total = 0.0
+    for i in range(d):
+        total += 2.0 * math.log(factor[i, i])
+    for j in range(d):
+        for i in range(d):
+            column[i] = 1.0 if i == j else 0.0
+        solve_factored(factor, column)
+        for i in range(d):
+            out[i, j] = column[i]
+    return total
+
+
+@kernel
+def set_covariances(J, W, lambdas, Q, head, trace, factor, column):
+    """Q[k] [C, d, d] <- (J + lambda_k I)^{-1}; head[k] <- (tr(W Q_k) - d - ln det Q_k)/2, trace[k] <- tr Q_k."""
+    d = J.shape[0]
+    for k in range(lambdas.shape[0]):
+        logdet = invert(J, lambdas[k], Q[k], factor, column)
+        product, total = 0.0, 0.0
+        for i in range(d):
+            total += Q[k, i, i]
+            for j in range(d):
+                product += W[i, j] * Q[k, i, j]
+        head[k], trace[k] = 0.5 * (product - d + logdet), total
+
+
+@inlined
+def factor_of(beta, reach):
+    """min over c <= reach of beta/c + c/2, beta > 0: sqrt(2 beta), or the value at reach."""
+    rho = math.sqrt(2.0 * beta)
+    return rho if rho <= reach else beta / reach + 0.5 * reach
+
+
+@kernel
+def mixture_width(log, lambdas, prior, head, trace, reach, form, hh, share):
+    """Bound on |h'(sum x_i r_i - G theta*)|: form = h'J h, hh = ||h||^2, log = ln(1/delta), prior[c] = -(d/2) ln
+    lambda_c - ln w_c; share [C] is scratch. The best single component, then one step to the best weights pi. O(C)."""
+    C = lambdas.shape[0]
+    best, chosen, beta = math.inf, 0, 0.0
+    for k in range(C):
+        b = max(log + head[k] + 0.5 * lambdas[k] * trace[k] + prior[k], 0.0)
+        v = factor_of(b, reach) * math.sqrt(form + lambdas[k] * hh)
+        if v < best:
+            best, chosen, beta = v, k, b
+    scale = form + lambdas[chosen] * hh
+    if not scale > 0.0:
+        return 0.0
+    t = min(2.0 * beta, reach * reach) / scale * hh  # c^2 ||h||^2
+    top = -math.inf
+    for k in range(C):
+        share[k] = -prior[k] - 0.5 * lambdas[k] * (t + trace[chosen])
+        top = max(top, share[k])
+    total, mean = 0.0, 0.0
+    for k in range(C):
+        p = math.exp(share[k] - top)
+        total += p
+        mean += p * lambdas[k]
+    mean /= total
+    b = max(log + head[chosen] - top - math.log(total) - 0.5 * t * mean, 0.0)
+    return min(best, factor_of(b, reach) * math.sqrt(form + mean * hh))
+
+
+@kernel
+def mixture_range(par, state, work, s, a, x, bound, low, high):
+    """low[0], high[0] <- bounds on the mean reward of pair (s, a) at x, inside those already there; bound = B_r ||x||
+    has been used there. O(d^2 + C) a level of shrinkage; the second level only where the first says little."""
+    G, J, d = state.gram[s, a], state.variance[s, a], x.shape[0]
+    h, gh, jh = work.h, work.gh, work.jh
+    lo, hi = low[0], high[0]
+    for level in range(par.shifts.shape[0]):
+        times(state.inverse[s, a, level], x, h)
+        times(G, h, gh)
+        times(J, h, jh)
+        centre, form, hh, rest = 0.0, 0.0, 0.0, 0.0
+        for i in range(d):
+            centre += h[i] * state.moment[s, a, i]
+            form += h[i] * jh[i]
+            hh += h[i] * h[i]
+            rest += (x[i] - gh[i]) * (x[i] - gh[i])
+        w = mixture_width(
+            par.log, par.lambdas, par.prior, state.head[s, a], state.trace[s, a], state.reach[s, a], max(form, 0.0), hh,
+            work.share,
+        )  # fmt: skip
+        w = (w + par.bound * math.sqrt(rest)) * (1.0 + 1e-9) + 1e-12
+        lo, hi = max(lo, centre - w), min(hi, centre + w)
+        if w < 0.2:
+            break
+    if lo <= hi:  # else the set is empty, and says nothing
+        low[0], high[0] = lo, hi
+
+
+@kernel
+def mixture_learn(par, state, work, s, a, reward, x, low, high):
+    """One reward: V and w from the range at x (low, high: what is known beforehand; overwritten)."""
+    d = x.shape[0]
+    V, w = 0.25, 0.25
+    if state.reach[s, a] < math.inf:
+        mixture_range(par, state, work, s, a, x, 0.0, low, high)
+        V, w = sample_bounds(state.Q[s, a, 0], state.reach[s, a], x, low[0], high[0], work.h)
+    add_sample(state.gram[s, a], state.variance[s, a], state.curvature[s, a], state.inverse[s, a], x, V, w, work.h)
+    for i in range(d):
+        state.moment[s, a, i] += reward * x[i]
+    for k in range(par.lambdas.shape[0]):
+        times(state.Q[s, a, k], x, work.h)
+        q = 0.0
+        for i in range(d):
+            q += work.h[i] * x[i]
+        state.head[s, a, k] += 0.5 * w * q
+    state.samples[s, a] += 1
+    if state.samples[s, a] >= state.due[s, a]:
+        renew(par, state, work, s, a)
+
+
+@kernel
+def sample_bounds(Q, reach, x, low, high, scratch):
+    """V_i and w_i of a sample at x whose mean is in [low, high]; Q [d, d] >= every covariance that will be used."""
+    times(Q, x, scratch)
+    l2 = 0.0
+    for i in range(x.shape[0]):
+        l2 += scratch[i] * x[i]
+    l2 = max(l2, 0.0)
+    r = reach * math.sqrt(l2)
+    spread = 2.0 * math.expm1(0.5 * l2) / l2 if l2 > 1e-12 else 1.0 + 1e-12
+    return variance_proxy(low, high, r), min(0.25, tilted_variance(low, high, r) * spread)
+
+
+@kernel
+def renew(par, state, work, s, a):
+    """Inverses, covariances and costs from the sums: wipes out rounding, and fits Q to the data. O(C d^3)."""
+    n = state.samples[s, a]
+    for level in range(par.shifts.shape[0]):
+        invert(state.gram[s, a], par.shifts[level], state.inverse[s, a, level], work.factor, work.h)
+    set_covariances(
+        state.variance[s, a], state.curvature[s, a], par.lambdas, state.Q[s, a], state.head[s, a], state.trace[s, a],
+        work.factor, work.h,
+    )  # fmt: skip
+    state.due[s, a] = n + 1 + min(n // 20, 1000)
+
+
+@kernel
+def mixture_refresh(par, state, work, store, s, a):
+    """V_i and w_i of all stored samples anew, from the set as it is: two passes over the chain of pair (s, a).
+
+    First J_0 = sum V_i x_i x_i' at r = 0, which the new J exceeds: l_i = ||x_i|| in (J_0 + lambda_min)^{-1} is then
+    large enough. Nothing changes if the store does not hold every reward that was learned. O(n (d^2 + C))."""
+    d, H, C = work.h.shape[0], store.rewards.shape[1], par.lambdas.shape[0]
+    reach = math.inf
+    for k in range(C):
+        b = par.log + state.head[s, a, k] + 0.5 * par.lambdas[k] * state.trace[s, a, k] + par.prior[k]
+        reach = min(reach, math.sqrt(2.0 * max(b, 0.5)))
+    J, W = work.variance, work.curvature
+    for later in range(2):
+        for i in range(d):
+            for j in range(d):
+                J[i, j], W[i, j] = 0.0, 0.0
+        count, at = 0, store.last[s, a]
+        while at >= 0:
+            k, t = at // H, at % H
+            if store.rewards[k, t] >= 0.0:
+                x = store.contexts[k]
+                prior_range(par, x, work.low, work.high)
+                mixture_range(par, state, work, s, a, x, 0.0, work.low, work.high)
+                if later == 0:
+                    V, w = variance_proxy(work.low[0], work.high[0], 0.0), 0.0
+                else:
+                    V, w = sample_bounds(work.first, reach, x, work.low[0], work.high[0], work.h)
+                for i in range(d):
+                    for j in range(d):
+                        J[i, j] += V * x[i] * x[j]
+                        W[i, j] += w * x[i] * x[j]
+                count += 1
+            at = store.previous[k, t]
+        if count != state.samples[s, a]:
+            return
+        if later == 0:
+            invert(J, par.lambdas[0], work.first, work.factor, work.h)
+    for i in range(d):
+        for j in range(d):
+            state.variance[s, a, i, j], state.curvature[s, a, i, j] = J[i, j], W[i, j]
+    state.reach[s, a] = reach
+    renew(par, state, work, s, a)
+
+
+@inlined
+def prior_range(par, x, low, high):
+    """What is known of a linear mean before any data: in [0, 1], and at most B_r ||x||."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        total += x[i] * x[i]
+    low[0], high[0] = 0.0, min(1.0, par.bound * math.sqrt(total))

@@ -1,0 +1,211 @@
+"""Ranges for mean rewards, one independent problem per pair: five forms behind one state and four kernels.
+
+KNOWN      theta is given: low = high
+RIDGE      theta'x +- `theory.widths.ridge_radius` ||x||_{V^{-1}}, V = lambda I + sum x x'         constant memory
+HOEFFDING  `estimators.reward_mixture` with V_i = w_i = 1/4                                       constant memory
+BERNSTEIN  the same with V_i, w_i from the ranges of the means themselves                         needs the store
+LOGISTIC   rewards 0 or 1 with mean sigma(theta'x): `estimators.reward_logistic`                  constant memory
+
+The ranges of a pair hold for all contexts and at all times together with probability 1 - delta, delta the pair's own;
+ln(1/delta) is given at construction. Under BERNSTEIN a refresh goes over the pair's stored rewards; it is due when their
+number has grown by GROWTH (`reward_due`), may be run at any time, and is reached by address (`with_refresh`)."""
+
+import math
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _checks as check
+from .._checks import Floats
+from .._jit import address, caller, inlined, kernel
+from .._linear_algebra import rank_one, times
+from ..problem import Problem
+from ..theory.widths import ridge_radius
+from .reward_logistic import logistic_learn, logistic_range
+from .reward_mixture import invert, mixture_learn, mixture_range, mixture_refresh, renew
+from .store import Store
+
+KNOWN, RIDGE, HOEFFDING, BERNSTEIN, LOGISTIC = 0, 1, 2, 3, 4
+FORMS = {"ridge": RIDGE, "hoeffding": HOEFFDING, "bernstein": BERNSTEIN, "logistic": LOGISTIC}
+GROWTH = 1.15  # of a pair's rewards between refreshes
+FIRST = 16  # rewards before the first refresh
+LAMBDAS = (2.0, 16.0, 128.0, 1024.0)  # of the mixture, times R^2
+WEIGHTS = (1 / 9, 3 / 9, 4 / 9, 1 / 9)  # most where some thousand rewards have been seen
+SHIFTS = (1e-3, 4.0)  # of the regressions that give the centres, times R^2
+
+Form = Literal["ridge", "hoeffding", "bernstein", "logistic"]
+
+
+class RewardSetPar(NamedTuple):
+    form: int  # KNOWN, RIDGE, HOEFFDING, BERNSTEIN or LOGISTIC
+    logistic: int  # 1: means are sigma(theta'x)
+    refresh: Any  # address of `mixture_refresh`, under BERNSTEIN
+    log: float  # ln(1/delta), of one pair
+    bound: float  # B_r
+    regularization: float  # lambda of RIDGE and LOGISTIC
+    lambdas: Floats  # [C], increasing
+    prior: Floats  # [C], -(d/2) ln lambda_c - ln w_c
+    shifts: Floats  # [L]
+
+
+class RewardSetState(NamedTuple):
+    """L = 2, C = 4 in the mixtures, L = 1, C = 0 elsewhere."""
+
+    gram: Floats  # [S, A, d, d]: G; RIDGE: lambda I + G; LOGISTIC: the precision
+    moment: Floats  # [S, A, d], sum x r; LOGISTIC and KNOWN: theta
+    inverse: Floats  # [S, A, L, d, d], of G + shift I; else of the Gram matrix
+    growth: Floats  # [S, A], RIDGE: ln det V/lambda^d; LOGISTIC: squared radius, negative where the set is empty
+    variance: Floats  # J [S, A, d, d]
+    curvature: Floats  # W [S, A, d, d]
+    Q: Floats  # [S, A, C, d, d]
+    head: Floats  # [S, A, C], cost of Q_k without its distance from component c
+    trace: Floats  # [S, A, C], tr Q_k
+    reach: Floats  # [S, A], the tilts for which J holds; inf: all
+    samples: NDArray[np.int64]  # [S, A], rewards learned
+    due: NDArray[np.int64]  # [S, A], samples at which Q and the inverses are made anew
+    refreshed: NDArray[np.int64]  # [S, A], samples at the last refresh
+
+
+class RewardSetWork(NamedTuple):
+    h: Floats  # [d]
+    gh: Floats  # [d]
+    jh: Floats  # [d]
+    share: Floats  # [C]
+    low: Floats  # [1]
+    high: Floats  # [1]
+    factor: Floats  # [d, d]
+    first: Floats  # [d, d]
+    variance: Floats  # [d, d]
+    curvature: Floats  # [d, d]
+
+
+def reward_set_parts(
+    problem: Problem, form: Form, log: float, regularization: float | None = None
+) -> tuple[RewardSetPar, RewardSetState, RewardSetWork]:
+    """Parameters, initial state and scratch for all pairs; log = ln(1/delta), delta per pair.
+
+    Known rewards make any form KNOWN; logistic ones need "logistic", which linear ones refuse."""
+    check.one_of("form", form, tuple(FORMS))
+    check.positive("log", log)
+    p, f = problem, np.zeros
+    S, A, d, R2 = p.n_states, p.n_actions, p.context_dim, problem.context_bound**2
+    logistic, known = p.rewards == "logistic", p.known_rewards is not None
+    if logistic != (form == "logistic") and not known:
+        raise ValueError(f'form must be "logistic" exactly where the rewards are, got {form!r} with {p.rewards} ones')
+    kind = KNOWN if known else FORMS[form]
+    mixture = kind in (HOEFFDING, BERNSTEIN)
+    lam = check.positive("regularization", _regularization(p, kind) if regularization is None else regularization)
+    if mixture and regularization is not None:
+        raise ValueError(f"regularization must be None with form {form!r}, a mixture over many, got {regularization!r}")
+    C, L = (len(LAMBDAS), len(SHIFTS)) if mixture else (0, 1)
+    lambdas, shifts = np.array(LAMBDAS[:C]) * R2, np.array(SHIFTS) * R2 if mixture else np.array([lam])
+    prior = -0.5 * d * np.log(lambdas) - np.log(np.array(WEIGHTS[:C]))
+    par = RewardSetPar(kind, int(logistic), 0, float(log), p.reward_bound, lam, lambdas, prior, shifts)
+    gram = np.tile((0.0 if mixture else lam) * np.eye(d), (S, A, 1, 1))
+    inverse = np.tile(np.eye(d) / shifts[:, None, None], (S, A, 1, 1, 1))
+    moment = np.array(p.known_rewards, float) if known else f((S, A, d))
+    growth = np.full((S, A), lam * p.reward_bound**2 + 2.0 * log if kind == LOGISTIC else 0.0)
+    n, shape = np.zeros, (S, A)
+    state = RewardSetState(
+        gram, moment, inverse, growth, f((S, A, d, d)), f((S, A, d, d)), f((S, A, C, d, d)), f((S, A, C)),
+        f((S, A, C)), np.full(shape, np.inf), n(shape, np.int64), n(shape, np.int64), n(shape, np.int64),
+    )  # fmt: skip
+    square = (f((d, d)), f((d, d)), f((d, d)), f((d, d)))
+    work = RewardSetWork(f(d), f(d), f(d), f(C), f(1), f(1), *square)
+    if mixture:
+        for s in range(S):
+            for a in range(A):
+                renew(par, state, work, s, a)
+    return par, state, work
+
+
+def _regularization(p: Problem, kind: int) -> float:
+    """1; LOGISTIC: d/B_r^2, so that the prior's share of the squared radius, lambda B_r^2, is d."""
+    return p.context_dim / p.reward_bound**2 if kind == LOGISTIC else 1.0
+
+
+def with_refresh(par: RewardSetPar, state: RewardSetState, work: RewardSetWork, store: Store) -> RewardSetPar:
+    """par with the address of the refresh, compiled for a store of this type: BERNSTEIN only, else par itself."""
+    if par.form != BERNSTEIN:
+        return par
+    return par._replace(refresh=address(mixture_refresh, par, state, work, store, 0, 0))
+
+
+apply_mixture_refresh = caller()
+
+
+@kernel
+def reward_learn(par, state, work, s, a, reward, x, norm):
+    """One observed reward of pair (s, a) at x; norm = ||x||. O(C d^2), and O(C d^3) each time n has grown by 5%."""
+    if par.form == HOEFFDING or par.form == BERNSTEIN:
+        work.low[0], work.high[0] = 0.0, min(1.0, par.bound * norm)
+        mixture_learn(par, state, work, s, a, reward, x, work.low, work.high)
+    elif par.form == RIDGE:
+        times(state.inverse[s, a, 0], x, work.h)
+        q = 0.0
+        for b in range(x.shape[0]):
+            q += work.h[b] * x[b]
+            state.moment[s, a, b] += reward * x[b]
+        rank_one(state.gram[s, a], state.inverse[s, a, 0], state.growth[s, a : a + 1], x, work.h, q, 1.0)
+        state.samples[s, a] += 1
+        if state.samples[s, a] >= state.due[s, a]:
+            renew_ridge(par, state, work, s, a)
+    elif par.form == LOGISTIC:
+        logistic_learn(par, state, work, s, a, reward, x, norm)
+        state.samples[s, a] += 1
+        if state.samples[s, a] >= state.due[s, a]:
+            renew_ridge(par, state, work, s, a)
+
+
+@kernel
+def renew_ridge(par, state, work, s, a):
+    """The inverse from the Gram matrix, and RIDGE's log-determinant with it."""
+    logdet = invert(state.gram[s, a], 0.0, state.inverse[s, a, 0], work.factor, work.h)
+    if par.form == RIDGE:
+        state.growth[s, a] = logdet - work.h.shape[0] * math.log(par.regularization)
+    n = state.samples[s, a]
+    state.due[s, a] = n + 1 + min(n, 1000)
+
+
+@kernel
+def reward_range(par, state, work, s, a, x, norm, low, high):
+    """low[0], high[0] <- bounds on the mean reward of pair (s, a) at x; norm = ||x||. O(d^2 + C).
+
+    Where the set is empty (an assumption must be wrong, or chance was unkind) only what is known beforehand is said."""
+    if par.logistic == 1:
+        logistic_range(par, state, work, s, a, x, norm, low, high)
+        return
+    low[0], high[0] = 0.0, min(1.0, par.bound * norm)
+    if par.form == HOEFFDING or par.form == BERNSTEIN:
+        mixture_range(par, state, work, s, a, x, 0.0, low, high)
+        return
+    centre, w = 0.0, 0.0
+    if par.form == KNOWN:
+        for b in range(x.shape[0]):
+            centre += state.moment[s, a, b] * x[b]
+        low[0] = high[0] = min(max(centre, 0.0), 1.0)
+        return
+    times(state.inverse[s, a, 0], x, work.h)
+    for b in range(x.shape[0]):
+        centre += work.h[b] * state.moment[s, a, b]
+        w += work.h[b] * x[b]
+    w = ridge_radius(state.growth[s, a], par.bound, par.regularization, par.log) * math.sqrt(max(w, 0.0))
+    lo, hi = max(low[0], centre - w), min(high[0], centre + w)
+    if lo <= hi:
+        low[0], high[0] = lo, hi
+
+
+@inlined
+def reward_due(par, state, s, a):
+    """Whether a refresh of pair (s, a) would pay: 1 or 0."""
+    n = state.samples[s, a]
+    return 1 if par.form == BERNSTEIN and n >= FIRST and n >= GROWTH * state.refreshed[s, a] else 0
+
+
+@inlined
+def reward_refresh(par, state, work, store, s, a):
+    """V_i and w_i of pair (s, a) anew from the store, under BERNSTEIN; nothing elsewhere. O(n (d^2 + C))."""
+    if par.form == BERNSTEIN:
+        apply_mixture_refresh(par.refresh, (par, state, work, store, s, a))
+        state.refreshed[s, a] = state.samples[s, a]
