@@ -64,7 +64,7 @@ class CertifiedPSRL(SetAgent):
 
     kappa             0 is optimism, large values trust the sampler; `gate` counts which candidates were played
     posterior_scale   of the sampler; any value keeps the guarantee
-    delta, sets, bonus, predictor, form, regularization, reward_regularization   see `LRORL` and `SetAgent`
+    delta, sets, bonus, reward_sets, predictor, form, regularization, reward_regularization   see `LRORL` and `SetAgent`
 
     Cost per episode that of LR-ORL and PSRL-GLM, plus two passes for each rung that is tried."""
 
@@ -81,6 +81,7 @@ class CertifiedPSRL(SetAgent):
         sets: str = "online",
         bonus: str = "taylor",
         posterior_scale: float = 1.0,
+        reward_sets: str | None = None,
         predictor: str = "unscented",
         form: str = "full",
         regularization: float | None = None,
@@ -90,7 +91,7 @@ class CertifiedPSRL(SetAgent):
         super().__init__(
             problem, seed, kappa=check.nonnegative("kappa", kappa), delta=check.positive("delta", delta, below=1.0),
             sets=sets, bonus=bonus, posterior_scale=check.nonnegative("posterior_scale", posterior_scale),
-            predictor=predictor, form=form, regularization=regularization,
+            reward_sets=reward_sets, predictor=predictor, form=form, regularization=regularization,
             reward_regularization=reward_regularization,
         )  # fmt: skip
         self.regret_delta = REGRET_SHARE * delta

@@ -33,7 +33,7 @@ class LRORL(SetAgent):
                   drawn anew for every (s, a, h), J = ceil(1 + ln(SAH)/0.1727). Then every plan whose sets hold is
                   optimistic with probability at least 0.158 given the past; nothing is certified
     bonus_scale   multiplies every bonus; anything but 1 carries no guarantee
-    sets, bonus, predictor, form, regularization, reward_regularization   see `SetAgent`
+    sets, bonus, reward_sets, predictor, form, regularization, reward_regularization   see `SetAgent`
 
     Cost per episode O(SA (Md)^2 + S A H M^2) to plan and O(H M (Md)^2) to learn, memory O(SA (Md)^2), constant in the
     number of episodes with online sets; "kron" has d for Md."""
@@ -49,6 +49,7 @@ class LRORL(SetAgent):
         bonus: str = "taylor",
         optimism: str = "bonus",
         bonus_scale: float = 1.0,
+        reward_sets: str | None = None,
         predictor: str = "unscented",
         form: str = "full",
         regularization: float | None = None,
@@ -59,8 +60,8 @@ class LRORL(SetAgent):
         self.bounds_values = optimism == "bonus" and bonus_scale == 1.0
         super().__init__(
             problem, seed, delta=check.positive("delta", delta, below=1.0), sets=sets, bonus=bonus, optimism=optimism,
-            bonus_scale=check.nonnegative("bonus_scale", bonus_scale), predictor=predictor, form=form,
-            regularization=regularization, reward_regularization=reward_regularization,
+            bonus_scale=check.nonnegative("bonus_scale", bonus_scale), reward_sets=reward_sets, predictor=predictor,
+            form=form, regularization=regularization, reward_regularization=reward_regularization,
         )  # fmt: skip
         self.regret_delta = REGRET_SHARE * delta if self.bounds_values else None
 

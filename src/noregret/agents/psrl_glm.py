@@ -42,7 +42,7 @@ def doubt(par, state, work, out, x, k, gap):
 class PSRLGLM(SetAgent):
     """Draw a model, plan for it, play that, learn.
 
-        logits ~ N(W x, scale^2 (I (x) x') Lambda^{-1} (I (x) x)),   mean reward ~ N(theta'x, (scale ||x||_{V^{-1}}/2)^2)
+        logits ~ N(W x, scale^2 (I (x) x') Lambda^{-1} (I (x) x)),  mean reward ~ N(theta'x, (scale ||x||_{V^{-1}}/2)^2)
 
     one draw per pair and episode, shared over the steps. W and Lambda are the online Laplace approximation of the
     posterior (`estimators.likelihood_ratio` with c = 1/2), theta and V ridge regression. Under the linear link the

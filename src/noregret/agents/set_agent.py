@@ -10,6 +10,8 @@ from .. import _checks as check
 from .._checks import Floats
 from .._jit import address, announced
 from ..estimators.likelihood_ratio import PREDICTORS, LikelihoodState, likelihood_parts
+from ..estimators.mixture import mixture_parts
+from ..estimators.reward_sets import FORMS, reward_set_parts, with_refresh
 from ..estimators.rewards import reward_parts
 from ..estimators.sign_union import sign_union_parts
 from ..estimators.store import empty_store, with_room
@@ -27,16 +29,19 @@ from .sets import (
     certificates,
     describe_linear,
     describe_online,
+    describe_stored,
     draw_linear,
     draw_logit,
     learn_linear,
     learn_online,
+    learn_stored,
     optimistic,
     optimum,
 )
 
 REWARD_SHARE = 0.5  # of what the sets have of delta, for the reward intervals
 REGRET_SHARE = 0.02  # of delta, for a bound on the regret
+FIRST_ROOM = 64  # episodes
 SETS = ("online", "stored", "theorem-c")
 
 
@@ -47,6 +52,9 @@ class SetAgent(Agent):
                            sets over all data, smaller, and memory grows with the episodes; "theorem-c": the plain
                            stored set. The linear link has one kind, which "online" stands for
     bonus                  "taylor" (first and second order) or "sharp" (certified maximisation over the set)
+    reward_sets            "hoeffding" (constant memory), "bernstein" (goes over stored data), "ridge", or "logistic",
+                           which logistic rewards take in any case; None: the first with online sets, the second with
+                           stored ones
     predictor, form        of "online" sets (`estimators.LikelihoodRatioSet`); form also of the posterior
     regularization         lambda of the transition estimates
     reward_regularization  lambda of the reward estimates"""
@@ -71,7 +79,14 @@ class SetAgent(Agent):
     @property
     def stores(self) -> bool:
         """Whether all data is kept."""
-        return self.options.get("sets", "online") != "online"
+        return bool(self.state.store.contexts.shape[0] > 0)
+
+    def _reward_form(self) -> Any:
+        """The form of the reward sets: the one asked for, or the best that needs no more storage than the others."""
+        if self.problem.rewards == "logistic":
+            return "logistic"
+        asked = self.options.get("reward_sets")
+        return asked or ("hoeffding" if self.options.get("sets", "online") == "online" else "bernstein")
 
     def make_room(self, episodes: int) -> None:
         if self.stores:
@@ -94,6 +109,8 @@ class SetAgent(Agent):
                 raise ValueError(f'sets must be "online" under LinearCombination, got {o["sets"]!r}')
         if "bonus" in o:
             check.one_of("bonus", o["bonus"], ("taylor", "sharp"))
+        if o.get("reward_sets") is not None:
+            check.one_of("reward_sets", o["reward_sets"], tuple(FORMS))
         check.one_of("predictor", o.get("predictor", "unscented"), PREDICTORS[:2])
         check.one_of("form", o.get("form", "full"), ("full", "kron"))
         for name in ("regularization", "reward_regularization"):
@@ -106,7 +123,12 @@ class SetAgent(Agent):
         (S, A, M), H, d, count = p.layout.outcomes.shape, p.horizon, p.context_dim, p.layout.count
         linear = isinstance(p.link, LinearCombination)
         log_p, log_r = self._shares()
-        reward_par, rewards, lam_r = reward_parts(p, "corrected", o.get("reward_regularization"))
+        mean_par, means, _ = reward_parts(p, "corrected", o.get("reward_regularization"))
+        form = self._reward_form()
+        reward_par, rewards, reward_work = reward_set_parts(p, form, log_r)
+        keeps = o.get("sets", "online") != "online" or (form == "bernstein" and self.uses_sets)
+        store = empty_store(S, A, H, d, FIRST_ROOM if keeps else 0)
+        reward_par = with_refresh(reward_par, rewards, reward_work, store)
         predictor, kron = PREDICTORS.index(o.get("predictor", "unscented")), o.get("form", "full") == "kron"
         lam = o.get("regularization") or 1.0
         head = d, p.weight_bound, log_p, lam
@@ -116,6 +138,11 @@ class SetAgent(Agent):
             transitions = sign_union_parts(count, d, o.get("regularization"), log_p)
             kernels: Any = describe_linear, draw_linear
             self.learn_kernel = learn_linear  # type: ignore[misc]
+        elif o.get("sets", "online") != "online":
+            kind = "mixture" if o["sets"] == "stored" else "theorem-c"
+            transitions = mixture_parts(count, d, p.weight_bound, p.context_bound, kind, o.get("regularization"), store)
+            kernels = describe_stored, draw_logit
+            self.learn_kernel = learn_stored  # type: ignore[misc]
         else:
             transitions = likelihood_parts(count, *head, predictor, False, kron)
             kernels = describe_online, draw_logit
@@ -127,19 +154,18 @@ class SetAgent(Agent):
         J = int(o.get("draws", 1)) if self.draws_models else 0
         par = SetPar(
             seed=self.seed, layout=p.layout, starts=p.starts, describe=0, draw=0, planner=planner_address(p.layout),
-            adjust=0, transitions=transitions[0], sampler=sampler_par, rewards=reward_par, log_transition=log_p,
-            log_reward=log_r, reward_prior=math.sqrt(lam_r) * p.reward_bound, logits=int(not linear),
+            adjust=0, transitions=transitions[0], sampler=sampler_par, rewards=reward_par, means=mean_par,
+            log_transition=log_p, logits=int(not linear),
             kind=SHARP if o.get("bonus") == "sharp" else TAYLOR, scale=float(o.get("bonus_scale", 1.0)),
             draws=self._perturbations(), kappa=float(o.get("kappa", 0.0)),
             posterior_scale=float(o.get("posterior_scale", 1.0)), certify=int(self.bounds_values),
         )  # fmt: skip
-        store = empty_store(S, A, H, d, 64 if self.stores else 0)
-        state = SetState(transitions[1], sampler, rewards, store, np.zeros(8, np.int64))
+        state = SetState(transitions[1], sampler, rewards, means, store, np.zeros(8, np.int64))
         self.room = store.contexts.shape[0]
         values = f((H + 1, S)), f((H + 1, S)), f((H + 1, S))
         work = SetWork(
-            transitions[2], sampler_work, local_sets(p.layout), pass_work(M), np.ones(1), f((S, A)), f((S, A)),
-            f((J, S, A, M)), f((J, S, A)), f((2, (J * S * A * (M + 1) + 1) // 2)), f((S, A)),
+            transitions[2], sampler_work, reward_work, local_sets(p.layout), pass_work(M), np.ones(1), f((S, A)),
+            f((S, A)), f((J, S, A, M)), f((J, S, A)), f((2, (J * S * A * (M + 1) + 1) // 2)), f((S, A)),
             np.zeros((H, S), np.int64), *values, f((S, A)), f((0, 0, 0)), f((4, M + 1)), f(M), f((2, M, M)), f(d),
             f((d, d)),
         )  # fmt: skip
@@ -181,8 +207,10 @@ class SetAgent(Agent):
 
 def kernels_of(agent: SetAgent) -> tuple[Any, Any, Any]:
     linear = isinstance(agent.problem.link, LinearCombination)
-    return describe_linear if linear else describe_online, optimum, assess
+    stored = agent.options.get("sets", "online") != "online"
+    return describe_linear if linear else describe_stored if stored else describe_online, optimum, assess
 
 
 def _of_nobody(state: LikelihoodState) -> LikelihoodState:
-    return LikelihoodState(*(np.ascontiguousarray(a[:0]) for a in state))
+    made: Any = [np.ascontiguousarray(a[:0]) for a in state]
+    return LikelihoodState(*made)

@@ -27,7 +27,17 @@ from ..estimators.likelihood_ratio import (
     likelihood_query,
     likelihood_step,
 )
-from ..estimators.rewards import RewardPar, RewardState, ridge_step
+from ..estimators.mixture import apply_mixture, mixture_due, mixture_fill
+from ..estimators.reward_sets import (
+    RewardSetPar,
+    RewardSetState,
+    RewardSetWork,
+    reward_due,
+    reward_learn,
+    reward_range,
+    reward_refresh,
+)
+from ..estimators.rewards import KNOWN, RIDGE, RewardPar, RewardState, apply_logistic_step, ridge_step
 from ..estimators.sign_union import sign_union_sets, sign_union_step
 from ..estimators.store import Store, remember
 from ..links import apply_projection
@@ -35,6 +45,7 @@ from ..local_sets import LocalSets, derive, largest_span, log_softmax
 from ..optimism import PassWork, add_bonus, bound_policy, random_bonus
 from ..planning import backward_induction_with, expectation
 from ..problem import Layout
+from ..theory.widths import sigma
 from .glm import norm_of, slot_of, tie_key
 
 
@@ -48,10 +59,9 @@ class SetPar(NamedTuple):
     adjust: Any  # address of the hook of `planning.backward_induction_with`
     transitions: Any  # LikelihoodPar, MixturePar or SignUnionPar
     sampler: LikelihoodPar
-    rewards: RewardPar
+    rewards: RewardSetPar
+    means: RewardPar
     log_transition: float  # ln(1/delta) of one transition set
-    log_reward: float  # ln(1/delta) of one reward interval
-    reward_prior: float  # sqrt(lambda_r) B_r
     logits: int  # 1: the sets are ellipsoids of logits
     kind: int  # optimism.TAYLOR or SHARP
     scale: float  # on every bonus
@@ -64,7 +74,8 @@ class SetPar(NamedTuple):
 class SetState(NamedTuple):
     transitions: Any  # LikelihoodState, MixtureState or SignUnionState; of no pairs where no sets are kept
     sampler: LikelihoodState  # the approximate posterior; of no pairs where nothing is drawn from it
-    rewards: RewardState
+    rewards: RewardSetState
+    means: RewardState  # estimates of the mean rewards, for planning with less than all of the bonus and for draws
     store: Store
     gate: NDArray[np.int64]  # [8], episodes in which the draw, one of six rungs, or the optimistic policy was played
 
@@ -72,6 +83,7 @@ class SetState(NamedTuple):
 class SetWork(NamedTuple):
     transitions: Any  # LikelihoodWork, MixtureWork or SignUnionWork
     sampler: LikelihoodWork
+    rewards: RewardSetWork
     local: LocalSets
     passes: PassWork
     scale: Floats  # [1], on every bonus of the next pass
@@ -97,33 +109,35 @@ class SetWork(NamedTuple):
 # What is known of one individual ----------------------------------------------------------------------------------
 @inlined
 def reward_means(par, state, work, x):
-    """work.mean, work.spread for all pairs: ridge regression, and half of ||x||_{V^{-1}}."""
-    rewards = state.rewards
+    """work.mean, work.spread for all pairs: ridge regression and half of ||x||_{V^{-1}}, or the like if logistic."""
+    means = state.means
     for s in range(work.mean.shape[0]):
         for a in range(work.mean.shape[1]):
             form, mean = 0.0, 0.0
             for b in range(x.shape[0]):
                 t = 0.0
                 for c in range(x.shape[0]):
-                    t += rewards.inverse[s, a, b, c] * x[c]
+                    t += means.inverse[s, a, b, c] * x[c]
                 form += t * x[b]
-                mean += rewards.theta[s, a, b] * x[b]
+                mean += means.theta[s, a, b] * x[b]
+            slope = 0.5
+            if par.means.logistic == 1:
+                mean = sigma(mean)
+                slope = mean * (1.0 - mean)
             work.mean[s, a] = min(max(mean, 0.0), 1.0)
-            work.spread[s, a] = 0.5 * math.sqrt(form)
+            work.spread[s, a] = 0.0 if par.means.learned == KNOWN else slope * math.sqrt(max(form, 0.0))
 
 
 @inlined
 def reward_ranges(par, state, work, x, norm):
-    """work.local.low, high for all pairs."""
-    local, rewards = work.local, state.rewards
+    """work.local.low, high for all pairs; the estimates in work.mean are moved between them."""
+    local = work.local
     reward_means(par, state, work, x)
     for s in range(work.mean.shape[0]):
         for a in range(work.mean.shape[1]):
-            width = (2.0 * par.reward_prior + math.sqrt(2.0 * par.log_reward + rewards.growth[s, a])) * work.spread[
-                s, a
-            ]
-            local.low[s, a] = max(work.mean[s, a] - width, 0.0)
-            local.high[s, a] = min(work.mean[s, a] + width, 1.0)
+            low, high = local.low[s, a : a + 1], local.high[s, a : a + 1]
+            reward_range(par.rewards, state.rewards, work.rewards, s, a, x, norm, low, high)
+            work.mean[s, a] = min(max(work.mean[s, a], low[0]), high[0])
 
 
 @inlined
@@ -149,6 +163,15 @@ def describe_online(par, state, work, x):
             local.rho[s, a] = rho
             local.span[s, a] = largest_span(cov, rho, z, bound, n)
     finish(par, state, work, x, norm, bound)
+
+
+@kernel
+def describe_stored(par, state, work, x):
+    norm, count = norm_of(x), par.layout.count
+    for s in range(count.shape[0]):
+        for a in range(count.shape[1]):
+            mixture_fill(par.transitions, state.transitions, s, a, x, norm, work.local)
+    finish(par, state, work, x, norm, par.transitions.weight_bound * norm)
 
 
 @kernel
@@ -297,7 +320,16 @@ def learn_rest(par, state, work, k, h, s, a, y, reward, x, norm):
     if state.sampler.samples.shape[0] > 0:
         likelihood_step(par.sampler, state.sampler, work.sampler, count, s, a, y, x, norm)
     if not math.isnan(reward):
-        ridge_step(state.rewards, par.sampler.refresh, par.rewards.start, s, a, reward, x, work.zx, work.gram)
+        reward_learn(par.rewards, state.rewards, work.rewards, s, a, reward, x, norm)
+        if par.means.learned == RIDGE:
+            ridge_step(state.means, par.sampler.refresh, par.means.start, s, a, reward, x, work.zx, work.gram)
+        elif par.means.learned != KNOWN:
+            refresh, start, bound = par.sampler.refresh, par.means.start, par.means.bound * norm
+            apply_logistic_step(
+                par.means.step, (state.means, refresh, start, bound, s, a, reward, x, work.zx, work.gram)
+            )
+        if reward_due(par.rewards, state.rewards, s, a) == 1:
+            reward_refresh(par.rewards, state.rewards, work.rewards, state.store, s, a)
 
 
 @inlined
@@ -319,6 +351,21 @@ def learn_online(par, state, work, x, k, n, path):
             count = par.layout.count[s, a : a + 1]
             likelihood_step(par.transitions, state.transitions, work.transitions, count, s, a, y, x, norm)
         learn_rest(par, state, work, k, h, s, a, y, path.rewards[h], x, norm)
+
+
+@kernel
+def learn_stored(par, state, work, x, k, n, path):
+    norm = norm_of(x)
+    enter(state, x, k)
+    for h in range(n):
+        s, a = path.states[h], path.actions[h]
+        y = slot_of(par.layout, s, a, path.states[h + 1])
+        learn_rest(par, state, work, k, h, s, a, y, path.rewards[h], x, norm)
+        if mixture_due(par.transitions, state.transitions, work.transitions, state.store, s, a, x) == 1:
+            apply_mixture(
+                par.transitions.refresh,
+                (par.transitions, state.transitions, work.transitions, state.store, s, a, par.log_transition),
+            )
 
 
 @kernel
