@@ -40,7 +40,8 @@ from .. import _checks as check
 from .._checks import Floats
 from .._jit import address, caller, kernel
 from .kronecker import logit_covariance, logits_at, softmax_of
-from .mixture_refresh import EPOCHS, ISOTROPIC, SCALES, SLACK, assumed_covariance, mixture_refresh
+from .mixture_refresh import SCALES, SLACK, assumed_covariance, mixture_refresh
+from .mixture_walks import EPOCHS, ISOTROPIC
 from .store import Store, empty_store
 
 FORMS = ("mixture", "theorem-c")

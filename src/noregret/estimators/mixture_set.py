@@ -52,6 +52,7 @@ class MixtureSet:
             parts: Any = self._par, self._state, self._work
             self._refresh = direct(mixture_refresh, *parts, self._store, 0, 0, 1.0)
             self._due = direct(mixture_due, *parts, self._store, 0, 0, np.zeros(d))
+        self._form: Floats | None = None  # E, once asked for
         self._local = local_sets(Problem(m, 1, 1, d).layout)
 
     def update(self, x: ArrayLike, outcome: int) -> None:
@@ -71,6 +72,7 @@ class MixtureSet:
         """Make the set from all observations now."""
         log = math.log(1.0 / self._made_for)
         self._refresh(self._par, self._state, self._work, self._store, 0, 0, log)
+        self._form = None
 
     @property
     def weights(self) -> Floats:
@@ -95,6 +97,11 @@ class MixtureSet:
         return float(self._state.radius[0, 0] + changed)
 
     @property
+    def component(self) -> int:
+        """Number of the component the set came from (`estimators.mixture`); -1 while it is only what is assumed."""
+        return int(self._state.component[0, 0])
+
+    @property
     def samples(self) -> int:
         return int(self._store.visits[0, 0])
 
@@ -106,8 +113,10 @@ class MixtureSet:
     def distance(self, W: ArrayLike) -> float:
         """(W - centre)' E (W - centre) for weights W [m, d], centred first; at most `radius` for members of the set."""
         W = check.array("W", W, self._state.centre.shape[2:])
+        if self._form is None:
+            self._form = np.asarray(np.linalg.pinv(self.covariance, hermitian=True), np.float64)
         error = (W - W.mean(0) - self.weights).ravel()
-        return float(error @ np.linalg.pinv(self.covariance, hermitian=True) @ error)
+        return float(error @ self._form @ error)
 
     def contains(self, W: ArrayLike) -> bool:
         """Whether weights W [m, d] (in any coordinates) are in the set."""

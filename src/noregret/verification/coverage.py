@@ -23,7 +23,7 @@ import numpy as np
 
 from .. import _checks as check
 from .._checks import Floats
-from ..estimators import Conversion, MeanReward, OnlineNewton
+from ..estimators import Conversion, MeanReward, MixtureSet, OnlineNewton
 from ..links import LinearCombination, Link, MultinomialLogit, softmax_rows
 from ..theory.constants import LOGIT_BETA, LOGIT_L1, logit_alpha_centred, logit_alpha_pinned
 from .chance import allowed
@@ -56,7 +56,8 @@ class Coverage:
     @property
     def looseness(self) -> float:
         """How many times the radius exceeds the largest squared distance of a run, median over runs."""
-        return float(np.median(1.0 / self.ratios))
+        with np.errstate(divide="ignore"):
+            return float(np.median(1.0 / self.ratios))
 
 
 @dataclass(frozen=True)
@@ -119,6 +120,13 @@ def _reward(form: str) -> Callable[..., Any]:
     return make
 
 
+def _stored(form: str) -> Callable[..., Any]:
+    def make(m: int, d: int, bound: float, delta: float, lam: float | None, truth: Floats) -> MixtureSet:
+        return MixtureSet(m, d, bound, delta=delta, form=form, regularization=lam)
+
+    return make
+
+
 KINDS = (
     Kind("Theorem A, logit", "logit", _newton(MultinomialLogit)),
     Kind("Theorem B, linear", "linear", _newton(LinearCombination)),
@@ -132,6 +140,8 @@ KINDS = (
     Kind("conversion, own learner", "logit", _own_learner),
     Kind("ridge rewards", "linear reward", _reward("linear")),
     Kind("logistic rewards", "logistic reward", _reward("logistic")),
+    Kind("Theorem C, logit", "logit", _stored("theorem-c")),
+    Kind("mixture set, logit", "logit", _stored("mixture")),
     Kind("printed Thm 3.1, logit", "logit", _newton(MultinomialLogit, "paper"), advertised=False),
     Kind("printed Thm 3.1, linear", "linear", _newton(LinearCombination, "paper"), advertised=False),
 )
@@ -204,12 +214,19 @@ def coverage(
         for t in range(steps):
             x = next_context(contexts, simplex, est, t, d, g)
             est.update(x, draw_outcome(kind.model, W @ x, g))
-            error = np.atleast_2d(est.weights) - target
-            distance, radius = float(np.sum((error @ est.gram) * error)), est.radius
+            distance, radius = squared_distance(est, target), est.radius
             ratios[run] = max(ratios[run], distance / radius if radius > 0.0 else np.inf)
             rest = radius - log_term(est)
             without[run] = max(without[run], distance / rest if rest > 0.0 else np.inf)
     return Coverage(kind.name, contexts, kind.advertised, delta, ratios, without)
+
+
+def squared_distance(est: Any, target: Floats) -> float:
+    """From the estimate to the truth, in the norm of the set; 0 while a set says nothing beyond what is assumed."""
+    if isinstance(est, MixtureSet):
+        return est.distance(target) if est.component >= 0 else 0.0
+    error = np.atleast_2d(est.weights) - target
+    return float(np.sum((error @ est.gram) * error))
 
 
 def log_term(est: Any) -> float:
