@@ -8,13 +8,21 @@ from numpy.typing import ArrayLike
 from .. import _checks as check
 from .._checks import Floats
 from .._jit import announced, direct
-from ..local_sets import derive, local_sets
-from ..problem import Problem
+from ..links import MultinomialLogit
+from ..local_sets import derive, largest_span, local_sets, log_softmax
+from ..problem import Layout, Problem
 from .likelihood_ratio import GIVEN, PREDICTORS, likelihood_parts, likelihood_query, likelihood_step
 
 
 class LikelihoodRatioSet:
     """What is known about W* [n_outcomes, context_dim] from outcomes y ~ softmax(W* x), one at a time.
+
+    >>> import noregret as nr
+    >>> est = nr.estimators.LikelihoodRatioSet(n_outcomes=3, context_dim=2, weight_bound=1.0)
+    >>> for outcome in (2, 2, 0, 2):
+    ...     est.update([0.6, 0.8], outcome)
+    >>> est.samples, est.contains(est.weights), est.contains([[9.0, 9.0], [0.0, 0.0], [0.0, 0.0]])
+    (4, True, False)
 
         ||W* - weights||^2_precision <= radius,    at all times together, with probability 1 - delta
 
@@ -37,7 +45,8 @@ class LikelihoodRatioSet:
         regularization: float = 1.0,
     ) -> None:
         n = check.integer("n_outcomes", n_outcomes)
-        self.delta = check.positive("delta", delta, below=1.0)
+        self.delta = self._made_for = check.positive("delta", delta, below=1.0)
+        self.link, self.constants = MultinomialLogit(), "corrected"
         check.one_of("predictor", predictor, PREDICTORS)
         check.one_of("form", form, ("full", "kron"))
         self.problem = Problem(1, 1, 1, context_dim, context_bound=context_bound, weight_bound=weight_bound)
@@ -79,8 +88,17 @@ class LikelihoodRatioSet:
 
     @property
     def radius(self) -> float:
-        """rho^2. Negative: the set is empty, an assumption must be wrong."""
-        return float(self._state.radius[0, 0])
+        """rho^2. Negative: the set is empty, an assumption must be wrong. After `delta` was changed: of the same
+        ellipsoid at that delta (not the one that delta would have led to)."""
+        return float(self._state.radius[0, 0] + 2.0 * math.log(self._made_for / self.delta))
+
+    @property
+    def inverse(self) -> Floats:
+        """[d, d]: x' inverse x is the trace of the logits' covariance at x."""
+        made, n, d = self._state.inverse[0, 0], self.n_outcomes, self.problem.context_dim
+        if self.form == "kron":
+            return np.asarray(n * made)
+        return np.asarray(made.reshape(n, d, n, d)[np.arange(n), :, np.arange(n)].sum(0))
 
     @property
     def samples(self) -> int:
@@ -98,9 +116,6 @@ class LikelihoodRatioSet:
         return self.distance(weights) <= self.radius + 1e-9
 
     def _local(self, x: ArrayLike) -> tuple[Floats, float]:
-        from ..local_sets import largest_span, log_softmax
-        from ..problem import Layout
-
         x, n = self.problem.context(x, "x"), self.n_outcomes
         norm, f = float(np.linalg.norm(x)), np.zeros
         layout = Layout(self._count, np.arange(n)[None, None], np.ones((1, 1), bool), 1)

@@ -23,7 +23,7 @@ import numpy as np
 
 from .. import _checks as check
 from .._checks import Floats
-from ..estimators import Conversion, MeanReward, MixtureSet, OnlineNewton
+from ..estimators import Conversion, LikelihoodRatioSet, MeanReward, MixtureSet, OnlineNewton, SignUnionSet
 from ..links import LinearCombination, Link, MultinomialLogit, softmax_rows
 from ..theory.constants import LOGIT_BETA, LOGIT_L1, logit_alpha_centred, logit_alpha_pinned
 from .chance import allowed
@@ -127,6 +127,19 @@ def _stored(form: str) -> Callable[..., Any]:
     return make
 
 
+def _likelihood(predictor: str, form: str = "full") -> Callable[..., Any]:
+    def make(m: int, d: int, bound: float, delta: float, lam: float | None, truth: Floats) -> LikelihoodRatioSet:
+        return LikelihoodRatioSet(
+            m, d, bound, delta=delta, predictor=predictor, form=form, regularization=1.0 if lam is None else lam
+        )
+
+    return make
+
+
+def _sign_union(m: int, d: int, bound: None, delta: float, lam: float | None, truth: Floats) -> SignUnionSet:
+    return SignUnionSet(m, d, delta, lam)
+
+
 KINDS = (
     Kind("Theorem A, logit", "logit", _newton(MultinomialLogit)),
     Kind("Theorem B, linear", "linear", _newton(LinearCombination)),
@@ -140,6 +153,10 @@ KINDS = (
     Kind("conversion, own learner", "logit", _own_learner),
     Kind("ridge rewards", "linear reward", _reward("linear")),
     Kind("logistic rewards", "logistic reward", _reward("logistic")),
+    Kind("likelihood ratio", "logit", _likelihood("unscented")),
+    Kind("likelihood ratio, plug-in", "logit", _likelihood("plug-in")),
+    Kind("likelihood ratio, kron", "logit", _likelihood("unscented", "kron")),
+    Kind("sign union, linear", "linear", _sign_union),
     Kind("Theorem C, logit", "logit", _stored("theorem-c")),
     Kind("mixture set, logit", "logit", _stored("mixture")),
     Kind("printed Thm 3.1, logit", "logit", _newton(MultinomialLogit, "paper"), advertised=False),
@@ -214,17 +231,23 @@ def coverage(
         for t in range(steps):
             x = next_context(contexts, simplex, est, t, d, g)
             est.update(x, draw_outcome(kind.model, W @ x, g))
-            distance, radius = squared_distance(est, target), est.radius
+            distance, radius = squared_distance(est, target, x), est.radius
             ratios[run] = max(ratios[run], distance / radius if radius > 0.0 else np.inf)
             rest = radius - log_term(est)
             without[run] = max(without[run], distance / rest if rest > 0.0 else np.inf)
     return Coverage(kind.name, contexts, kind.advertised, delta, ratios, without)
 
 
-def squared_distance(est: Any, target: Floats) -> float:
-    """From the estimate to the truth, in the norm of the set; 0 while a set says nothing beyond what is assumed."""
+def squared_distance(est: Any, target: Floats, x: Floats) -> float:
+    """From the estimate to the truth, in the norm of the set; 0 while a set says nothing beyond what is assumed. For
+    1-norm widths: the largest (error/width)^2 at the contexts x and the corners of the simplex, times the radius."""
+    if isinstance(est, LikelihoodRatioSet):
+        return est.distance(target)
     if isinstance(est, MixtureSet):
         return est.distance(target) if est.component >= 0 else 0.0
+    if isinstance(est, SignUnionSet):
+        errors = [np.abs(est.probabilities(u) - target @ u).sum() / est.l1_width(u) for u in (x, *np.eye(x.size))]
+        return float(max(errors) ** 2) * est.radius
     error = np.atleast_2d(est.weights) - target
     return float(np.sum((error @ est.gram) * error))
 
