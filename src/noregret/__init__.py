@@ -3,10 +3,13 @@
 from . import agents, estimators, theory, worlds
 from ._jit import kernel
 from .agents import Agent, make_agent
+from .agents.certified_psrl import CertifiedPSRL
 from .agents.controls import CertaintyEquivalence, EpsilonGreedy, Oracle, UniformRandom
 from .agents.files import load
 from .agents.glm_orl import GLMORL
 from .agents.glm_rlsvi import GLMRLSVI
+from .agents.lr_orl import LRORL
+from .agents.psrl_glm import PSRLGLM
 from .claims import claims
 from .links import LinearCombination, Link, MultinomialLogit
 from .planning import Plan
@@ -19,8 +22,11 @@ __version__ = "0.1.0"
 __all__ = [
     "GLMORL",
     "GLMRLSVI",
+    "LRORL",
+    "PSRLGLM",
     "Agent",
     "CertaintyEquivalence",
+    "CertifiedPSRL",
     "EpsilonGreedy",
     "LinearCombination",
     "Link",

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from .simulation import Run
 
 if TYPE_CHECKING:
+    from .verification.frontier import Standing
     from .verification.scaling import Point
 
 # Okabe and Ito (2008): told apart by colour-blind readers and in print. Controls are grey.
@@ -163,4 +164,40 @@ def scaling_figure(points: "Sequence[Point]", path: Any) -> None:
     count = points[0].ratio.size
     title = f"Regret / (H sqrt(d S A K)) on the worlds of the lower bound, one size at a time ({count} worlds each)"
     figure.suptitle(title, x=0.01, ha="left", fontsize=11)
+    figure.savefig(path, dpi=150)
+
+
+def frontier_figure(made: Sequence["Standing"], path: Any) -> None:
+    """Three panels over the episodes, on logarithmic axes: regret, certificates, and the 1-norm width of the
+    transitions at the pairs visited (2 is the most that can be). Lines are means over worlds, bands the range."""
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import FuncFormatter
+
+    figure = Figure(figsize=(13, 4.7), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, middle, right = figure.subplots(1, 3)
+    for s, colour in zip(made, _COLOURS * 2, strict=False):
+        line = {"color": colour, "linewidth": 1.6, "label": s.label}
+        for axes, curves in ((left, s.regret), (middle, s.certificate), (right, s.width)):
+            if np.isfinite(curves).all():
+                axes.plot(s.episodes, curves.mean(0), **line)
+                axes.fill_between(s.episodes, curves.min(0), curves.max(0), color=colour, alpha=0.15, linewidth=0)
+    right.axhline(2.0, color="#555555", linewidth=1.0, linestyle=(0, (1, 1.5)))
+    right.annotate("nothing is known", (made[0].episodes[0], 2.0), (0, 4), textcoords="offset points", fontsize=8)
+    for axes, name in ((left, "cumulative regret"), (middle, "certificate"), (right, "1-norm width of transitions")):
+        axes.set(xlabel="episode", xscale="log", yscale="log")
+        axes.set_title(name, loc="left", fontsize=10)
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda v, _: f"{v:,g}"))
+        axes.yaxis.set_minor_formatter(FuncFormatter(lambda v, _: f"{v:,g}" if f"{v:e}"[0] in "25" else ""))
+        axes.tick_params(axis="y", which="minor", labelsize=8)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(color="0.92", linewidth=0.8)
+        axes.set_axisbelow(True)
+    handles, labels = left.get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    worlds = made[0].regret.shape[0]
+    figure.suptitle(
+        f"The constants of the guarantees: mean and range over {worlds} worlds", x=0.01, ha="left", fontsize=11
+    )
     figure.savefig(path, dpi=150)

@@ -9,6 +9,7 @@ from .base import Agent
 from .cece import CECE
 from .cece_x import CECEx
 from .cells import kmeans
+from .certified_psrl import CertifiedPSRL
 from .controls import CertaintyEquivalence, EpsilonGreedy, Oracle, UniformRandom
 from .cover_rmax import CoverRmax
 from .glm_orl import GLMORL
@@ -16,11 +17,13 @@ from .glm_rlsvi import GLMRLSVI
 from .glm_ucb import GLMUCB
 from .gloc import GLOC
 from .kwik_rmax import KWIKLRRmax
+from .lr_orl import LRORL
 from .lsvi_ucb import LSVIUCB
 from .oful import OFUL
 from .ol2m import OL2M
 from .omg import OMGCMDP
 from .orlc_si import ORLCSI
+from .psrl_glm import PSRLGLM
 from .tabular_orlc import ORLC
 from .tabular_psrl import PSRL
 from .tabular_rlsvi import TabularRLSVI
@@ -31,6 +34,7 @@ _AGENTS: dict[str, type[Agent]] = {
     cls.name: cls
     for cls in (
         GLMORL, GLMRLSVI,
+        CertifiedPSRL, LRORL, PSRLGLM,
         ORLCSI, AbbasiYadkoriNeu, LSVIUCB, OMGCMDP,
         CoverRmax, KWIKLRRmax, CECE, CECEx,
         UCRL2, UCBVI, UCBVIBF, ORLC, PSRL, TabularRLSVI,
@@ -40,9 +44,37 @@ _AGENTS: dict[str, type[Agent]] = {
 }  # fmt: skip
 
 __all__ = [
-    "CECE", "GLMORL", "GLMRLSVI", "GLMUCB", "GLOC", "LSVIUCB", "OFUL", "OL2M", "OMGCMDP", "ORLC", "ORLCSI", "PSRL",
-    "UCBVI", "UCBVIBF", "UCRL2", "AbbasiYadkoriNeu", "Agent", "CECEx", "CertaintyEquivalence", "CoverRmax",
-    "EpsilonGreedy", "KWIKLRRmax", "Oracle", "TabularRLSVI", "UniformRandom", "kmeans", "make_agent", "names",
+    "CECE",
+    "GLMORL",
+    "GLMRLSVI",
+    "GLMUCB",
+    "GLOC",
+    "LRORL",
+    "LSVIUCB",
+    "OFUL",
+    "OL2M",
+    "OMGCMDP",
+    "ORLC",
+    "ORLCSI",
+    "PSRL",
+    "PSRLGLM",
+    "UCBVI",
+    "UCBVIBF",
+    "UCRL2",
+    "AbbasiYadkoriNeu",
+    "Agent",
+    "CECEx",
+    "CertaintyEquivalence",
+    "CertifiedPSRL",
+    "CoverRmax",
+    "EpsilonGreedy",
+    "KWIKLRRmax",
+    "Oracle",
+    "TabularRLSVI",
+    "UniformRandom",
+    "kmeans",
+    "make_agent",
+    "names",
 ]  # fmt: skip
 
 

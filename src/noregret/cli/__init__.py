@@ -1,4 +1,4 @@
-"""The command line: `noregret compare`, `bounds`, `verify`, `bench`."""
+"""The command line: `noregret compare`, `bounds`, `frontier`, `verify`, `bench`."""
 
 import sys
 from typing import Annotated, Any
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
-from . import bench, bounds, compare, verify
+from . import bench, bounds, compare, frontier, verify
 
 
 class _Commands(typer.core.TyperGroup):
@@ -49,5 +49,6 @@ def _main(
 
 app.command()(compare.compare)
 app.command()(bounds.bounds)
+app.command()(frontier.frontier)
 app.command()(verify.verify)
 app.command()(bench.bench)
