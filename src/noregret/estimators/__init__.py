@@ -3,5 +3,6 @@
 from .conversion import Conversion
 from .mean_reward import MeanReward
 from .online_newton import OnlineNewton
+from .sign_union import SignUnionSet
 
-__all__ = ["Conversion", "MeanReward", "OnlineNewton"]
+__all__ = ["Conversion", "MeanReward", "OnlineNewton", "SignUnionSet"]
