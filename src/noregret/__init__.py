@@ -7,11 +7,12 @@ from .agents.controls import CertaintyEquivalence, EpsilonGreedy, Oracle, Unifor
 from .agents.files import load
 from .agents.glm_orl import GLMORL
 from .agents.glm_rlsvi import GLMRLSVI
+from .agents.referral import Referral
 from .claims import claims
 from .links import LinearCombination, Link, MultinomialLogit
 from .planning import Plan
 from .problem import Problem
-from .simulation import Run, simulate
+from .simulation import Run, referral_study, simulate
 from .worlds import World, contexts
 
 __version__ = "0.1.0"
@@ -28,6 +29,7 @@ __all__ = [
     "Oracle",
     "Plan",
     "Problem",
+    "Referral",
     "Run",
     "UniformRandom",
     "World",
@@ -38,6 +40,7 @@ __all__ = [
     "kernel",
     "load",
     "make_agent",
+    "referral_study",
     "simulate",
     "theory",
     "worlds",
