@@ -10,11 +10,12 @@ from .agents.glm_orl import GLMORL
 from .agents.glm_rlsvi import GLMRLSVI
 from .agents.lr_orl import LRORL
 from .agents.psrl_glm import PSRLGLM
+from .agents.referral import Referral
 from .claims import claims
 from .links import LinearCombination, Link, MultinomialLogit
 from .planning import Plan
 from .problem import Problem
-from .simulation import Run, simulate
+from .simulation import Run, referral_study, simulate
 from .worlds import World, contexts
 
 __version__ = "0.1.0"
@@ -34,6 +35,7 @@ __all__ = [
     "Oracle",
     "Plan",
     "Problem",
+    "Referral",
     "Run",
     "UniformRandom",
     "World",
@@ -44,6 +46,7 @@ __all__ = [
     "kernel",
     "load",
     "make_agent",
+    "referral_study",
     "simulate",
     "theory",
     "worlds",

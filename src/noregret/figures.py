@@ -1,4 +1,4 @@
-"""Figures: regret curves with their spread over seeds, and regret against the lower bound."""
+"""Figures: regret curves with their spread over seeds, regret against the share referred, and the lower bound."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .simulation import Run
+from .simulation import ReferralStudy, Run
 
 if TYPE_CHECKING:
     from .verification.frontier import Standing
@@ -47,7 +47,7 @@ def regret_figure(runs: Sequence[Run], path: Any, title: str | None = None) -> N
         ends.append(mean[-1])
         if run.agent == "oracle":
             continue
-        at, recent = _recent(run)
+        at, recent = _recent(run.episodes, run.regret, least=1e-12)
         right.plot(at, recent.mean(0), **line)
         right.fill_between(at, recent.min(0), recent.max(0), color=colour, alpha=0.18, linewidth=0)
     seeds = len(runs[0].seeds)
@@ -87,7 +87,7 @@ def grouped_figure(runs: Sequence[Run], path: Any, title: str | None = None) -> 
     figure = Figure(figsize=(4.3 * columns, 0.5 + 3.7 * rows), layout="constrained")
     FigureCanvasAgg(figure)
     grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
-    curves = {id(run): _recent(run) for run in shown}
+    curves = {id(run): _recent(run.episodes, run.regret, least=1e-12) for run in shown}
     for axes, group in zip(grid.flat, groups, strict=False):
         colours = iter(_COLOURS * 4)
         for run in sorted(shown, key=lambda run: run.group == group):
@@ -120,12 +120,65 @@ def grouped_figure(runs: Sequence[Run], path: Any, title: str | None = None) -> 
     figure.savefig(path, dpi=150)
 
 
-def _recent(run: Run, windows: int = 40) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Mean regret per episode between consecutive points of a logarithmic grid: (episodes [w], [seeds, w])."""
-    grid = np.unique(np.geomspace(1, run.episodes.size, windows).astype(int)) - 1
-    total = np.concatenate([np.zeros((run.regret.shape[0], 1)), run.regret[:, grid]], axis=1)
-    at = np.concatenate([[0], run.episodes[grid]])
-    return run.episodes[grid], np.maximum(np.diff(total, axis=1) / np.diff(at), 1e-12)
+def referral_figure(study: ReferralStudy, path: Any, title: str | None = None) -> None:
+    """Left: regret at the end against the share of individuals handed over, a point a threshold. Right: how often the
+    agent referred in the recent past, against the episode.
+
+    Lines and points are means over seeds, bars and bands reach from the lowest to the highest seed."""
+    from matplotlib import colormaps
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import EngFormatter, PercentFormatter
+
+    figure = Figure(figsize=(11, 4.6), layout="constrained")
+    FigureCanvasAgg(figure)
+    left, right = figure.subplots(1, 2)
+    order = np.argsort(study.thresholds)
+    shades = colormaps["viridis"](np.linspace(0.85, 0.1, order.size))
+    share, regret = study.share.mean(1), study.regret[:, :, -1]
+    left.plot(share[order], regret.mean(1)[order], color="0.7", linewidth=1.2, zorder=1)
+    for colour, i in zip(shades, order, strict=True):
+        name, mean = f"{study.thresholds[i]:g}", regret[i].mean()
+        reach = [[mean - regret[i].min()], [regret[i].max() - mean]]
+        left.errorbar(share[i], mean, yerr=reach, color=colour, marker="o", markersize=6, elinewidth=1.2, capsize=3)
+        at, rates = _recent(study.episodes, study.referred[i].astype(float))
+        right.plot(at, rates.mean(0), color=colour, linewidth=1.6, label=name)
+        right.fill_between(at, rates.min(0), rates.max(0), color=colour, alpha=0.18, linewidth=0)
+    ends = {"agent alone": (study.alone, "#D55E00", "--"), "expert alone": (study.expert_alone, "#111111", ":")}
+    for name, (curve, colour, style) in ends.items():
+        left.axhline(curve[:, -1].mean(), color=colour, linestyle=style, linewidth=1.4, label=name, zorder=0)
+    top = max(regret.max(), study.alone[:, -1].mean(), study.expert_alone[:, -1].mean(), 1e-3)
+    left.set(xlabel="share of individuals referred", ylabel="regret at the end", xlim=(-0.02, 1.02))
+    left.set_ylim(-0.04 * top, 1.08 * top)
+    left.yaxis.set_major_formatter(EngFormatter(sep=""))
+    left.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    right.set(xlabel="episode", ylabel="referral rate in the recent past", xscale="log", ylim=(-0.03, 1.03))
+    right.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    for axes in (left, right):
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.grid(color="0.92", linewidth=0.8)
+        axes.set_axisbelow(True)
+    left.legend(frameon=False, loc="best", fontsize=9)
+    figure.legend(
+        *right.get_legend_handles_labels(), loc="outside lower center", ncols=min(order.size, 8), frameon=False,
+        title=f"threshold on the {study.criterion}", title_fontsize=9,
+    )  # fmt: skip
+    seeds = len(study.seeds)
+    about = f"mean and range over {seeds} seeds" if seeds > 1 else "one seed"
+    heading = f"{title or study.world}: {study.agent} refers to {study.expert}, {about}"
+    figure.suptitle(heading, x=0.01, ha="left", fontsize=11)
+    figure.savefig(path, dpi=150)
+
+
+def _recent(
+    episodes: NDArray[Any], total: NDArray[Any], windows: int = 40, least: float = 0.0
+) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Growth per episode of a running total [seeds, points] between consecutive points of a logarithmic grid:
+    (episodes [w], [seeds, w]), none below `least`."""
+    grid = np.unique(np.geomspace(1, episodes.size, windows).astype(int)) - 1
+    total = np.concatenate([np.zeros((total.shape[0], 1)), total[:, grid]], axis=1)
+    at = np.concatenate([[0], episodes[grid]])
+    return episodes[grid], np.maximum(np.diff(total, axis=1) / np.diff(at), least)
 
 
 def scaling_figure(points: "Sequence[Point]", path: Any) -> None:

@@ -201,6 +201,22 @@ class Problem:
         names = f" or one of {', '.join(self.state_names)}" if self.state_names else ""
         raise ValueError(f"{name} must be a state number from 0 to {self.n_states - 1}{names}, got {value!r}")
 
+    def policy(self, value: Any, name: str = "policy") -> NDArray[np.int64]:
+        """`value` as int64 actions [H, S] of its own, all of them available."""
+        made, shape = np.array(value), (self.horizon, self.n_states)
+        if made.shape != shape or made.dtype.kind not in "iu" or made.min() < 0 or made.max() >= self.n_actions:
+            raise ValueError(f"{name} must be actions 0 to {self.n_actions - 1} of shape {shape}")
+        if not self.layout.available[np.arange(self.n_states)[None], made].all():
+            raise ValueError(f"{name} takes an action that is not available")
+        return made.astype(np.int64)
+
+    def same_shape(self, other: "Problem") -> bool:
+        """Whether sizes, supports and available actions agree; bounds and link may differ."""
+        sizes = ("n_states", "n_actions", "horizon", "context_dim")
+        same = all(getattr(self, n) == getattr(other, n) for n in sizes)
+        layouts: Any = zip(self.layout, other.layout, strict=True)
+        return same and all(np.array_equal(u, v) for u, v in layouts)
+
     def to_slots(self, dense: NDArray[Any]) -> NDArray[Any]:
         """[S, A, S', ...] -> [S, A, M, ...]: keep the supported next states, pad with 0."""
         count, outcomes, _, full = self.layout

@@ -10,7 +10,7 @@ from .cece import CECE
 from .cece_x import CECEx
 from .cells import kmeans
 from .certified_psrl import CertifiedPSRL
-from .controls import CertaintyEquivalence, EpsilonGreedy, Oracle, UniformRandom
+from .controls import CertaintyEquivalence, EpsilonGreedy, FixedPolicy, Oracle, UniformRandom
 from .cover_rmax import CoverRmax
 from .glm_orl import GLMORL
 from .glm_rlsvi import GLMRLSVI
@@ -24,6 +24,7 @@ from .ol2m import OL2M
 from .omg import OMGCMDP
 from .orlc_si import ORLCSI
 from .psrl_glm import PSRLGLM
+from .referral import Referral
 from .tabular_orlc import ORLC
 from .tabular_psrl import PSRL
 from .tabular_rlsvi import TabularRLSVI
@@ -42,6 +43,8 @@ _AGENTS: dict[str, type[Agent]] = {
         EpsilonGreedy, CertaintyEquivalence, UniformRandom, Oracle,
     )
 }  # fmt: skip
+# Made of objects or tables, so not by name alone; files know them.
+_COMPOSED: dict[str, type[Agent]] = {cls.name: cls for cls in (FixedPolicy, Referral)}
 
 __all__ = [
     "CECE",
@@ -68,8 +71,10 @@ __all__ = [
     "CertifiedPSRL",
     "CoverRmax",
     "EpsilonGreedy",
+    "FixedPolicy",
     "KWIKLRRmax",
     "Oracle",
+    "Referral",
     "TabularRLSVI",
     "UniformRandom",
     "kmeans",
@@ -85,6 +90,16 @@ def names() -> list[str]:
 
 def agent_class(name: str) -> type[Agent]:
     return check.known("agent", name, _AGENTS)
+
+
+def stored_class(name: str) -> type[Agent]:
+    """The class of an agent in a file."""
+    return check.known("agent", name, _AGENTS | _COMPOSED)
+
+
+def with_kernel(kernel: str) -> list[str]:
+    """Names of the agents that have this optional kernel."""
+    return [name for name, cls in _AGENTS.items() if getattr(cls, kernel) is not None]
 
 
 def make_agent(name: str, problem: Problem, /, **options: Any) -> Agent:

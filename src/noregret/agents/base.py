@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _checks as check
 from .._checks import Floats
-from .._jit import address, announced, direct
+from .._jit import address, announced, direct, kernel
 from ..planning import Plan
 from ..problem import Problem
 
@@ -39,6 +39,13 @@ class Trajectory(NamedTuple):
     rewards: Floats  # [H], nan where not observed
 
 
+@kernel
+def gap_to_lower(par, state, work, out, gap):
+    """A certificate_kernel for agents that keep lower values of their plan in work.lower [H+1, S]."""
+    for s in range(gap.shape[0]):
+        gap[s] = out.values[0, s] - work.lower[0, s]
+
+
 class Agent:
     """A learner. Subclasses set `name`, the kernels `plan_kernel` and `learn_kernel`, and implement `_build`."""
 
@@ -47,8 +54,11 @@ class Agent:
     plan_kernel: ClassVar[Any]
     learn_kernel: ClassVar[Any]
     replan_kernel: ClassVar[Any] = None
-    certificate_kernel: ClassVar[Any] = None  # (par, state, work, out, gap): gap [S] <- upper - lower at step 0
-    doubt_kernel: ClassVar[Any] = None  # (par, state, work, out, x, k, gap): see `agents.referral`
+    # gap [S] <- upper - lower at step 0 of the plan just made, per state: (par, state, work, out, gap)
+    certificate_kernel: ClassVar[Any] = None
+    # gap [S] <- share of posterior draws in which out.policy[0, s] is not optimal: (par, state, work, out, x, k, gap)
+    doubt_kernel: ClassVar[Any] = None
+    fused = True  # whether the compiled loop may run it; False: part of it is Python
     pause = 0  # after so many steps of every episode the rest is planned anew; 0: never
     bounds_values = False  # whether plan values bound the optimal values from above, with the agent's probability
     room = 0  # episodes the state has room for, for agents that store what they saw; 0: nothing is stored
@@ -107,6 +117,15 @@ class Agent:
     def fresh(self, seed: int | None = None) -> Self:
         """A new agent with the same options that has seen nothing."""
         return type(self)(self.problem, seed=self.seed if seed is None else seed, **self.options)
+
+    def parts(self) -> dict[str, "Agent"]:
+        """The agents this one is made of, by the name of the argument; empty unless it wraps others."""
+        return {}
+
+    @classmethod
+    def rebuild(cls, problem: Problem, seed: int, options: dict[str, Any], parts: dict[str, Any]) -> Self:
+        """The agent with these options and parts, as a file has them."""
+        return cls(problem, seed=seed, **options, **parts)
 
     # The four verbs -----------------------------------------------------------------------------------------------
     def begin_episode(self, x: ArrayLike) -> Plan:
@@ -194,6 +213,10 @@ class Agent:
     def make_room(self, episodes: int) -> None:
         """See that the state can take that many more episodes. Kernels allocate nothing, so agents that store what they
         saw are asked here, between episodes; for the others there is nothing to do."""
+
+    def restore_room(self, room: int) -> None:
+        """Before any episode: take the room that a file says there was."""
+        self.make_room(room)
 
     # For the engine -----------------------------------------------------------------------------------------------
     def compiled(self) -> tuple[Any, Any]:

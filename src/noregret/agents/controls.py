@@ -3,7 +3,7 @@
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from .. import _checks as check
 from .._checks import Floats
@@ -71,6 +71,32 @@ class UniformRandom(Agent):
 
     def _build(self) -> tuple[UniformPar, Nothing, Nothing]:
         return UniformPar(self.seed, self.problem.layout), Nothing(np.zeros(0)), Nothing(np.zeros(0))
+
+
+class FixedPar(NamedTuple):
+    policy: NDArray[np.int64]  # [H, S]
+
+
+@kernel
+def fixed_plan(par, state, work, x, k, out):
+    H, S = out.policy.shape
+    for h in range(H):
+        for s in range(S):
+            out.policy[h, s] = par.policy[h, s]
+
+
+class FixedPolicy(Agent):
+    """One policy [H, S] of actions for everybody: what is done now, or a guideline."""
+
+    name, group = "fixed-policy", "control"
+    plan_kernel = staticmethod(fixed_plan)
+    learn_kernel = staticmethod(nothing)
+
+    def __init__(self, problem: Problem, policy: ArrayLike, seed: int = 0) -> None:
+        super().__init__(problem, seed, policy=problem.policy(policy))
+
+    def _build(self) -> tuple[FixedPar, Nothing, Nothing]:
+        return FixedPar(self.options["policy"]), Nothing(np.zeros(0)), Nothing(np.zeros(0))
 
 
 class OraclePar(NamedTuple):

@@ -9,6 +9,7 @@ from ..estimators.entrywise import IDENTITY
 from ..links import LinearCombination, simplex_rows
 from ..planning import backward_induction_with, expectation
 from ..problem import Problem
+from .base import gap_to_lower
 from .entrywise import EntrywiseAgent, believe
 from .glm import tie_key
 
@@ -81,6 +82,7 @@ class ORLCSI(EntrywiseAgent):
 
     name = "orlc-si"
     plan_kernel = staticmethod(plan)
+    certificate_kernel = staticmethod(gap_to_lower)
     hooks = adjust, settle
 
     def __init__(

@@ -20,13 +20,12 @@ from ..local_sets import local_sets
 from ..optimism import SHARP, TAYLOR, pass_work
 from ..planning import Plan, hook_addresses, planner_address
 from ..problem import Problem
-from .base import Agent
+from .base import Agent, gap_to_lower
 from .sets import (
     SetPar,
     SetState,
     SetWork,
     assess,
-    certificates,
     describe_linear,
     describe_online,
     describe_stored,
@@ -63,7 +62,7 @@ class SetAgent(Agent):
     hook: ClassVar[Any] = optimistic
     draws_models = False  # whether it keeps a posterior
     uses_sets = True  # whether it keeps confidence sets
-    certificate_kernel: ClassVar[Any] = certificates
+    certificate_kernel: ClassVar[Any] = gap_to_lower
 
     @classmethod
     def refusal(cls, problem: Problem) -> str | None:

@@ -303,13 +303,6 @@ def assess(par, state, work, policy):
     bound_policy(work.local, par.layout, par.kind, policy, work.upper, work.lower, work.passes)
 
 
-@kernel
-def certificates(par, state, work, out, gap):
-    """gap [S] <- the certificate of the plan just made, for every initial state."""
-    for s in range(gap.shape[0]):
-        gap[s] = out.values[0, s] - work.lower[0, s]
-
-
 # Learning -----------------------------------------------------------------------------------------------------------
 @inlined
 def learn_rest(par, state, work, k, h, s, a, y, reward, x, norm):

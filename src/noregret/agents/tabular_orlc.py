@@ -10,6 +10,7 @@ from .._checks import Floats
 from .._jit import invoke, kernel
 from ..planning import expectation
 from ..problem import Problem
+from .base import gap_to_lower
 from .glm import tie_key
 from .tabular import TabularAgent, cells, enter, variance
 
@@ -103,6 +104,7 @@ class ORLC(TabularAgent):
 
     name = "orlc"
     plan_kernel = staticmethod(plan)
+    certificate_kernel = staticmethod(gap_to_lower)
     adjust = staticmethod(adjust)
     settle = staticmethod(settle)
 

@@ -1,4 +1,4 @@
-"""The command line: `noregret compare`, `bounds`, `frontier`, `verify`, `bench`."""
+"""The command line: `noregret compare`, `referral`, `frontier`, `bounds`, `verify`, `bench`."""
 
 import sys
 from typing import Annotated, Any
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
-from . import bench, bounds, compare, frontier, verify
+from . import bench, bounds, compare, frontier, referral, verify
 
 
 class _Commands(typer.core.TyperGroup):
@@ -48,6 +48,7 @@ def _main(
 
 
 app.command()(compare.compare)
+app.command()(referral.referral)
 app.command()(bounds.bounds)
 app.command()(frontier.frontier)
 app.command()(verify.verify)

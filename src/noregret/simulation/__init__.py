@@ -1,5 +1,6 @@
 """Simulation: where the truth and the learner meet."""
 
+from .referral import ReferralStudy, referral_study
 from .run import Run, save_tables, simulate
 
-__all__ = ["Run", "save_tables", "simulate"]
+__all__ = ["ReferralStudy", "Run", "referral_study", "save_tables", "simulate"]

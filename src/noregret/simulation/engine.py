@@ -221,4 +221,4 @@ class PythonSession(Session):
 
 
 def session_kind(agent: Any, compiled: bool) -> type[FusedSession] | type[PythonSession]:
-    return FusedSession if compiled and isinstance(agent, Agent) else PythonSession
+    return FusedSession if compiled and isinstance(agent, Agent) and agent.fused else PythonSession

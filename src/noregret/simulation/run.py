@@ -8,13 +8,14 @@ from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .. import _checks as check
 from .._checks import Floats
+from ..agents.base import Agent
 from ..worlds import World
 from .bounds import regret_bounds
 from .diagnostics import COLUMNS, columns_for
@@ -86,8 +87,12 @@ class Run:
         save_tables([self], path)
 
 
-def save_tables(runs: Iterable[Run], path: Any) -> None:
-    """One file for several runs, in long format."""
+class Tabular(Protocol):
+    def table(self) -> dict[str, Any]: ...
+
+
+def save_tables(runs: Iterable[Tabular], path: Any) -> None:
+    """One file for several runs, or studies, in long format."""
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet
@@ -100,6 +105,25 @@ def save_tables(runs: Iterable[Run], path: Any) -> None:
         pyarrow.csv.write_csv(table, path)
     else:
         raise ValueError(f"path must end in .parquet or .csv, got {str(path)!r}")
+
+
+def recorded_episodes(episodes: int, every: int) -> NDArray[np.int64]:
+    """After which episodes a point is recorded: every so many, and the last."""
+    if every > episodes:
+        raise ValueError(f"every must be at most episodes = {episodes}, got {every}")
+    made = np.arange(every, episodes + every, every)
+    made[-1] = episodes
+    return made
+
+
+def chosen_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
+    """How many seeds, or which, as a tuple."""
+    if isinstance(seeds, int | np.integer):
+        return tuple(range(check.integer("seeds", seeds)))
+    made = tuple(check.integer("seeds", s, 0) for s in seeds)
+    if not made:
+        raise ValueError("seeds must name at least one seed")
+    return made
 
 
 def simulate(
@@ -133,26 +157,17 @@ def simulate(
     if not isinstance(world, World):
         raise ValueError(f"world must be a noregret.World, got {type(world).__name__}")
     episodes, every = check.integer("episodes", episodes), check.integer("every", every)
-    if every > episodes:
-        raise ValueError(f"every must be at most episodes = {episodes}, got {every}")
-    if isinstance(seeds, int | np.integer):
-        chosen = tuple(range(check.integer("seeds", seeds)))
-    else:
-        chosen = tuple(check.integer("seeds", s, 0) for s in seeds)
-        if not chosen:
-            raise ValueError("seeds must name at least one seed")
+    recorded, chosen = recorded_episodes(episodes, every), chosen_seeds(seeds)
     if isinstance(agent, type) or not all(hasattr(agent, verb) for verb in VERBS):
         raise ValueError(f"agent must be an object with {', '.join(VERBS)}, got {agent!r}")
     own = getattr(agent, "problem", world.problem)
-    if own is not world.problem and not _compatible(own, world.problem):
+    if own is not world.problem and not world.problem.same_shape(own):
         raise ValueError("agent was made for a problem of another shape than the world's")
     threshold = math.inf if epsilon is None else check.positive("epsilon", epsilon)
     diagnostics = diagnostics or epsilon is not None
     kind = session_kind(agent, compiled)
     threads = check.integer("workers", workers if workers is not None else os.cpu_count() or 1)
     kind(agent.fresh(chosen[0]), world, chosen[0], episodes, every, diagnostics, threshold).prepare()
-    recorded = np.arange(every, episodes + every, every)
-    recorded[-1] = episodes
     n, points = len(chosen), recorded.size
     regret, seconds = np.zeros((n, points)), np.zeros(n)
     tallies = np.zeros((n, points, len(COLUMNS))) if diagnostics else None
@@ -203,7 +218,9 @@ def simulate(
 
 
 def _assumptions_hold(agent: Any, world: World) -> bool:
-    """Whether what an agent was told holds in the world."""
+    """Whether what an agent was told holds in the world; of an agent that wraps another, what that one was told."""
+    while isinstance(agent, Agent) and "agent" in agent.parts():
+        agent = agent.parts()["agent"]
     assumed, true = getattr(agent, "problem", world.problem), world.problem
     bounds = ("context_bound", "weight_bound", "reward_bound")
     wide = all(getattr(assumed, b) >= getattr(true, b) for b in bounds)
@@ -219,8 +236,3 @@ def _assumptions_hold(agent: Any, world: World) -> bool:
         and (told is None or np.array_equal(told[met], world.reward_weights[met]))
         and (group is None or world.group_norm() <= group * (1.0 + 1e-9))
     )
-
-
-def _compatible(a: Any, b: Any) -> bool:
-    same = all(getattr(a, n) == getattr(b, n) for n in ("n_states", "n_actions", "horizon", "context_dim"))
-    return same and all(np.array_equal(u, v) for u, v in zip(a.layout, b.layout, strict=True))

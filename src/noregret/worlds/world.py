@@ -274,13 +274,7 @@ class World:
 
     def checked(self, policy: Any, name: str = "policy") -> NDArray[np.int64]:
         """`policy` as int64 actions [H, S] of its own, all of them available."""
-        p, made = self.problem, np.array(policy)
-        shape = (p.horizon, p.n_states)
-        if made.shape != shape or made.dtype.kind not in "iu" or made.min() < 0 or made.max() >= p.n_actions:
-            raise ValueError(f"{name} must be actions 0 to {p.n_actions - 1} of shape {shape}")
-        if not p.layout.available[np.arange(p.n_states)[None], made].all():
-            raise ValueError(f"{name} takes an action that is not available")
-        return made.astype(np.int64)
+        return self.problem.policy(policy, name)
 
     def values(self, policy: ArrayLike, x: ArrayLike) -> Floats:
         """Exact values of a policy [H, S] of actions for context x, [H+1, S]."""

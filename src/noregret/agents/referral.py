@@ -1,0 +1,221 @@
+"""Referral: an agent decides where it is sure enough and hands the other individuals to an expert.
+
+Before every episode the agent plans. If its certificate, a bound on how far its plan falls short of optimal, is above
+a threshold in some initial state the problem allows, the expert's policy is played instead. The agent learns from every
+episode, whoever decided.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import _checks as check
+from .._checks import Floats
+from .._jit import address, announced
+from ..planning import Plan
+from ..problem import Problem
+from .base import Agent
+from .controls import FixedPolicy
+from .referral_kernels import ReferralPar, ReferralState, ReferralWork, referral_learn, referral_plan
+from .referral_report import ReferralReport
+
+CRITERIA = ("certificate", "doubt")
+
+
+@dataclass(frozen=True)
+class ReferralPlan(Plan):
+    """The plan that is played. gap: what was compared with the threshold; referred: whether the policy is the expert's.
+    Then there is no certificate and no lower value: the agent's are about its own policy."""
+
+    referred: bool = False
+    gap: float = 0.0
+
+
+class Referral(Agent):
+    """An agent that hands an individual to an expert where its certificate is above `threshold`.
+
+    agent        an agent with certificates (`certificate_kernel`), or with posterior draws (`doubt_kernel`) under
+                 criterion="doubt"; it is taken over as it is, with what it has learned
+    expert       another agent, which plans for every individual and learns from every episode as well; a policy [H, S]
+                 of actions; or a function x -> policy [H, S], asked only when somebody is handed over (then `simulate`
+                 runs episode by episode)
+    threshold    in units of reward; under "doubt" a share from 0 to 1
+    criterion    "certificate": the largest certificate over the initial states the problem allows. "doubt": the
+                 largest share of posterior draws in which the plan's first action there is not optimal; proves nothing
+
+    What stays true when the agent learns from what the expert does: its confidence sets and certificates hold for any
+    actions chosen before their outcomes are seen, and the choice to refer looks only at the past and at the context.
+    So with the agent's probability 1 - delta, for all individuals at once, whoever is kept gets a policy at most
+    `threshold` worse than optimal, and
+
+        regret <= sum of the certificates of those kept + the expert's own shortfall on the others
+               <= threshold * kept + the expert's own shortfall on the others.
+
+    This needs an expert who chooses by what the agent is told: the context, the state, the past. One who knows more
+    about the individual, and acts on it, confounds the data, and the sets are then void. Nor do bounds on how fast
+    certificates shrink carry over: an expert who never tries an action teaches nothing about it, and the agent may go
+    on referring for ever.
+    `report` says who was referred. Cost: both agents' own; memory 16 bytes an individual."""
+
+    name = "referral"
+    plan_kernel = staticmethod(referral_plan)
+    learn_kernel = staticmethod(referral_learn)
+
+    def __init__(
+        self,
+        agent: Agent,
+        expert: Agent | ArrayLike | Callable[[Floats], ArrayLike],
+        threshold: float,
+        criterion: str = "certificate",
+    ) -> None:
+        if not isinstance(agent, Agent):
+            raise ValueError(f"agent must be a compiled noregret agent, got {type(agent).__name__}")
+        doubtful = check.one_of("criterion", criterion, CRITERIA) == "doubt"
+        if (agent.doubt_kernel if doubtful else agent.certificate_kernel) is None:
+            raise ValueError(_without(agent, doubtful))
+        self._ask = expert if callable(expert) and not isinstance(expert, Agent) else None
+        self.agent, self.expert = agent, self._expert(agent, expert)
+        for name, part in (("agent", agent), ("expert", self.expert)):
+            if part.pause:
+                raise ValueError(f"{name} must plan whole episodes, {part.name} plans again within them")
+            if part._open:
+                raise ValueError(f"{name} must not be in the middle of an episode")
+        begun = max(agent.episode, self.expert.episode)
+        limit = check.nonnegative("threshold", threshold)
+        if doubtful and limit > 1.0:
+            raise ValueError(f"threshold must be a share from 0 to 1 under criterion='doubt', got {threshold!r}")
+        super().__init__(agent.problem, agent.seed, threshold=limit, criterion=criterion)
+        self._out = agent._out  # one buffer, so that what the agent says of its plan is about this one
+        self.bounds_values, self.fused, self.episode = agent.bounds_values, self._ask is None, begun
+        self.group = agent.group  # type: ignore[misc]
+
+    def _expert(self, agent: Agent, expert: Any) -> Agent:
+        if expert is agent:
+            raise ValueError("expert must be another agent than the one that refers")
+        p = agent.problem
+        if not isinstance(expert, Agent):
+            first = np.tile(p.layout.available.argmax(1), (p.horizon, 1))
+            return FixedPolicy(p, first if self._ask is not None else p.policy(expert, "expert"))
+        if not p.same_shape(expert.problem):
+            raise ValueError("expert was made for a problem of another shape than the agent's")
+        if not expert.fused:
+            raise ValueError("expert must be compiled throughout, part of it is Python")
+        return expert
+
+    def _build(self) -> tuple[ReferralPar, ReferralState, ReferralWork]:
+        a, e, p = self.agent, self.expert, self.problem
+        doubtful, gap = self.options["criterion"] == "doubt", np.zeros(p.n_states)
+        head = a.par, a.state, a.work, a._out
+        kernels = *a.compiled(), *e.compiled()
+        with announced(f"the certificates of {a.name}"):
+            if doubtful:
+                measure = address(a.doubt_kernel, *head, a._x, 0, gap)
+            else:
+                measure = address(a.certificate_kernel, *head, gap)
+        par = ReferralPar(
+            kernels[0], kernels[1], measure, kernels[2], kernels[3], int(doubtful), self.options["threshold"],
+            p.starts, a.par, e.par,
+        )  # fmt: skip
+        state = ReferralState(a.state, e.state, np.zeros(0, np.int64), np.zeros(0))
+        return par, state, ReferralWork(a.work, e.work, e._out, gap)
+
+    # What it is ---------------------------------------------------------------------------------------------------
+    @property
+    def guarantee(self) -> str | None:
+        if self.agent.guarantee is None or self.options["criterion"] != "certificate":
+            return None
+        limit = self.options["threshold"]
+        return f"{self.agent.guarantee}; whoever is not referred gets a policy at most {limit:g} worse than optimal"
+
+    @property
+    def label(self) -> str:
+        who = "function" if self._ask is not None else self.expert.label
+        return f"{self.agent.label}, refers to {who} above {self.options['threshold']:g}" + (
+            " doubt" if self.options["criterion"] == "doubt" else ""
+        )
+
+    def parts(self) -> dict[str, Agent]:
+        return {"agent": self.agent} if self._ask is not None else {"agent": self.agent, "expert": self.expert}
+
+    @classmethod
+    def rebuild(cls, problem: Problem, seed: int, options: dict[str, Any], parts: dict[str, Any]) -> Self:
+        if "expert" not in parts:
+            raise ValueError("expert must be given, the agent was saved with a function")
+        return cls(parts["agent"], parts["expert"], **options)
+
+    def fresh(self, seed: int | None = None) -> Self:
+        """Likewise, with a fresh agent and a fresh expert."""
+        expert = self.expert.fresh(seed) if self._ask is None else self._ask
+        return type(self)(self.agent.fresh(seed), expert, **self.options)
+
+    @property
+    def episode(self) -> int:
+        """Episodes finished; the agent and the expert have the same clock."""
+        return self._episode
+
+    @episode.setter
+    def episode(self, value: int) -> None:
+        self._episode = self.agent.episode = self.expert.episode = value
+
+    # Verbs and records --------------------------------------------------------------------------------------------
+    def begin_episode(self, x: ArrayLike) -> ReferralPlan:
+        """Plan for an individual with context x [d], or have the expert plan."""
+        plan, k = super().begin_episode(x), self.episode
+        referred, gap = bool(self.state.referred[k] == 1), float(self.state.gap[k])
+        known = {f.name: getattr(plan, f.name) for f in fields(Plan)}
+        if referred and self._ask is not None:
+            try:
+                known["policy"] = self.problem.policy(self._ask(self._x.copy()), "the expert's policy")
+            except BaseException:
+                self._open, self.state.referred[k] = False, -1
+                raise
+            self._out.policy[...] = known["policy"]
+        certified = not referred and self.options["criterion"] == "certificate"
+        known |= {"certificate": gap if certified else None, "lower": None if referred else known["lower"]}
+        return ReferralPlan(**known, referred=referred, gap=gap)
+
+    def _lower(self) -> Floats | None:
+        return self.agent._lower()
+
+    def make_room(self, episodes: int) -> None:
+        for part in (self.agent, self.expert):
+            part.make_room(episodes)
+        self.restore_room(self.episode + episodes)
+
+    def restore_room(self, room: int) -> None:
+        referred, gap = self.state.referred, self.state.gap
+        if room > self.room:
+            more = max(room, 2 * self.room) - self.room
+            self.room += more
+            referred = np.concatenate([referred, np.full(more, -1, np.int64)])
+            gap = np.concatenate([gap, np.zeros(more)])
+        self.state = ReferralState(self.agent.state, self.expert.state, referred, gap)
+
+    @property
+    def referred(self) -> NDArray[np.bool_]:
+        """Who was handed over, [individuals met], in order."""
+        seen = self.state.referred
+        return np.asarray(seen[seen >= 0] == 1)
+
+    @property
+    def gaps(self) -> Floats:
+        """What was compared with the threshold, likewise."""
+        return np.array(self.state.gap[self.state.referred >= 0])
+
+    def report(self) -> ReferralReport:
+        """Who was referred, how often as the population went by, and what is proved about those kept."""
+        first = int((self.state.referred >= 0).argmax()) if self.state.referred.size else 0
+        proved = self.guarantee is not None
+        o = self.options
+        return ReferralReport(o["threshold"], o["criterion"], proved, self.referred, self.gaps, first)
+
+
+def _without(agent: Agent, doubtful: bool) -> str:
+    from . import with_kernel
+
+    kernel, what = ("doubt_kernel", "posterior draws") if doubtful else ("certificate_kernel", "certificates")
+    names = ", ".join(with_kernel(kernel)) or "none in this version"
+    return f"agent must be one with {what} (built in: {names}), {agent.name} has none"

@@ -1,0 +1,68 @@
+"""A `Referral` as the engine sees it: two agents side by side, and the choice between their plans."""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._checks import Floats
+from .._jit import invoke, kernel
+from .base import PlanBuffer
+
+
+class ReferralPar(NamedTuple):
+    plan: Any  # addresses of the agent's kernels
+    learn: Any
+    measure: Any  # certificate_kernel or doubt_kernel
+    expert_plan: Any  # addresses of the expert's
+    expert_learn: Any
+    doubtful: int  # 1: measure is doubt_kernel
+    threshold: float
+    starts: NDArray[np.int64]  # initial states the problem allows
+    agent: Any
+    expert: Any
+
+
+class ReferralState(NamedTuple):
+    agent: Any
+    expert: Any
+    referred: NDArray[np.int64]  # [room], by episode: 1 handed over, 0 kept, -1 not met
+    gap: Floats  # [room], what was compared with the threshold
+
+
+class ReferralWork(NamedTuple):
+    agent: Any
+    expert: Any
+    plan: PlanBuffer  # the expert's
+    gap: Floats  # [S]
+
+
+@kernel
+def referral_plan(par, state, work, x, k, out):
+    """out.policy <- the agent's, or the expert's; out.values <- the agent's in either case."""
+    invoke(par.plan, (par.agent, state.agent, work.agent, x, k, out))
+    if par.doubtful == 1:
+        invoke(par.measure, (par.agent, state.agent, work.agent, out, x, k, work.gap))
+    else:
+        invoke(par.measure, (par.agent, state.agent, work.agent, out, work.gap))
+    invoke(par.expert_plan, (par.expert, state.expert, work.expert, x, k, work.plan))
+    largest = work.gap[par.starts[0]]
+    for i in range(par.starts.shape[0]):
+        gap = work.gap[par.starts[i]]
+        if not gap == gap:
+            raise ValueError("a certificate is not a number")
+        largest = max(largest, gap)
+    state.gap[k] = largest
+    state.referred[k] = 0
+    if largest > par.threshold:
+        state.referred[k] = 1
+        H, S = out.policy.shape
+        for h in range(H):
+            for s in range(S):
+                out.policy[h, s] = work.plan.policy[h, s]
+
+
+@kernel
+def referral_learn(par, state, work, x, k, n, path):
+    invoke(par.learn, (par.agent, state.agent, work.agent, x, k, n, path))
+    invoke(par.expert_learn, (par.expert, state.expert, work.expert, x, k, n, path))

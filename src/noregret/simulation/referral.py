@@ -1,0 +1,202 @@
+"""What an expert's presence is worth: one agent with a `Referral` at several thresholds, without it, and the expert."""
+
+import math
+import os
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import _checks as check
+from .._checks import Floats
+from ..agents.base import Agent
+from ..agents.controls import FixedPolicy
+from ..agents.referral import Referral
+from ..planning import Plan
+from ..worlds import World
+from .engine import session_kind
+from .run import chosen_seeds, recorded_episodes, simulate
+
+
+class _Asked:
+    """A function x -> policy as an agent, for the expert on its own."""
+
+    def __init__(self, problem: Any, ask: Callable[[Floats], ArrayLike]) -> None:
+        self.problem, self.ask = problem, ask
+
+    def fresh(self, seed: int) -> "_Asked":
+        return _Asked(self.problem, self.ask)
+
+    def begin_episode(self, x: Floats) -> Plan:
+        self.policy, self.h = self.problem.policy(self.ask(x), "the expert's policy"), 0
+        return Plan(self.policy, np.zeros((self.problem.horizon + 1, self.problem.n_states)))
+
+    def act(self, state: int) -> int:
+        return int(self.policy[self.h, state])
+
+    def observe(self, reward: float, next_state: int) -> None:
+        self.h += 1
+
+    def end_episode(self) -> None:
+        pass
+
+
+@dataclass(frozen=True, repr=False)
+class ReferralStudy:
+    """Regret, exact and cumulative, against the share of individuals handed over.
+
+    thresholds [T]; episodes [points]; referred, regret [T, seeds, points]: how many were handed over so far, and the
+    regret of everybody, the expert's own shortfall included; kept_regret [T, seeds]: the part of those the agent kept;
+    certified [T, seeds]: the sum of their certificates (or doubts); alone, expert_alone [seeds, points]: regret of the
+    agent without the expert and of the expert without the agent. All with the same individuals and luck."""
+
+    agent: str
+    expert: str
+    world: str
+    criterion: str
+    seeds: tuple[int, ...]
+    episodes: NDArray[np.int64]
+    thresholds: Floats
+    referred: NDArray[np.int64]
+    regret: Floats
+    kept_regret: Floats
+    certified: Floats
+    alone: Floats
+    expert_alone: Floats
+
+    @property
+    def share(self) -> Floats:
+        """Share handed over, [T, seeds]."""
+        return np.asarray(self.referred[:, :, -1] / self.episodes[-1])
+
+    @property
+    def saved(self) -> Floats:
+        """Regret that the expert's presence saved, [T, seeds]; negative where it cost."""
+        return np.asarray(self.alone[:, -1] - self.regret[:, :, -1])
+
+    def table(self) -> dict[str, Any]:
+        """One row a threshold, seed and recorded episode, cumulative."""
+        T, n, m = self.regret.shape
+        return {
+            "agent": [self.agent] * (T * n * m),
+            "expert": [self.expert] * (T * n * m),
+            "world": [self.world] * (T * n * m),
+            "threshold": np.repeat(self.thresholds, n * m),
+            "seed": np.tile(np.repeat(self.seeds, m), T),
+            "episode": np.tile(self.episodes, T * n),
+            "referred": self.referred.ravel(),
+            "regret": self.regret.ravel(),
+            "regret_alone": np.tile(self.alone.ravel(), T),
+            "regret_expert_alone": np.tile(self.expert_alone.ravel(), T),
+        }
+
+    def rows(self) -> list[tuple[str, ...]]:
+        """What `str` shows, a row a threshold, means over seeds."""
+        alone, expert = f"{self.alone[:, -1].mean():,.1f}", f"{self.expert_alone[:, -1].mean():,.1f}"
+        late = max(self.episodes.size * 9 // 10 - 1, 0)
+        span = max(int(self.episodes[-1] - self.episodes[late]), 1)
+        made: list[tuple[str, ...]] = []
+        for i, threshold in enumerate(self.thresholds):
+            end = (self.referred[i, :, -1] - self.referred[i, :, late]).mean() / span
+            regret, kept, sum_of = (v.mean() for v in (self.regret[i, :, -1], self.kept_regret[i], self.certified[i]))
+            saved = self.saved[i].mean()
+            made.append(
+                (f"{threshold:g}", f"{self.share[i].mean():.1%}", f"{end:.1%}", f"{regret:,.1f}", f"{kept:,.1f}",
+                 f"{sum_of:,.1f}", alone, expert, f"{saved:,.1f}")
+            )  # fmt: skip
+        return made
+
+    HEAD = (
+        "threshold", "referred", "at end", "regret", "of those kept", "certified", "agent alone", "expert alone",
+        "saved",
+    )  # fmt: skip
+
+    def __str__(self) -> str:
+        rows = [self.HEAD, *self.rows()]
+        wide = [max(len(row[j]) for row in rows) for j in range(len(self.HEAD))]
+        body = "\n".join("  ".join(f"{cell:>{w}}" for cell, w in zip(row, wide, strict=True)) for row in rows)
+        n = len(self.seeds)
+        about = f"{self.agent} refers to {self.expert} in {self.world}: {self.episodes[-1]:,} episodes, seeds: {n}"
+        return f"{about}\n{body}"
+
+
+def referral_study(
+    agent: Agent,
+    expert: Any,
+    world: World,
+    episodes: int,
+    thresholds: Sequence[float],
+    seeds: int | Iterable[int] = 1,
+    every: int | None = None,
+    criterion: str = "certificate",
+    workers: int | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> ReferralStudy:
+    """Fresh copies of `agent` with `expert` at each threshold, alone, and the expert alone, on the same seeds.
+
+    agent, expert and criterion as for `Referral`; the rest as for `simulate` (every: about 1000 points by default). The
+    expert alone is an agent that learns from its own play, where it is an agent that learns."""
+    if not isinstance(world, World):
+        raise ValueError(f"world must be a noregret.World, got {type(world).__name__}")
+    episodes = check.integer("episodes", episodes)
+    every = check.integer("every", every if every is not None else max(episodes // 1000, 1))
+    points, chosen = recorded_episodes(episodes, every), chosen_seeds(seeds)
+    limits = [check.nonnegative("thresholds", t) for t in np.atleast_1d(np.asarray(thresholds, object))]
+    if not limits:
+        raise ValueError("thresholds must name at least one threshold")
+    pairs = [Referral(agent.fresh(), _fresh(expert), t, criterion) for t in limits]
+    if not world.problem.same_shape(agent.problem):
+        raise ValueError("agent was made for a problem of another shape than the world's")
+    shape = len(limits), len(chosen)
+    referred, regret = np.zeros((*shape, points.size), np.int64), np.zeros((*shape, points.size))
+    kept, certified = np.zeros(shape), np.zeros(shape)
+    threads, stop = check.integer("workers", workers if workers is not None else os.cpu_count() or 1), threading.Event()
+    kind = session_kind(pairs[0], True)
+    kind(pairs[0].fresh(chosen[0]), world, chosen[0], episodes, 1, False, math.inf).prepare()
+
+    def work(at: tuple[int, int]) -> None:
+        i, j = at
+        part = kind(pairs[i].fresh(chosen[j]), world, chosen[j], episodes, 1, False, math.inf)
+        part.prepare()
+        try:
+            while part.done < episodes and not stop.is_set():
+                done = part.advance()
+                if progress is not None:
+                    progress(done)
+        except BaseException:
+            stop.set()
+            raise
+        gaps, who = part.agent.gaps, part.agent.referred
+        if who.size == episodes:
+            curve = part.meter.curve
+            regret[i, j], referred[i, j] = curve[points - 1], np.cumsum(who)[points - 1]
+            kept[i, j], certified[i, j] = np.diff(curve, prepend=0.0)[~who].sum(), gaps[~who].sum()
+
+    with ThreadPoolExecutor(min(threads, shape[0] * shape[1])) as pool:
+        try:
+            list(pool.map(work, np.ndindex(*shape)))
+        except BaseException:
+            stop.set()
+            raise
+    common = world, episodes, chosen, every, workers
+    one = simulate(agent, *common, progress=progress)
+    other = simulate(_as_agent(expert, agent), *common, progress=progress)
+    return ReferralStudy(
+        one.label, "the expert" if other.agent == "_Asked" else other.label, world.name, criterion, chosen, points,
+        np.array(limits), referred, regret, kept, certified, one.regret, other.regret,
+    )  # fmt: skip
+
+
+def _fresh(expert: Any) -> Any:
+    return expert.fresh() if isinstance(expert, Agent) else expert
+
+
+def _as_agent(expert: Any, agent: Agent) -> Any:
+    """The expert as something `simulate` runs."""
+    if isinstance(expert, Agent):
+        return expert
+    return _Asked(agent.problem, expert) if callable(expert) else FixedPolicy(agent.problem, expert)
