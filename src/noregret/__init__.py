@@ -3,6 +3,7 @@
 from . import agents, estimators, theory, worlds
 from ._jit import kernel
 from .agents import Agent, make_agent
+from .agents.certified import Certified
 from .agents.certified_psrl import CertifiedPSRL
 from .agents.controls import CertaintyEquivalence, EpsilonGreedy, Oracle, UniformRandom
 from .agents.files import load
@@ -27,6 +28,7 @@ __all__ = [
     "PSRLGLM",
     "Agent",
     "CertaintyEquivalence",
+    "Certified",
     "CertifiedPSRL",
     "EpsilonGreedy",
     "LinearCombination",

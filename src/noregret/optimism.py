@@ -11,30 +11,64 @@ adds. Downwards the same with -V. Under SHARP bonuses the minimum includes the c
 
 Three passes of the Bellman operator use it, all clipped to [0, H - h], with mean rewards at the end that suits:
 
-    upwards over all actions (`planning.backward_induction_with` and `add_bonus`): at least the optimal values
-    upwards and downwards along a given policy (`bound_policy`): its own values lie between
+    upwards over all actions (`optimum`): at least the optimal values
+    upwards and downwards along a given policy (`assess`): its own values lie between
+
+Both are compiled once, for all agents and kinds of sets, and reached by address.
 """
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ._checks import Floats
-from ._jit import inlined, kernel
+from ._jit import address, caller, inlined, kernel
+from ._random import PERTURBATION, TIE, inverse_normal, uniforms, words
+from .local_sets import LocalSets
 from .maximisation import MaximisationWork, largest_mean, maximisation_work
+from .planning import backward_induction_with, hook_addresses
+from .problem import Layout
 
 TAYLOR, SHARP = 0, 1
 
 
-class PassWork(NamedTuple):
+class SearchPar(NamedTuple):
+    layout: Layout
+    seed: int
+    kind: int  # TAYLOR or SHARP
+    draws: float  # J of `perturbed`
+    adjust: Any  # address of `optimistic` or `perturbed`
+    optimum: Any  # address of `optimum`
+    assess: Any  # address of `assess`
+
+
+class SearchWork(NamedTuple):
     v: Floats  # [M], next values of one pair, signed
     g: Floats  # [M]
-    search: MaximisationWork
+    scale: Floats  # [1], on every bonus of the pass under way
+    reward: Floats  # [S, A], as planned with
+    Q: Floats  # [S, A]
+    maximum: MaximisationWork
 
 
-def pass_work(M: int) -> PassWork:
-    return PassWork(np.zeros(M), np.zeros(M), maximisation_work(M))
+def search_parts(
+    layout: Layout, local: LocalSets, seed: int, kind: int, draws: float = 0.0
+) -> tuple[SearchPar, SearchWork]:
+    """Parameters with compiled passes, and scratch; draws > 0: `perturbed` bonuses, with so many draws."""
+    S, A, M = layout.outcomes.shape
+    f, i = np.zeros, np.zeros((1, 1), np.int64)
+    work = SearchWork(f(M), f(M), np.ones(1), f((S, A)), f((S, A)), maximisation_work(M))
+    par = SearchPar(layout, seed, kind, float(draws), 0, 0, 0)
+    hook, _ = hook_addresses(perturbed if draws > 0.0 else optimistic, None, par, local, work)
+    table = f((1, 1))
+    best = address(optimum, par, local, work, table, 0, 1.0, i, table)
+    own = address(assess, par, local, work, i, table, table)
+    return par._replace(adjust=hook, optimum=best, assess=own), work
+
+
+apply_optimum = caller()  # apply_optimum(par.optimum, (par, local, work, mean, k, scale, policy, values))
+apply_assess = caller()  # apply_assess(par.assess, (par, local, work, policy, upper, lower))
 
 
 @inlined
@@ -76,7 +110,7 @@ def bonus(local, layout, kind, s, a, V, sign, work):
         most = min(most, rho * first_order(local, layout, s, a, mean, work) + span * local.second[s, a])
         if kind == SHARP:
             n = layout.count[s, a]
-            best = largest_mean(local.z[s, a], work.v, local.cov[s, a], rho, n, mean + most, work.search)
+            best = largest_mean(local.z[s, a], work.v, local.cov[s, a], rho, n, mean + most, work.maximum)
             most = min(most, best - mean)
     return max(most, 0.0)
 
@@ -95,18 +129,43 @@ def random_bonus(local, layout, s, a, V, factor, work):
 
 
 @kernel
-def add_bonus(local, layout, kind, scale, V, Q, work):
-    """Q [S, A] += scale * bonus(V) of every available pair."""
+def optimistic(par, local, work, k, h, P, V_next, Q):
+    """A hook of `planning.backward_induction_with`: the whole bonus, times work.scale."""
     for s in range(Q.shape[0]):
         for a in range(Q.shape[1]):
-            if layout.available[s, a]:
-                Q[s, a] += scale * bonus(local, layout, kind, s, a, V, 1.0, work)
+            if par.layout.available[s, a]:
+                Q[s, a] += work.scale[0] * bonus(local, par.layout, par.kind, s, a, V_next, 1.0, work)
 
 
 @kernel
-def bound_policy(local, layout, kind, policy, upper, lower, work):
+def perturbed(par, local, work, k, h, P, V_next, Q):
+    """The same with the first-order term of every bonus times the largest of J standard normals, one number for every
+    (s, a, h): Phi^{-1}(u^{1/J}) with u uniform has that distribution."""
+    S, A = Q.shape
+    for s in range(S):
+        for a in range(A):
+            if par.layout.available[s, a]:
+                u, _ = uniforms(par.seed, k, (h * S + s) * A + a, PERTURBATION)
+                factor = inverse_normal(max(u, 1e-300) ** (1.0 / par.draws))
+                Q[s, a] += work.scale[0] * random_bonus(local, par.layout, s, a, V_next, factor, work)
+
+
+@kernel
+def optimum(par, local, work, mean, k, scale, policy, values):
+    """policy, values <- optimism over the sets, with a part of every bonus; mean [S, A]: estimated mean rewards."""
+    r = work.reward
+    work.scale[0] = scale
+    for s in range(r.shape[0]):
+        for a in range(r.shape[1]):
+            r[s, a] = local.high[s, a] if scale == 1.0 else mean[s, a] + scale * (local.high[s, a] - mean[s, a])
+    key = words(par.seed, k, 0, TIE)[0]
+    backward_induction_with(par.adjust, 0, local.P, par.layout, r, 1, key, par, local, work, k, work.Q, policy, values)
+
+
+@kernel
+def assess(par, local, work, policy, upper, lower):
     """upper, lower [H+1, S] <- bounds on the values of a policy [H, S]."""
-    H, S = policy.shape
+    (H, S), layout, kind = policy.shape, par.layout, par.kind
     for s in range(S):
         upper[H, s] = 0.0
         lower[H, s] = 0.0

@@ -9,6 +9,7 @@ from .base import Agent
 from .cece import CECE
 from .cece_x import CECEx
 from .cells import kmeans
+from .certified import Certified
 from .certified_psrl import CertifiedPSRL
 from .controls import CertaintyEquivalence, EpsilonGreedy, FixedPolicy, Oracle, UniformRandom
 from .cover_rmax import CoverRmax
@@ -44,7 +45,7 @@ _AGENTS: dict[str, type[Agent]] = {
     )
 }  # fmt: skip
 # Made of objects or tables, so not by name alone; files know them.
-_COMPOSED: dict[str, type[Agent]] = {cls.name: cls for cls in (FixedPolicy, Referral)}
+_COMPOSED: dict[str, type[Agent]] = {cls.name: cls for cls in (FixedPolicy, Referral, Certified)}
 
 __all__ = [
     "CECE",
@@ -68,6 +69,7 @@ __all__ = [
     "Agent",
     "CECEx",
     "CertaintyEquivalence",
+    "Certified",
     "CertifiedPSRL",
     "CoverRmax",
     "EpsilonGreedy",

@@ -1,7 +1,165 @@
-"""temporary"""
+"""Certified: any agent, with proved bounds on the value of each of its plans.
 
+Beside the agent a judge keeps confidence sets, learns from every episode, and bounds the values of whatever policy the
+agent chose: the bounds hold for any Markov policy fixed before the episode, so they ask nothing of the agent.
+"""
+
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import _checks as check
+from .._checks import Floats
+from .._jit import address, announced, invoke, kernel
+from ..planning import Plan
+from ..problem import Problem
 from .base import Agent
+from .lr_orl import LRORL
+from .sets import SetPar, SetState, SetWork, judge
+
+
+class CertifiedPar(NamedTuple):
+    plan: Any  # addresses of the agent's kernels
+    learn: Any
+    judge_learn: Any  # and of the judge's
+    judge_assess: Any
+    agent: Any
+    judge: SetPar
+
+
+class CertifiedState(NamedTuple):
+    agent: Any
+    judge: SetState
+
+
+class CertifiedWork(NamedTuple):
+    agent: Any
+    judge: SetWork
+
+
+@kernel
+def certified_plan(par, state, work, x, k, out):
+    invoke(par.plan, (par.agent, state.agent, work.agent, x, k, out))
+    invoke(par.judge_assess, (par.judge, state.judge, work.judge, x, k, out.policy, out.values))
+
+
+@kernel
+def certified_learn(par, state, work, x, k, n, path):
+    invoke(par.learn, (par.agent, state.agent, work.agent, x, k, n, path))
+    invoke(par.judge_learn, (par.judge, state.judge, work.judge, x, k, n, path))
+
+
+@kernel
+def certificates(par, state, work, out, gap):
+    """gap [S] <- upper - lower at step 0."""
+    for s in range(gap.shape[0]):
+        gap[s] = out.values[0, s] - work.judge.lower[0, s]
 
 
 class Certified(Agent):
-    pass
+    """`agent` plays as it would alone; its plans come with bounds.
+
+    plan.upper [H+1, S] bounds the optimal values, plan.lower the values of the agent's own policy, plan.certificate the
+    policy's shortfall at any initial state the problem allows: with probability 1 - delta, in all episodes at once.
+    plan.values are those upper values, not the agent's.
+
+    agent                                       a compiled agent that plans whole episodes; it is taken over as it is
+    delta, sets, bonus, reward_sets, predictor, form   of the judge's sets (`SetAgent`)
+
+    The judge learns from the episodes played here, not from those the agent knew before. Cost: the agent's and that of
+    LR-ORL."""
+
+    name = "certified"
+    plan_kernel = staticmethod(certified_plan)
+    learn_kernel = staticmethod(certified_learn)
+    certificate_kernel = certificates
+    bounds_values = True
+
+    def __init__(
+        self,
+        agent: Agent,
+        delta: float = 0.05,
+        sets: str = "online",
+        bonus: str = "taylor",
+        reward_sets: str | None = None,
+        predictor: str = "unscented",
+        form: str = "full",
+    ) -> None:
+        if not isinstance(agent, Agent) or not agent.fused:
+            raise ValueError(f"agent must be a compiled noregret agent, got {type(agent).__name__}")
+        if agent.pause:
+            raise ValueError(f"agent must plan whole episodes, {agent.name} plans again within them")
+        if agent._open:
+            raise ValueError("agent must not be in the middle of an episode")
+        options: dict[str, Any] = {
+            "delta": check.positive("delta", delta, below=1.0), "sets": sets, "bonus": bonus,
+            "reward_sets": reward_sets, "predictor": predictor, "form": form,
+        }  # fmt: skip
+        refusal = LRORL.refusal(agent.problem)
+        if refusal is not None:
+            raise ValueError(refusal.replace(LRORL.name, self.name))
+        self.agent, self.judge, begun = agent, LRORL(agent.problem, seed=agent.seed, **options), agent.episode
+        super().__init__(agent.problem, agent.seed, **options)
+        self.episode, self.group = begun, agent.group  # type: ignore[misc]
+
+    def _build(self) -> tuple[CertifiedPar, CertifiedState, CertifiedWork]:
+        a, j = self.agent, self.judge
+        plan, learn = a.compiled()
+        with announced("the judge"):
+            judge_learn = address(j.learn_kernel, j.par, j.state, j.work, j._x, 0, 0, j._path)
+            judge_assess = address(judge, j.par, j.state, j.work, j._x, 0, j._out.policy, j._out.values)
+        par = CertifiedPar(plan, learn, judge_learn, judge_assess, a.par, j.par)
+        return par, CertifiedState(a.state, j.state), CertifiedWork(a.work, j.work)
+
+    @property
+    def guarantee(self) -> str | None:
+        own = f"; {self.agent.guarantee}" if self.agent.guarantee is not None else ""
+        return f"{self.judge.guarantee}{own}"
+
+    @property
+    def label(self) -> str:
+        return f"{self.agent.label}, certified"
+
+    @property
+    def regret_delta(self) -> float | None:  # type: ignore[override]
+        """Of the judge."""
+        return self.judge.regret_delta
+
+    def parts(self) -> dict[str, Agent]:
+        return {"agent": self.agent}
+
+    @classmethod
+    def rebuild(cls, problem: Problem, seed: int, options: dict[str, Any], parts: dict[str, Any]) -> Self:
+        return cls(parts["agent"], **options)
+
+    def fresh(self, seed: int | None = None) -> Self:
+        """Likewise, with a fresh agent and a fresh judge."""
+        return type(self)(self.agent.fresh(seed), **self.options)
+
+    @property
+    def episode(self) -> int:
+        """Episodes finished; the agent and the judge have the same clock."""
+        return self._episode
+
+    @episode.setter
+    def episode(self, value: int) -> None:
+        self._episode = self.agent.episode = self.judge.episode = value
+
+    def make_room(self, episodes: int) -> None:
+        for part in (self.agent, self.judge):
+            part.make_room(episodes)
+        self.room = self.judge.room
+        self.state = CertifiedState(self.agent.state, self.judge.state)
+
+    def restore_room(self, room: int) -> None:
+        self.judge.make_room(room)
+        self.room = self.judge.room
+        self.state = CertifiedState(self.agent.state, self.judge.state)
+
+    def _lower(self) -> Floats | None:
+        return np.array(self.work.judge.lower)
+
+    def certify(self, x: ArrayLike, policy: ArrayLike) -> Plan:
+        """Bounds for any policy, as `SetAgent.certify`."""
+        return self.judge.certify(x, policy)

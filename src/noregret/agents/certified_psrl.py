@@ -31,12 +31,12 @@ def plan(par, state, work, x, k, out):
     head = work.P[0], par.layout, work.r[0], work.r[0], work.none, NONE, 1
     apply_planner(par.planner, (*head, tie_key(par.seed, k), work.Q, work.policy, work.values))
     apply_describe(par.describe, (par, state, work, x))
-    optimum(par, state, work, k, 1.0, out.policy, out.values)
-    assess(par, state, work, work.policy)
+    optimum(par, work, k, 1.0, out.policy, out.values)
+    assess(par, work, work.policy)
     tried = 0
     while tried < RUNGS and not passes(par, work, out.values):
-        optimum(par, state, work, k, LEAST * (MOST / LEAST) ** (tried / (RUNGS - 1.0)), work.policy, work.values)
-        assess(par, state, work, work.policy)
+        optimum(par, work, k, LEAST * (MOST / LEAST) ** (tried / (RUNGS - 1.0)), work.policy, work.values)
+        assess(par, work, work.policy)
         tried += 1
     if passes(par, work, out.values):
         for h in range(out.policy.shape[0]):
@@ -44,7 +44,7 @@ def plan(par, state, work, x, k, out):
                 out.policy[h, s] = work.policy[h, s]
     else:
         tried += 1
-        assess(par, state, work, out.policy)
+        assess(par, work, out.policy)
     state.gate[tried] += 1
 
 

@@ -1,21 +1,20 @@
 """LR-ORL: optimism over likelihood-ratio sets, with bonuses that know the local shape of the softmax."""
 
 import math
-from typing import Any
 
 from .. import _checks as check
 from .._jit import kernel
 from ..problem import Problem
 from .set_agent import REGRET_SHARE, SetAgent
-from .sets import apply_describe, assess, optimum, perturbed
+from .sets import apply_describe, assess, optimum
 
 
 @kernel
 def plan(par, state, work, x, k, out):
     apply_describe(par.describe, (par, state, work, x))
-    optimum(par, state, work, k, par.scale, out.policy, out.values)
+    optimum(par, work, k, par.scale, out.policy, out.values)
     if par.certify == 1:
-        assess(par, state, work, out.policy)
+        assess(par, work, out.policy)
 
 
 class LRORL(SetAgent):
@@ -63,14 +62,15 @@ class LRORL(SetAgent):
             bonus_scale=check.nonnegative("bonus_scale", bonus_scale), reward_sets=reward_sets, predictor=predictor,
             form=form, regularization=regularization, reward_regularization=reward_regularization,
         )  # fmt: skip
+        if not self.bounds_values:
+            self.certificate_kernel = None  # type: ignore[misc]
         self.regret_delta = REGRET_SHARE * delta if self.bounds_values else None
-
-    def _hook(self) -> Any:
-        return perturbed if self.options["optimism"] == "randomised" else SetAgent.hook
 
     def _perturbations(self) -> float:
         p = self.problem
-        return math.ceil(1.0 + math.log(p.n_states * p.n_actions * p.horizon) / 0.17275)
+        if self.options["optimism"] == "bonus":
+            return 0.0
+        return float(math.ceil(1.0 + math.log(p.n_states * p.n_actions * p.horizon) / 0.17275))
 
     @property
     def guarantee(self) -> str | None:

@@ -1,13 +1,15 @@
 """PSRL-GLM: plan for a model drawn from the (approximate) posterior of a generalized linear population."""
 
+import numpy as np
+
 from .. import _checks as check
-from .._jit import kernel
+from .._jit import address, kernel
 from .._random import DOUBT, POSTERIOR
-from ..planning import NONE, TIE, apply_planner, backward_induction_with
+from ..planning import NONE, TIE, apply_planner, hook_addresses
 from ..problem import Problem
 from .glm import tie_key
 from .set_agent import SetAgent
-from .sets import apply_draw, best_draw
+from .sets import SetPar, SetState, SetWork, apply_draw, apply_several, best_draw, best_of_draws
 
 DRAWS = 32  # models drawn to see how sure a plan is
 
@@ -20,9 +22,8 @@ def plan(par, state, work, x, k, out):
         head = work.P[0], par.layout, work.r[0], work.r[0], work.none, NONE, 1
         apply_planner(par.planner, (*head, key, work.Q, out.policy, out.values))
     else:
-        backward_induction_with(
-            par.adjust, 0, work.P[0], par.layout, work.r[0], 1, key, par, state, work, k, work.Q, out.policy, out.values
-        )
+        args = par.layout, par.best_draw, work.P, work.r, key, k, work.Q, out.policy, out.values
+        apply_several(par.several, args)
 
 
 @kernel
@@ -59,7 +60,6 @@ class PSRLGLM(SetAgent):
     name = "psrl-glm"
     plan_kernel = staticmethod(plan)
     doubt_kernel = doubt
-    hook = best_draw
     draws_models, uses_sets = True, False
     certificate_kernel = None
 
@@ -78,3 +78,13 @@ class PSRLGLM(SetAgent):
             posterior_scale=check.nonnegative("posterior_scale", posterior_scale), form=form,
             regularization=regularization, reward_regularization=reward_regularization,
         )  # fmt: skip
+
+    def _build(self) -> tuple[SetPar, SetState, SetWork]:
+        par, state, work = super()._build()
+        if self.options["draws"] > 1:
+            layout, key = par.layout, np.uint64(0)
+            hook, _ = hook_addresses(best_draw, None, layout, (work.P, work.r), 0)
+            rest = key, 0, work.Q, work.policy, work.values
+            several = address(best_of_draws, layout, 0, work.P, work.r, *rest)
+            par = par._replace(several=several, best_draw=hook)
+        return par, state, work

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from .. import _checks as check
 from .._checks import Floats
-from .._jit import address, announced
+from .._jit import address, announced, direct
 from ..estimators.likelihood_ratio import PREDICTORS, LikelihoodState, likelihood_parts
 from ..estimators.mixture import mixture_parts
 from ..estimators.reward_sets import FORMS, reward_set_parts, with_refresh
@@ -17,25 +17,23 @@ from ..estimators.sign_union import sign_union_parts
 from ..estimators.store import empty_store, with_room
 from ..links import LinearCombination, MultinomialLogit
 from ..local_sets import local_sets
-from ..optimism import SHARP, TAYLOR, pass_work
-from ..planning import Plan, hook_addresses, planner_address
+from ..optimism import SHARP, TAYLOR, search_parts
+from ..planning import Plan, planner_address
 from ..problem import Problem
 from .base import Agent, gap_to_lower
 from .sets import (
     SetPar,
     SetState,
     SetWork,
-    assess,
     describe_linear,
     describe_online,
     describe_stored,
     draw_linear,
     draw_logit,
+    judge,
     learn_linear,
     learn_online,
     learn_stored,
-    optimistic,
-    optimum,
 )
 
 REWARD_SHARE = 0.5  # of what the sets have of delta, for the reward intervals
@@ -59,10 +57,10 @@ class SetAgent(Agent):
     reward_regularization  lambda of the reward estimates"""
 
     group = "beyond"
-    hook: ClassVar[Any] = optimistic
     draws_models = False  # whether it keeps a posterior
     uses_sets = True  # whether it keeps confidence sets
     certificate_kernel: ClassVar[Any] = gap_to_lower
+    _judge: Any = None  # `judge`, compiled at its first use
 
     @classmethod
     def refusal(cls, problem: Problem) -> str | None:
@@ -151,34 +149,34 @@ class SetAgent(Agent):
         if not self.draws_models or linear:
             sampler = _of_nobody(sampler)
         J = int(o.get("draws", 1)) if self.draws_models else 0
+        local, bonus = local_sets(p.layout), SHARP if o.get("bonus") == "sharp" else TAYLOR
+        with announced(f"the planner of {self.name}"):
+            search, search_work = search_parts(p.layout, local, self.seed, bonus, self._perturbations())
         par = SetPar(
             seed=self.seed, layout=p.layout, starts=p.starts, describe=0, draw=0, planner=planner_address(p.layout),
-            adjust=0, transitions=transitions[0], sampler=sampler_par, rewards=reward_par, means=mean_par,
+            several=0, best_draw=0, search=search, transitions=transitions[0], sampler=sampler_par, rewards=reward_par,
+            means=mean_par,
             log_transition=log_p, logits=int(not linear),
-            kind=SHARP if o.get("bonus") == "sharp" else TAYLOR, scale=float(o.get("bonus_scale", 1.0)),
-            draws=self._perturbations(), kappa=float(o.get("kappa", 0.0)),
+            scale=float(o.get("bonus_scale", 1.0)), kappa=float(o.get("kappa", 0.0)),
             posterior_scale=float(o.get("posterior_scale", 1.0)), certify=int(self.bounds_values),
         )  # fmt: skip
         state = SetState(transitions[1], sampler, rewards, means, store, np.zeros(8, np.int64))
         self.room = store.contexts.shape[0]
         values = f((H + 1, S)), f((H + 1, S)), f((H + 1, S))
         work = SetWork(
-            transitions[2], sampler_work, reward_work, local_sets(p.layout), pass_work(M), np.ones(1), f((S, A)),
-            f((S, A)), f((J, S, A, M)), f((J, S, A)), f((2, (J * S * A * (M + 1) + 1) // 2)), f((S, A)),
+            transitions[2], sampler_work, reward_work, local, search_work, f((S, A)), f((S, A)), f((J, S, A, M)),
+            f((J, S, A)), f((2, (J * S * A * (M + 1) + 1) // 2)),
             np.zeros((H, S), np.int64), *values, f((S, A)), f((0, 0, 0)), f((4, M + 1)), f(M), f((2, M, M)), f(d),
             f((d, d)),
         )  # fmt: skip
         with announced(f"the sets of {self.name}"):
             describe = address(kernels[0], par, state, work, f(d)) if self.uses_sets else 0
             draw = address(kernels[1], par, state, work, f(d), 0, 0) if self.draws_models else 0
-            hook, _ = hook_addresses(self._hook(), None, par, state, work)
-        return par._replace(describe=describe, draw=draw, adjust=hook), state, work
-
-    def _hook(self) -> Any:
-        return type(self).hook
+        return par._replace(describe=describe, draw=draw), state, work
 
     def _perturbations(self) -> float:
-        return 1.0
+        """J of perturbed bonuses; 0: bonuses as they are."""
+        return 0.0
 
     def _lower(self) -> Floats | None:
         return self.work.lower.copy() if self.certifies else None
@@ -194,20 +192,12 @@ class SetAgent(Agent):
             raise ValueError(f"certify: {self.label} keeps no valid sets, it certifies nothing")
         x, actions = self.problem.context(x), self.problem.policy(policy)
         par, state, work, upper = self.par, self.state, self.work, np.zeros_like(self.work.values)
-        kernel_address, spare = kernels_of(self), np.zeros_like(actions)
-        describe, best, bound = kernel_address
-        describe(par, state, work, x)
-        best(par, state, work, self.episode, 1.0, spare, upper)
-        bound(par, state, work, actions)
+        if self._judge is None:
+            self._judge = direct(judge, par, state, work, x, 0, actions, upper)
+        self._judge(par, state, work, x, self.episode, actions, upper)
         lower, values = work.lower.copy(), work.upper.copy()
         gap = float((upper[0] - lower[0])[self.problem.starts].max())
         return Plan(actions, values, upper, lower, gap)
-
-
-def kernels_of(agent: SetAgent) -> tuple[Any, Any, Any]:
-    linear = isinstance(agent.problem.link, LinearCombination)
-    stored = agent.options.get("sets", "online") != "online"
-    return describe_linear if linear else describe_stored if stored else describe_online, optimum, assess
 
 
 def _of_nobody(state: LikelihoodState) -> LikelihoodState:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from .._checks import Floats
 from .._jit import caller, inlined, kernel, merged
 from .._linear_algebra import cholesky
-from .._random import PERTURBATION, fill_normals, inverse_normal, uniforms
+from .._random import fill_normals
 from ..estimators.likelihood_ratio import (
     LikelihoodPar,
     LikelihoodState,
@@ -42,11 +42,11 @@ from ..estimators.sign_union import sign_union_sets, sign_union_step
 from ..estimators.store import Store, remember
 from ..links import apply_projection
 from ..local_sets import LocalSets, derive, largest_span, log_softmax
-from ..optimism import PassWork, add_bonus, bound_policy, random_bonus
+from ..optimism import SearchPar, SearchWork, apply_assess, apply_optimum
 from ..planning import backward_induction_with, expectation
 from ..problem import Layout
 from ..theory.widths import sigma
-from .glm import norm_of, slot_of, tie_key
+from .glm import norm_of, slot_of
 
 
 class SetPar(NamedTuple):
@@ -56,16 +56,16 @@ class SetPar(NamedTuple):
     describe: Any  # address of the kernel that fills work.local
     draw: Any  # address of the kernel that fills work.P and work.r
     planner: Any  # address of `planning.backward_induction`
-    adjust: Any  # address of the hook of `planning.backward_induction_with`
+    several: Any  # address of `best_of_draws`, and of its hook, where it is needed
+    best_draw: Any
+    search: SearchPar
     transitions: Any  # LikelihoodPar, MixturePar or SignUnionPar
     sampler: LikelihoodPar
     rewards: RewardSetPar
     means: RewardPar
     log_transition: float  # ln(1/delta) of one transition set
     logits: int  # 1: the sets are ellipsoids of logits
-    kind: int  # optimism.TAYLOR or SHARP
     scale: float  # on every bonus
-    draws: float  # J
     kappa: float  # of the gate
     posterior_scale: float
     certify: int  # 1: bounds on the values of the plan are computed too
@@ -85,14 +85,12 @@ class SetWork(NamedTuple):
     sampler: LikelihoodWork
     rewards: RewardSetWork
     local: LocalSets
-    passes: PassWork
-    scale: Floats  # [1], on every bonus of the next pass
+    search: SearchWork
     mean: Floats  # [S, A], estimated mean rewards
     spread: Floats  # [S, A], their posterior standard deviations
     P: Floats  # [J, S, A, M], drawn models
     r: Floats  # [J, S, A]
     normal: Floats  # [2, N]
-    reward: Floats  # [S, A], as planned with
     policy: NDArray[np.int64]  # [H, S], a candidate
     values: Floats  # [H+1, S], as it was planned
     upper: Floats  # [H+1, S], of the policy in hand
@@ -257,50 +255,45 @@ def draw_linear(par, state, work, x, k, purpose):
 apply_draw = caller()
 
 
-# Planning ------------------------------------------------------------------------------------------------------------
-@kernel
-def optimistic(par, state, work, k, h, P, V_next, Q):
-    """A hook of `planning.backward_induction_with`: the whole bonus, times work.scale."""
-    add_bonus(work.local, par.layout, par.kind, work.scale[0], V_next, Q, work.passes)
+# Planning, over the sets described last -------------------------------------------------------------------------------
+@inlined
+def optimum(par, work, k, scale, policy, values):
+    """policy, values <- `optimism.optimum`."""
+    apply_optimum(par.search.optimum, (par.search, work.local, work.search, work.mean, k, scale, policy, values))
+
+
+@inlined
+def assess(par, work, policy):
+    """work.upper, work.lower <- `optimism.assess`."""
+    apply_assess(par.search.assess, (par.search, work.local, work.search, policy, work.upper, work.lower))
 
 
 @kernel
-def perturbed(par, state, work, k, h, P, V_next, Q):
-    """The same with the first-order term of every bonus times the largest of J standard normals, one number for every
-    (s, a, h): Phi^{-1}(u^{1/J}) with u uniform has that distribution."""
-    S, A = Q.shape
-    for s in range(S):
-        for a in range(A):
-            if par.layout.available[s, a]:
-                u, _ = uniforms(par.seed, k, (h * S + s) * A + a, PERTURBATION)
-                factor = inverse_normal(max(u, 1e-300) ** (1.0 / par.draws))
-                Q[s, a] += work.scale[0] * random_bonus(work.local, par.layout, s, a, V_next, factor, work.passes)
-
-
-@kernel
-def best_draw(par, state, work, k, h, P, V_next, Q):
-    """The same: Q <- the largest r_m + P_m V_{h+1} over the models drawn; Q holds that of the first."""
-    for m in range(1, work.P.shape[0]):
+def best_draw(par, draws, work, k, h, P, V_next, Q):
+    """A hook of `planning.backward_induction_with`: Q <- the largest r_m + P_m V_{h+1} over the models drawn, (P, r);
+    Q holds that of the first."""
+    P, r = draws
+    for m in range(1, P.shape[0]):
         for s in range(Q.shape[0]):
             for a in range(Q.shape[1]):
-                Q[s, a] = max(Q[s, a], work.r[m, s, a] + expectation(work.P[m], par.layout, s, a, V_next))
+                Q[s, a] = max(Q[s, a], r[m, s, a] + expectation(P[m], par, s, a, V_next))
 
 
 @kernel
-def optimum(par, state, work, k, scale, policy, values):
-    """policy, values <- optimism over the sets described last, with a part of every bonus."""
-    local, key, r = work.local, tie_key(par.seed, k), work.reward
-    work.scale[0] = scale
-    for s in range(r.shape[0]):
-        for a in range(r.shape[1]):
-            r[s, a] = work.mean[s, a] + scale * (local.high[s, a] - work.mean[s, a])
-    backward_induction_with(par.adjust, 0, local.P, par.layout, r, 1, key, par, state, work, k, work.Q, policy, values)
+def best_of_draws(layout, hook, P, r, key, k, Q, policy, values):
+    """policy, values <- a plan with the best of the models in every backup."""
+    backward_induction_with(hook, 0, P[0], layout, r[0], 1, key, layout, (P, r), 0, k, Q, policy, values)
+
+
+apply_several = caller()
 
 
 @kernel
-def assess(par, state, work, policy):
-    """work.upper, work.lower <- bounds on the values of a policy, over the sets described last."""
-    bound_policy(work.local, par.layout, par.kind, policy, work.upper, work.lower, work.passes)
+def judge(par, state, work, x, k, policy, values):
+    """values, work.upper, work.lower <- optimistic values and bounds for a policy, which stays as it is."""
+    apply_describe(par.describe, (par, state, work, x))
+    optimum(par, work, k, 1.0, work.policy, values)
+    assess(par, work, policy)
 
 
 # Learning -----------------------------------------------------------------------------------------------------------

@@ -1,8 +1,8 @@
 """How far from useful are the guarantees? The paper's constants and what lies beyond them, on the same populations.
 
-Every agent plays the same random worlds with the constants its guarantee needs, nothing tuned: one run a world, the seed
-of the run being that of the world. Reported for each: regret, the certificates its plans came with (where they do),
-how often a certificate or a set was wrong, and the 1-norm width of the transitions at the pairs visited.
+Every agent plays the same random worlds with the constants its guarantee needs, nothing tuned: one run a world, the
+seed of the run being that of the world. Reported for each: regret, the certificates its plans came with (where they
+do), how often a certificate or a set was wrong, and the 1-norm width of the transitions at the pairs visited.
 """
 
 from collections.abc import Callable, Iterator
