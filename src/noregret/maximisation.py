@@ -21,7 +21,7 @@ import numpy as np
 
 from . import _checks as check
 from ._checks import Floats
-from ._jit import inlined, kernel
+from ._jit import inlined, kernel, strict
 from .links import exp
 from .maximisation_cells import CellWork, advance, bound_by_cells, cell_work, norm, retreat
 from .theory.widths import upper_curvature
@@ -51,8 +51,7 @@ class MaximisationWork(NamedTuple):
 def maximisation_work(outcomes: int) -> MaximisationWork:
     """Scratch for up to `outcomes` outcomes."""
     m, f = check.integer("outcomes", outcomes), np.zeros
-    vectors = [f(m) for _ in range(6)]
-    return MaximisationWork(f(m), f((m, m)), *vectors, f((4, m)), f(4), cell_work(m))
+    return MaximisationWork(f(m), f((m, m)), f(m), f(m), f(m), f(m), f(m), f(m), f((4, m)), f(4), cell_work(m))
 
 
 @kernel
@@ -78,7 +77,7 @@ def largest_mean(z, V, cov, rho, n, limit, work):
         depth = max(depth, top - z[j])
         work.y[j], work.v[j] = 0.0, 0.0
         for k in range(n):
-            work.C[j, k] = (cov[j, k] - cov[j, 0]) - (cov[0, k] - cov[0, 0])
+            work.C[j, k] = _difference(cov[j, k], cov[j, 0], cov[0, k], cov[0, 0])
         work.root[j] = math.sqrt(max(work.C[j, j], 0.0))
         widest = max(widest, work.root[j])
     reach = 2.0 * rho * widest  # no less than max v - min v
@@ -117,6 +116,12 @@ def largest_mean(z, V, cov, rho, n, limit, work):
     limit = _stretched(V, value + slack, low, high, rho, min(limit, high), noise, n, work)
     limit = min(limit, _closed_form(V, rho, start, high - low, n, work) + slack)
     return bound_by_cells(V, rho, n, start, value + slack, limit, low, high, noise, work)
+
+
+@strict
+def _difference(a, b, c, d):
+    """In this order the differences of nearly equal numbers are exact: a large common part of cov costs nothing."""
+    return (a - b) - (c - d)
 
 
 @kernel

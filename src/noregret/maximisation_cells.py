@@ -54,8 +54,8 @@ class CellWork(NamedTuple):
 
 def cell_work(m: int) -> CellWork:
     f, X = np.zeros, m + CELLS
-    cells, vector = (CELLS, m), [f(m) for _ in range(4)]
-    return CellWork(f(m), f(m), f((X, m)), f((X, m)), f(X), f(cells), f(cells), f(CELLS), *vector, f((4, m)))
+    cells = f((CELLS, m)), f((CELLS, m)), f(CELLS)
+    return CellWork(f(m), f(m), f((X, m)), f((X, m)), f(X), *cells, f(m), f(m), f(m), f(m), f((4, m)))
 
 
 @inlined
