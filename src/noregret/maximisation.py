@@ -163,7 +163,7 @@ def _weigh(V, low, n, work):
     return low + mean
 
 
-@kernel
+@inlined
 def _prove(V, t, rho, stretch, n, work):
     """What the point v proves for t, with p = softmax(z + v): found <- S >= s = ||theta - q||_C, eta, c, kappa.
     If c <= 1 then G <= eta on the whole ellipsoid:
