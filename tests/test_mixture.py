@@ -26,7 +26,7 @@ def least_probabilities(p, r, t):
 
 
 def exact_curvature(p, r):
-    nodes, weights = np.polynomial.legendre.leggauss(200)
+    nodes, weights = np.polynomial.legendre.leggauss(100)
     t = 0.5 * (nodes + 1.0)
     return sum(w * (1.0 - u) * centring_form(least_probabilities(p, r, u)) for w, u in zip(weights, t, strict=True))
 
@@ -198,7 +198,7 @@ class Twin:
         rows = np.eye(m)[:-1] - np.eye(m)[-1]
         self.K = np.kron(basis.T @ rows.T @ rows @ basis, np.eye(d))
         self.centre, self.cov, self.rho2 = np.zeros(self.D), np.linalg.inv(self.K), (m - 1) * bound**2 * (1 + 1e-6)
-        self.component, self.epochs = -1, []
+        self.component, self.epochs, self.merged = -1, [], False
 
     def lift(self, x):
         """(I (x) x) in these coordinates: [D, m] so that lift' theta are the logits."""
@@ -226,44 +226,67 @@ class Twin:
         lifts, P, g, H = self.model(theta, X, y)
         one, lam = np.eye(self.D), self.lam
         if self.form == "theorem-c":
-            parts = [(0, lam * one, 0, [(lam, one, self.bound**2 * (0.5 if self.m == 2 else self.m - 1))])]
+            parts, merges = [(0, lam * one, 0)], 0
+            taus = [(lam, one, self.bound**2 * (0.5 if self.m == 2 else self.m - 1))]
         else:
-            taus = [(t / self.bound**2, self.K, (self.m - 1) * self.bound**2) for t in (0.0, 0.25, 1.0, 4.0)]
-            parts = [(0, lam * one, 0, taus)]
-            parts += [(1 + j, 0.25 * 4.0**j * one, 0, taus) for j in range(4)]
+            taus = [(t / self.bound**2, self.K, (self.m - 1) * self.bound**2) for t in (0.0, 0.1, 0.4, 1.6, 6.4)]
+            parts, merges = [(c, v * one, 0) for c, v in enumerate((lam / 2.0, 2.0 * lam, 1.0, 4.0, 16.0))], 3
             for e, (begin, shape) in enumerate(self.epochs):
-                parts += [(5 + 2 * e + i, mu * (shape + lam * one), begin, taus) for i, mu in enumerate((1.5, 5.0))]
-        total, best = H.sum(0), None
+                parts += [(5 + 2 * e + i, mu * (shape + lam * one), begin) for i, mu in enumerate((1.5, 5.0))]
+        total = H.sum(0)
+        beta = {c: self.beta(c, Lam, begin, theta, X, lifts, P, H) for c, Lam, begin in parts}
         value = self.rho2 * np.trace(self.cov @ (total + lam * one))
         for _ in range(4):
             A = self.curvatures(theta, X, lifts, P)
+            E = {c: A[begin:].sum(0) - (Lam if c > 1 else 0.0) for c, Lam, begin in parts}
+            slope = {c: g[begin:].sum(0) for c, _, begin in parts}
             before = value
-            for c, Lam, begin, taus in parts:
-                Q = np.linalg.inv(H[begin:].sum(0) + Lam)
-                if self.form == "theorem-c":
-                    beta = 0.5 * (self.m - 1) * np.linalg.slogdet(np.eye(self.d) + X.T @ X / (2.0 * lam))[1]
-                else:
-                    beta = 0.5 * np.linalg.slogdet(one + np.linalg.solve(Lam, H[begin:].sum(0)))[1]
-                    beta += math.log(13) - 0.5 * np.trace(H[begin:].sum(0) @ Q)
-                    beta += sum(self.excess(J, p, Q) for J, p in zip(lifts[begin:], P[begin:], strict=True))
-                beta += LOG + (0.5 * lam * theta @ theta if c == 0 else 0.0)
-                for tau, K, bound in taus:
-                    E = A[begin:].sum(0) - (Lam if c else 0.0) + tau * K
-                    gradient = g[begin:].sum(0) + tau * K @ theta
-                    if np.linalg.eigvalsh(E).min() <= 1e-9:
-                        continue
-                    rho2 = 2.0 * beta + tau * (bound - theta @ K @ theta) + gradient @ np.linalg.solve(E, gradient)
-                    cov = np.linalg.inv(E)
-                    new = rho2 * np.trace(cov @ (total + lam * one))
-                    if new < value:
-                        value, best = new, (theta - cov @ gradient, cov, rho2, c)
-            if best is not None:
-                self.centre, self.cov, self.rho2, self.component = best
+
+            def attempt(shares, tau, E=E, slope=slope):
+                """(score, centre, cov, rho2, largest component) of components in proportions, or None."""
+                factor, K, bound = tau
+                form = sum(a * E[c] for c, a in shares.items()) + factor * K
+                if np.linalg.eigvalsh(form).min() <= 1e-9:
+                    return None
+                gradient = sum(a * slope[c] for c, a in shares.items()) + factor * K @ theta
+                rho2 = 2.0 * sum(a * (beta[c] + math.log(a)) for c, a in shares.items())
+                rho2 += factor * (bound - theta @ K @ theta) + gradient @ np.linalg.solve(form, gradient)
+                cov = np.linalg.inv(form)
+                return (
+                    rho2 * np.trace(cov @ (total + lam * one)), theta - cov @ gradient, cov, rho2,
+                    max(sorted(shares), key=shares.get),
+                )  # fmt: skip
+
+            tries = [({c: 1.0}, tau) for c in beta for tau in taus]
+            for merge in range(1 + merges):
+                made = [(attempt(*t), *t) for t in tries]
+                made = [t for t in made if t[0] is not None and t[0][0] < value]
+                if not made:
+                    break
+                best, shares, tau = min(made, key=lambda t: t[0][0])
+                value, self.centre, self.cov, self.rho2, self.component = best
+                tries = []
+                for c in beta:
+                    for part in (0.15, 0.4):
+                        mixed = {k: (1.0 - part) * a for k, a in shares.items()}
+                        mixed[c] = mixed.get(c, 0.0) + part
+                        tries.append((mixed, tau))
+                self.merged |= merge > 0
             if value > 0.98 * before:
                 break
         for e, least in enumerate((32, 128, 512, 2048)):
             if len(self.epochs) == e and n >= least:
                 self.epochs.append((n, total))
+
+    def beta(self, c, Lam, begin, theta, X, lifts, P, H):
+        one, total = np.eye(self.D), H[begin:].sum(0)
+        if self.form == "theorem-c":
+            made = 0.5 * (self.m - 1) * np.linalg.slogdet(np.eye(self.d) + X.T @ X / (2.0 * self.lam))[1]
+        else:
+            Q = np.linalg.inv(total + Lam)
+            made = 0.5 * np.linalg.slogdet(one + np.linalg.solve(Lam, total))[1] - 0.5 * np.trace(total @ Q)
+            made += math.log(13) + sum(self.excess(J, p, Q) for J, p in zip(lifts[begin:], P[begin:], strict=True))
+        return made + LOG + (0.5 * theta @ Lam @ theta if c < 2 else 0.0)
 
     def curvatures(self, theta, X, lifts, P):
         made = []
@@ -318,6 +341,7 @@ def test_refresh_agrees_with_its_twin(form, m, d, bound):
         assert not state.centre[0, 0, m:].any()
     assert state.empty.sum() == 0
     assert len(seen) > 1
+    assert twin.merged == (form == "mixture")
     begun = [n > 20 for n in (40, 140)] if form == "mixture" else []
     assert [b >= 0 for b in state.begins[0, 0, :2]] == [True, True]
     assert begun == begun
@@ -359,8 +383,8 @@ def test_every_component_is_below_its_integral():
         # Theta = u/sqrt 2 is the orthonormal coordinate; h'(u) h for direction (1, -1)/sqrt 2
         direction = np.array([1.0, -1.0]) / math.sqrt(2.0)
         shape = direction @ state.shape[0, 0, epoch] @ direction if c >= 5 else 0.0
-        Lam = lam if c == 0 else 0.25 * 4.0 ** (c - 1) if c < 5 else mu * (shape + lam)
-        A = direction @ work.curve[part] @ direction - (Lam if c else 0.0)
+        Lam = (lam / 2.0, 2.0 * lam, 1.0, 4.0, 16.0)[c] if c < 5 else mu * (shape + lam)
+        A = direction @ work.curve[part] @ direction - (Lam if c > 1 else 0.0)
         slope = direction @ work.grad[part]
         centre = (state.map[0, 0, 0, 0] - state.map[0, 0, 1, 0]) / math.sqrt(2.0)
         away = grid / math.sqrt(2.0) - centre
@@ -370,7 +394,7 @@ def test_every_component_is_below_its_integral():
         v = centre + width * nodes
         right = np.empty(grid.size)
         for i, u in enumerate(grid):
-            mean = 0.0 if c == 0 else u / math.sqrt(2.0)
+            mean = 0.0 if c < 2 else u / math.sqrt(2.0)
             logs = losses(np.array(u), begin) - losses(math.sqrt(2.0) * v, begin) - 0.5 * Lam * (v - mean) ** 2
             logs += 0.5 * math.log(Lam) + 0.5 * nodes**2 + math.log(width)
             right[i] = special.logsumexp(logs, b=weights / weights.sum())

@@ -12,10 +12,12 @@ import math
 
 from .._jit import formula, inlined, kernel
 from .kronecker import inverse_of
-from .mixture_walks import EPOCHS, ISOTROPIC, MIXTURE, ROUNDING, THEOREM_C, curvature_walk, excess_walk, fit
+from .mixture_walks import CENTRED, EPOCHS, MIXTURE, PLAIN, ROUNDING, THEOREM_C, curvature_walk, excess_walk, fit
 
 TIMES = (32, 128, 512, 2048)  # observations from which on an epoch may begin
 SCALES = (1.5, 5.0)  # mu
+MERGES = 3  # components mixed in at most
+PARTS = (0.15, 0.4)  # proportions in which one is
 ROUNDS = 4  # of step 3 at most
 WORTH = 0.98  # another round while one has brought the score below this part of the last
 LEAST = 1e-9  # pivots of E below this part of the diagonal: not positive definite
@@ -25,21 +27,21 @@ SLACK = 1e-6  # relative, on squared radii: more than rounding can cost at that 
 @kernel
 def precision(par, state, c, s, a, size, out):
     """out <- Lam_c. Returns the part i > n_c that the component looks at, or -1 before its epoch has begun."""
-    epoch = (c - 1 - ISOTROPIC) // 2
-    if c > ISOTROPIC and state.begins[s, a, epoch] < 0:
+    epoch = (c - PLAIN) // 2
+    if c >= PLAIN and state.begins[s, a, epoch] < 0:
         return -1
     value, scale = par.regularization, 0.0
-    if c > ISOTROPIC:
-        scale = SCALES[(c - 1 - ISOTROPIC) % 2]
+    if c >= PLAIN:
+        scale = SCALES[(c - PLAIN) % 2]
         value *= scale
-    elif c > 0:
-        value = par.isotropic[c - 1]
+    else:
+        value = par.isotropic[c]
     for i in range(size):
         for j in range(size):
             out[i, j] = value if i == j else 0.0
             if scale > 0.0:
                 out[i, j] += scale * state.shape[s, a, epoch, i, j]
-    return epoch if c > ISOTROPIC else EPOCHS
+    return epoch if c >= PLAIN else EPOCHS
 
 
 @kernel
@@ -53,10 +55,10 @@ def betas(par, state, work, s, a, log_inverse_delta, d):
         if part < 0:
             continue
         beta = log_inverse_delta + par.log_weight[c]
-        if c == 0:
+        if c < CENTRED:
             for j in range(n):
                 for b in range(d):
-                    beta += 0.5 * par.regularization * W[j, b] * W[j, b]
+                    beta += 0.5 * par.isotropic[c] * W[j, b] * W[j, b]
         beta -= 0.5 * inverse_of(work.E, size, ROUNDING, work.factor, work.inverse)
         for i in range(size):
             for j in range(size):
@@ -109,17 +111,27 @@ def assumed_covariance(n: int, j: int, k: int) -> float:
 
 
 @kernel
-def ellipsoid(par, state, work, s, a, c, tau, d):
-    """work.inverse, work.vector <- E^{-1} on centred weights and E^{-1} g of component c, with tau/2 (W'KW - bound),
-    which is not positive, added. Returns the squared radius, or nan if E is not positive definite."""
+def ellipsoid(par, state, work, share, tau, s, a, d):
+    """work.inverse, work.vector <- E^{-1} on centred weights and E^{-1} g, of the components in the proportions share
+    [C], with tau/2 (W'KW - bound), which is not positive, added. Returns the squared radius, or nan if E is not
+    positive definite."""
     n, W, E, inverse, gradient = par.count[s, a], state.map[s, a], work.E, work.inverse, work.gradient
     size = n * d
-    part = precision(par, state, c, s, a, size, E)
     for i in range(size):
+        gradient[i] = 0.0
         for j in range(size):
-            E[i, j] = work.curve[part, i, j] - (E[i, j] if c > 0 else 0.0)
+            E[i, j] = 0.0
+    beta = 0.0
+    for c in range(share.shape[0]):
+        if share[c] > 0.0:
+            beta += share[c] * (work.beta[c] + math.log(share[c]))
+            part = precision(par, state, c, s, a, size, inverse)
+            for i in range(size):
+                gradient[i] += share[c] * work.grad[part, i]
+                for j in range(size):
+                    E[i, j] += share[c] * (work.curve[part, i, j] - (inverse[i, j] if c >= CENTRED else 0.0))
     bound = 0.5 if par.form == THEOREM_C and n == 2 else n - 1.0
-    radius = 2.0 * work.beta[c] + tau * bound * par.weight_bound * par.weight_bound
+    radius = 2.0 * beta + tau * bound * par.weight_bound * par.weight_bound
     common, mean = 0.0, 0.0
     for b in range(d):
         for j in range(n):
@@ -129,7 +141,7 @@ def ellipsoid(par, state, work, s, a, c, tau, d):
                 pull += form * W[k, b]
                 E[j * d + b, k * d + b] += form
                 common += E[j * d + b, k * d + b] / size
-            gradient[j * d + b] = work.grad[part, j * d + b] + pull
+            gradient[j * d + b] += pull
             radius -= W[j, b] * pull
             mean += E[j * d + b, j * d + b] / size
     if not mean > 0.0:
@@ -172,6 +184,65 @@ def keep(par, state, work, s, a, c, radius, d):
 
 
 @kernel
+def attempt(par, state, work, share, tau, s, a, best, d):
+    """Keep the ellipsoid of these proportions if its score is below best. Returns the smaller score, or -1 if empty."""
+    radius = ellipsoid(par, state, work, share, tau, s, a, d)
+    if radius <= 0.0:
+        return -1.0
+    if radius > 0.0:
+        value = score(work, work.inverse, radius, par.regularization, par.count[s, a] * d)
+        if value < best:
+            c = 0
+            for i in range(share.shape[0]):
+                c = i if share[i] > share[c] else c
+            keep(par, state, work, s, a, c, radius, d)
+            return value
+    return best
+
+
+@kernel
+def search(par, state, work, s, a, best, d):
+    """The best ellipsoid: one component and one tau, then others mixed in as long as that helps. Returns its score, or
+    best if none is below it, or -1 if one was empty."""
+    components, share, trial = work.beta.shape[0], work.share, work.trial
+    found, tau = -1, 0.0
+    for c in range(components):
+        share[c] = 0.0
+    for c in range(components):
+        if work.beta[c] < math.inf:
+            share[c] = 1.0
+            for i in range(par.assumed.shape[0]):
+                value = attempt(par, state, work, share, par.assumed[i], s, a, best, d)
+                if value < 0.0:
+                    return value
+                if value < best:
+                    best, found, tau = value, c, par.assumed[i]
+            share[c] = 0.0
+    if found < 0:
+        return best
+    share[found] = 1.0
+    for _ in range(MERGES):
+        found, part = -1, 0.0
+        for c in range(components):
+            if work.beta[c] < math.inf:
+                for i in range(len(PARTS)):
+                    for k in range(components):
+                        trial[k] = share[k] * (1.0 - PARTS[i])
+                    trial[c] += PARTS[i]
+                    value = attempt(par, state, work, trial, tau, s, a, best, d)
+                    if value < 0.0:
+                        return value
+                    if value < best:
+                        best, found, part = value, c, PARTS[i]
+        if found < 0:
+            break
+        for k in range(components):
+            share[k] *= 1.0 - part
+        share[found] += part
+    return best
+
+
+@kernel
 def mixture_refresh(par, state, work, store, s, a, log_inverse_delta):
     """Make the set of pair (s, a) anew from all its observations; keep the old one if it is still better (by `score` at
     the present H). log_inverse_delta = ln(1/delta), delta being this pair's share, always the same."""
@@ -186,26 +257,17 @@ def mixture_refresh(par, state, work, store, s, a, log_inverse_delta):
     else:
         betas(par, state, work, s, a, log_inverse_delta, d)
         excess_walk(par, state, work, store, s, a)
-    best, empty = score(work, state.cov[s, a], state.radius[s, a], lam, size), 0
+    best = score(work, state.cov[s, a], state.radius[s, a], lam, size)
     for _ in range(ROUNDS):
         curvature_walk(par, state, work, store, s, a)
-        before = best
-        for c in range(work.beta.shape[0]):
-            if work.beta[c] == math.inf:
-                continue
-            for i in range(par.assumed.shape[0]):
-                radius = ellipsoid(par, state, work, s, a, c, par.assumed[i], d)
-                if radius <= 0.0:
-                    empty = 1
-                elif radius > 0.0:
-                    value = score(work, work.inverse, radius, lam, size)
-                    if value < best:
-                        best = value
-                        keep(par, state, work, s, a, c, radius, d)
-        if empty == 1:
+        value = search(par, state, work, s, a, best, d)
+        if value < 0.0:
             state.empty[s, a] += 1
             keep(par, state, work, s, a, -1, 0.0, d)
-        if empty == 1 or best > WORTH * before:
+            break
+        pays = value < WORTH * best
+        best = value
+        if not pays:
             break
     for e in range(EPOCHS):
         if state.begins[s, a, e] < 0 and samples >= TIMES[e]:

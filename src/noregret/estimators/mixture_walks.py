@@ -12,8 +12,7 @@ from .kronecker import add_kronecker, expanded, inverse_of, logit_covariance, lo
 from .pairwise_curvature import local_curvature, pair_bounds, pairwise_curvature
 
 MIXTURE, THEOREM_C = 0, 1
-ISOTROPIC = 4  # components of that kind
-EPOCHS = 4
+CENTRED, PLAIN, EPOCHS = 2, 5, 4  # components before CENTRED are centred at 0, those before PLAIN look at all data
 NEWTON = 25  # walks at most
 ROUNDING = 1e-13  # pivots of H + lambda I below this part of the diagonal are noise
 EXACT = 1e-8  # squared Newton decrement at which W_hat is good enough: it adds about as much to the squared radius
@@ -148,7 +147,7 @@ def excess_walk(par, state, work, store, s, a):
         logits_at(state.map[s, a], x, n, z)
         softmax_of(z, n, p)
         for c in range(work.beta.shape[0]):
-            if work.beta[c] < math.inf and (c <= ISOTROPIC or index >= begins[(c - 1 - ISOTROPIC) // 2]):
+            if work.beta[c] < math.inf and (c < PLAIN or index >= begins[(c - PLAIN) // 2]):
                 logit_covariance(work.spread[c], x, n, q)
                 work.beta[c] += excess(p, q, n)
         t = store.previous[k, h]
