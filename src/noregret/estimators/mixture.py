@@ -44,8 +44,8 @@ from .. import _checks as check
 from .._checks import Floats
 from .._jit import address, caller, kernel
 from .kronecker import logit_covariance, logits_at, softmax_of
-from .mixture_refresh import SCALES, SLACK, assumed_covariance, mixture_refresh
-from .mixture_walks import CENTRED, EPOCHS, PLAIN
+from .mixture_refresh import SCALES, SLACK, assumed_covariance, bound_stage, mixture_refresh, search_stage
+from .mixture_walks import CENTRED, EPOCHS, PLAIN, curvature_stage, fit_stage
 from .store import Store, empty_store
 
 FORMS = ("mixture", "theorem-c")
@@ -54,7 +54,11 @@ GROWTH = 1.15  # of the number of observations between two refreshes
 
 class MixturePar(NamedTuple):
     count: NDArray[np.int64]  # type: ignore[assignment]  # [S, A], numbers of outcomes; hides tuple.count
-    refresh: Any  # address of `mixture_refresh`
+    refresh: Any  # address of `mixture_refresh`, and of its stages:
+    fit: Any
+    bounds: Any
+    curvature: Any
+    search: Any
     form: int  # MIXTURE or THEOREM_C
     weight_bound: float
     regularization: float  # lambda
@@ -105,6 +109,7 @@ class MixtureWork(NamedTuple):
     beta: Floats  # [C], inf where the component is not in use
     share: Floats  # [C]
     trial: Floats  # [C]
+    best: Floats  # [1], least score so far
 
 
 def mixture_parts(
@@ -131,7 +136,7 @@ def mixture_parts(
         isotropic = np.array([0.5 * lam, 2.0 * lam] + [context_bound**2 * 4.0**j for j in range(PLAIN - CENTRED)])
     free = (count - 1.0) * d
     par = MixturePar(
-        np.ascontiguousarray(count, np.int64), 0, FORMS.index(form), weight_bound, lam, isotropic, assumed,
+        np.ascontiguousarray(count, np.int64), 0, 0, 0, 0, 0, FORMS.index(form), weight_bound, lam, isotropic, assumed,
         np.full(components, math.log(components)), GROWTH, np.maximum(math.log(1.5), free * math.log(GROWTH)),
     )  # fmt: skip
     state = MixtureState(
@@ -150,12 +155,14 @@ def mixture_parts(
         f(M), f(M), f(M), table, table.copy(), table.copy(), table.copy(), f(M), f(M), table.copy(), f((d, d)),
         f((M, d)), f(D), f(D), square, square.copy(), square.copy(), square.copy(), f((EPOCHS + 1, D)),
         f((EPOCHS + 1, D, D)), f((EPOCHS + 1, D, D)), f((components, D, D)), f(components), f(components),
-        f(components),
+        f(components), f(1),
     )  # fmt: skip
     if store is None:
         store = empty_store(S, A, 1, d, 0)
-    where = address(mixture_refresh, par, state, work, store, 0, 0, 1.0)
-    return par._replace(refresh=where), state, work
+    stages = fit_stage, bound_stage, curvature_stage, search_stage, mixture_refresh
+    fit, bounds, curvature, search, refresh = (address(f, par, state, work, store, 0, 0, 1.0) for f in stages)
+    par = par._replace(refresh=refresh, fit=fit, bounds=bounds, curvature=curvature, search=search)
+    return par, state, work
 
 
 def default_regularization(context_dim: int, weight_bound: float, form: str) -> float:

@@ -10,9 +10,9 @@ on the common shift of all rows, where nothing matters, they are made harmless.
 
 import math
 
-from .._jit import formula, inlined, kernel
+from .._jit import caller, formula, inlined, kernel
 from .kronecker import inverse_of
-from .mixture_walks import CENTRED, EPOCHS, MIXTURE, PLAIN, ROUNDING, THEOREM_C, curvature_walk, excess_walk, fit
+from .mixture_walks import CENTRED, EPOCHS, MIXTURE, PLAIN, ROUNDING, THEOREM_C, excess_walk
 
 TIMES = (32, 128, 512, 2048)  # observations from which on an epoch may begin
 SCALES = (1.5, 5.0)  # mu
@@ -22,6 +22,9 @@ ROUNDS = 4  # of step 3 at most
 WORTH = 0.98  # another round while one has brought the score below this part of the last
 LEAST = 1e-9  # pivots of E below this part of the diagonal: not positive definite
 SLACK = 1e-6  # relative, on squared radii: more than rounding can cost at that condition
+
+
+apply_stage = caller()  # the four stages are compiled apart: together they take several times as long
 
 
 @kernel
@@ -82,6 +85,25 @@ def bohning_beta(par, state, work, s, a, log_inverse_delta, d):
         for j in range(n):
             beta += 0.5 * lam * W[j, b] * W[j, b]
     work.beta[0] = beta + 0.5 * (n - 1) * inverse_of(work.E, d, ROUNDING, work.factor, work.inverse)
+
+
+@kernel
+def bound_stage(par, state, work, store, s, a, log_inverse_delta):
+    """work.beta [C]."""
+    d = store.contexts.shape[1]
+    if par.form == THEOREM_C:
+        bohning_beta(par, state, work, s, a, log_inverse_delta, d)
+    else:
+        betas(par, state, work, s, a, log_inverse_delta, d)
+        excess_walk(par, state, work, store, s, a)
+
+
+@inlined
+def largest(share):
+    c = 0
+    for i in range(share.shape[0]):
+        c = i if share[i] > share[c] else c
+    return c
 
 
 @kernel
@@ -184,62 +206,40 @@ def keep(par, state, work, s, a, c, radius, d):
 
 
 @kernel
-def attempt(par, state, work, share, tau, s, a, best, d):
-    """Keep the ellipsoid of these proportions if its score is below best. Returns the smaller score, or -1 if empty."""
-    radius = ellipsoid(par, state, work, share, tau, s, a, d)
-    if radius <= 0.0:
-        return -1.0
-    if radius > 0.0:
-        value = score(work, work.inverse, radius, par.regularization, par.count[s, a] * d)
-        if value < best:
-            c = 0
-            for i in range(share.shape[0]):
-                c = i if share[i] > share[c] else c
-            keep(par, state, work, s, a, c, radius, d)
-            return value
-    return best
-
-
-@kernel
-def search(par, state, work, s, a, best, d):
-    """The best ellipsoid: one component and one tau, then others mixed in as long as that helps. Returns its score, or
-    best if none is below it, or -1 if one was empty."""
-    components, share, trial = work.beta.shape[0], work.share, work.trial
-    found, tau = -1, 0.0
+def search_stage(par, state, work, store, s, a, log_inverse_delta):
+    """Keep the best ellipsoid with a score below work.best[0]: one component and one tau, then others mixed in as long
+    as that helps. work.best[0] <- its score, or -1 if one was empty."""
+    d, components, share, trial = store.contexts.shape[1], work.beta.shape[0], work.share, work.trial
+    tau, best = 0.0, work.best[0]
     for c in range(components):
         share[c] = 0.0
-    for c in range(components):
-        if work.beta[c] < math.inf:
-            share[c] = 1.0
-            for i in range(par.assumed.shape[0]):
-                value = attempt(par, state, work, share, par.assumed[i], s, a, best, d)
-                if value < 0.0:
-                    return value
-                if value < best:
-                    best, found, tau = value, c, par.assumed[i]
-            share[c] = 0.0
-    if found < 0:
-        return best
-    share[found] = 1.0
-    for _ in range(MERGES):
-        found, part = -1, 0.0
+    for phase in range(1 + MERGES):
+        chosen, part, before = -1, 1.0, tau
         for c in range(components):
-            if work.beta[c] < math.inf:
-                for i in range(len(PARTS)):
-                    for k in range(components):
-                        trial[k] = share[k] * (1.0 - PARTS[i])
-                    trial[c] += PARTS[i]
-                    value = attempt(par, state, work, trial, tau, s, a, best, d)
-                    if value < 0.0:
-                        return value
-                    if value < best:
-                        best, found, part = value, c, PARTS[i]
-        if found < 0:
+            if work.beta[c] == math.inf:
+                continue
+            for i in range(par.assumed.shape[0] if phase == 0 else len(PARTS)):
+                weight = 1.0 if phase == 0 else PARTS[i]
+                factor = par.assumed[i] if phase == 0 else before
+                for k in range(components):
+                    trial[k] = share[k] * (1.0 - weight)
+                trial[c] += weight
+                radius = ellipsoid(par, state, work, trial, factor, s, a, d)
+                if radius <= 0.0:
+                    work.best[0] = -1.0
+                    return
+                if math.isnan(radius):
+                    continue
+                value = score(work, work.inverse, radius, par.regularization, par.count[s, a] * d)
+                if value < best:
+                    best, chosen, part, tau = value, c, weight, factor
+                    keep(par, state, work, s, a, largest(trial), radius, d)
+        if chosen < 0:
             break
         for k in range(components):
             share[k] *= 1.0 - part
-        share[found] += part
-    return best
+        share[chosen] += part
+    work.best[0] = best
 
 
 @kernel
@@ -250,24 +250,18 @@ def mixture_refresh(par, state, work, store, s, a, log_inverse_delta):
     state.refreshed[s, a], state.gained[s, a] = samples, 0.0
     if n < 2 or samples == 0:
         return
-    size, lam = n * d, par.regularization
-    fit(par, state, work, store, s, a)
-    if par.form == THEOREM_C:
-        bohning_beta(par, state, work, s, a, log_inverse_delta, d)
-    else:
-        betas(par, state, work, s, a, log_inverse_delta, d)
-        excess_walk(par, state, work, store, s, a)
-    best = score(work, state.cov[s, a], state.radius[s, a], lam, size)
+    size, everything = n * d, (par, state, work, store, s, a, log_inverse_delta)
+    apply_stage(par.fit, everything)
+    apply_stage(par.bounds, everything)
+    work.best[0] = score(work, state.cov[s, a], state.radius[s, a], par.regularization, size)
     for _ in range(ROUNDS):
-        curvature_walk(par, state, work, store, s, a)
-        value = search(par, state, work, s, a, best, d)
-        if value < 0.0:
+        before = work.best[0]
+        apply_stage(par.curvature, everything)
+        apply_stage(par.search, everything)
+        if work.best[0] < 0.0:
             state.empty[s, a] += 1
             keep(par, state, work, s, a, -1, 0.0, d)
-            break
-        pays = value < WORTH * best
-        best = value
-        if not pays:
+        if work.best[0] < 0.0 or work.best[0] > WORTH * before:
             break
     for e in range(EPOCHS):
         if state.begins[s, a, e] < 0 and samples >= TIMES[e]:

@@ -2,11 +2,12 @@
 
 Sums over the suffixes i > n_c (`MixtureState.begins`) are snapshots of one running sum: work.grad, hess and curve [5]
 hold those of the four epochs, then the one over everything. Formulas: `estimators.mixture`.
+The stages of `mixture_refresh` all take the same arguments.
 """
 
 import math
 
-from .._jit import kernel
+from .._jit import inlined, kernel
 from ..links import exp
 from .kronecker import add_kronecker, expanded, inverse_of, logit_covariance, logits_at, softmax_of
 from .pairwise_curvature import local_curvature, pair_bounds, pairwise_curvature
@@ -25,7 +26,7 @@ def clear(acc, size):
             acc[i, j] = 0.0
 
 
-@kernel
+@inlined
 def fit_walk(par, state, work, store, s, a):
     """Loss at W = state.map[s, a] with the regulariser; gradients and Hessians over the suffixes, without it."""
     n, d, H = par.count[s, a], store.contexts.shape[1], store.outcomes.shape[1]
@@ -72,7 +73,7 @@ def fit_walk(par, state, work, store, s, a):
 
 
 @kernel
-def fit(par, state, work, store, s, a):
+def fit_stage(par, state, work, store, s, a, log_inverse_delta):
     """state.map[s, a] <- argmin L + lambda/2 ||W||^2 by Newton's method, halving steps that do not descend; leaves g, H
     over the suffixes there, and (H + lambda I)^{-1} in state.information."""
     n, d = par.count[s, a], store.contexts.shape[1]
@@ -155,7 +156,7 @@ def excess_walk(par, state, work, store, s, a):
 
 
 @kernel
-def curvature_walk(par, state, work, store, s, a):
+def curvature_stage(par, state, work, store, s, a, log_inverse_delta):
     """work.curve [5] <- A_c over the suffixes, from the current set."""
     n, d, H = par.count[s, a], store.contexts.shape[1], store.outcomes.shape[1]
     begins, z, p, at, q, r, bend = state.begins[s, a], work.z, work.p, work.at, work.q, work.r, work.bend
