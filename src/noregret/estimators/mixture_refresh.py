@@ -28,35 +28,35 @@ apply_stage = caller()  # the four stages are compiled apart: together they take
 
 
 @kernel
-def precision(par, state, c, s, a, size, out):
-    """out <- Lam_c. Returns the part i > n_c that the component looks at, or -1 before its epoch has begun."""
-    epoch = (c - PLAIN) // 2
-    if c >= PLAIN and state.begins[s, a, epoch] < 0:
-        return -1
-    value, scale = par.regularization, 0.0
-    if c >= PLAIN:
-        scale = SCALES[(c - PLAIN) % 2]
-        value *= scale
-    else:
-        value = par.isotropic[c]
+def precision(value, scale, shape, size, out):
+    """out <- Lam_c = value I + scale shape."""
     for i in range(size):
         for j in range(size):
             out[i, j] = value if i == j else 0.0
             if scale > 0.0:
-                out[i, j] += scale * state.shape[s, a, epoch, i, j]
-    return epoch if c >= PLAIN else EPOCHS
+                out[i, j] += scale * shape[i, j]
 
 
-@kernel
+@inlined
+def component(par, state, s, a, c):
+    """(part i > n_c that component c looks at or -1 before its epoch has begun, value, scale, epoch) of `precision`."""
+    if c < PLAIN:
+        return EPOCHS, par.isotropic[c], 0.0, 0
+    epoch, scale = (c - PLAIN) // 2, SCALES[(c - PLAIN) % 2]
+    return (epoch if state.begins[s, a, epoch] >= 0 else -1), scale * par.regularization, scale, epoch
+
+
+@inlined
 def betas(par, state, work, s, a, log_inverse_delta, d):
     """work.beta [C] without the sums of j_i, and work.spread [C], the Q_c."""
     n, W = par.count[s, a], state.map[s, a]
     size = n * d
     for c in range(work.beta.shape[0]):
         work.beta[c] = math.inf
-        part = precision(par, state, c, s, a, size, work.E)
+        part, value, scale, epoch = component(par, state, s, a, c)
         if part < 0:
             continue
+        precision(value, scale, state.shape[s, a, epoch], size, work.E)
         beta = log_inverse_delta + par.log_weight[c]
         if c < CENTRED:
             for j in range(n):
@@ -74,7 +74,7 @@ def betas(par, state, work, s, a, log_inverse_delta, d):
             work.beta[c] = beta
 
 
-@kernel
+@inlined
 def bohning_beta(par, state, work, s, a, log_inverse_delta, d):
     """work.beta[0] of Theorem C: ln(1/delta) + (n - 1)/2 ln det(I + G/(2 lambda)) + lambda/2 ||W_hat||^2."""
     n, W, lam = par.count[s, a], state.map[s, a], par.regularization
@@ -132,7 +132,7 @@ def assumed_covariance(n: int, j: int, k: int) -> float:
     return (first if j == k else 0.0) - (first + second) / n + (n - 1.0) / (n * n)
 
 
-@kernel
+@inlined
 def ellipsoid(par, state, work, share, tau, s, a, d):
     """work.inverse, work.vector <- E^{-1} on centred weights and E^{-1} g, of the components in the proportions share
     [C], with tau/2 (W'KW - bound), which is not positive, added. Returns the squared radius, or nan if E is not
@@ -147,7 +147,8 @@ def ellipsoid(par, state, work, share, tau, s, a, d):
     for c in range(share.shape[0]):
         if share[c] > 0.0:
             beta += share[c] * (work.beta[c] + math.log(share[c]))
-            part = precision(par, state, c, s, a, size, inverse)
+            part, value, scale, epoch = component(par, state, s, a, c)
+            precision(value, scale, state.shape[s, a, epoch], size, inverse)
             for i in range(size):
                 gradient[i] += share[c] * work.grad[part, i]
                 for j in range(size):
@@ -187,22 +188,27 @@ def ellipsoid(par, state, work, share, tau, s, a, d):
     return radius + SLACK * (1.0 + abs(radius))
 
 
-@kernel
-def keep(par, state, work, s, a, c, radius, d):
-    """The ellipsoid just made becomes the set; c = -1: back to what is assumed."""
-    n = par.count[s, a]
-    size = n * d
-    state.component[s, a] = c
-    state.radius[s, a] = radius if c >= 0 else (n - 1.0) * par.weight_bound * par.weight_bound * (1.0 + SLACK)
-    for i in range(size):
-        j, b = i // d, i % d
-        state.centre[s, a, j, b] = state.map[s, a, j, b] - work.vector[i] if c >= 0 else 0.0
-        for k in range(n):
-            for e in range(d):
-                v = work.inverse[i, k * d + e]
-                if c < 0:
-                    v = assumed_covariance(n, j, k) if b == e else 0.0
-                state.cov[s, a, i, k * d + e] = v
+@inlined
+def keep(state, work, s, a, n, c, radius):
+    """The ellipsoid just made becomes the set."""
+    d = state.centre.shape[3]
+    state.component[s, a], state.radius[s, a] = c, radius
+    for i in range(n * d):
+        state.centre[s, a, i // d, i % d] = state.map[s, a, i // d, i % d] - work.vector[i]
+        for j in range(n * d):
+            state.cov[s, a, i, j] = work.inverse[i, j]
+
+
+@inlined
+def forget(par, state, s, a, n):
+    """Back to what is assumed."""
+    d = state.centre.shape[3]
+    state.component[s, a] = -1
+    state.radius[s, a] = (n - 1.0) * par.weight_bound * par.weight_bound * (1.0 + SLACK)
+    for i in range(n * d):
+        state.centre[s, a, i // d, i % d] = 0.0
+        for j in range(n * d):
+            state.cov[s, a, i, j] = assumed_covariance(n, i // d, j // d) if i % d == j % d else 0.0
 
 
 @kernel
@@ -233,7 +239,7 @@ def search_stage(par, state, work, store, s, a, log_inverse_delta):
                 value = score(work, work.inverse, radius, par.regularization, par.count[s, a] * d)
                 if value < best:
                     best, chosen, part, tau = value, c, weight, factor
-                    keep(par, state, work, s, a, largest(trial), radius, d)
+                    keep(state, work, s, a, par.count[s, a], largest(trial), radius)
         if chosen < 0:
             break
         for k in range(components):
@@ -260,7 +266,7 @@ def mixture_refresh(par, state, work, store, s, a, log_inverse_delta):
         apply_stage(par.search, everything)
         if work.best[0] < 0.0:
             state.empty[s, a] += 1
-            keep(par, state, work, s, a, -1, 0.0, d)
+            forget(par, state, s, a, n)
         if work.best[0] < 0.0 or work.best[0] > WORTH * before:
             break
     for e in range(EPOCHS):

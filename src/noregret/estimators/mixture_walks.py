@@ -136,7 +136,7 @@ def excess(p, q, n):
     return min(top + math.log(total), 0.25 * (trace - everything / n))
 
 
-@kernel
+@inlined
 def excess_walk(par, state, work, store, s, a):
     """work.beta[c] += sum_{i > n_c} j_i, for every component in use."""
     n, H = par.count[s, a], store.outcomes.shape[1]
