@@ -412,6 +412,27 @@ def test_every_component_is_below_its_integral():
     assert ((members - centre) ** 2 <= radius * variance).all()
 
 
+def test_screening_loses_little():
+    """With many observations only the most promising components are looked at closely: nearly the same set, in time."""
+    W, X, y = observations(3, 2, 2.0, 2500, 7)
+    scores = []
+    for thorough in (500, 10**9):
+        par, state, work = mixture.mixture_parts(np.array([[3]]), 2, 2.0)
+        par = par._replace(thorough=thorough)
+        for n in (50, 150, 600, 1200, 2500):
+            data = store.empty_store(1, 1, 1, 2, n)
+            for k in range(n):
+                data.contexts[k] = X[k]
+                store.remember(data, k, 0, 0, 0, int(y[k]), -1.0)
+            mixture_refresh.mixture_refresh(par, state, work, data, 0, 0, LOG)
+        assert (np.isinf(work.beta).sum() > 5) == (thorough == 500)
+        scores.append(work.best[0])
+        error = (W - W.mean(0) - state.centre[0, 0]).ravel()
+        assert error @ np.linalg.pinv(state.cov[0, 0]) @ error <= state.radius[0, 0]
+    assert scores[1] <= scores[0] * (1.0 + 1e-9)
+    assert scores[0] <= 1.01 * scores[1]
+
+
 # One pair, for people -------------------------------------------------------------------------------------------------
 def test_set_says_what_local_sets_need():
     g = np.random.default_rng(9)

@@ -45,10 +45,11 @@ from .._checks import Floats
 from .._jit import address, caller, kernel
 from .kronecker import logit_covariance, logits_at, softmax_of
 from .mixture_refresh import SCALES, SLACK, assumed_covariance, bound_stage, mixture_refresh, search_stage
-from .mixture_walks import CENTRED, EPOCHS, PLAIN, curvature_stage, fit_stage
+from .mixture_walks import CENTRED, EPOCHS, PLAIN, curvature_stage, excess_stage, fit_stage
 from .store import Store, empty_store
 
 FORMS = ("mixture", "theorem-c")
+THOROUGH = 500
 GROWTH = 1.15  # of the number of observations between two refreshes
 
 
@@ -58,6 +59,7 @@ class MixturePar(NamedTuple):
     fit: Any
     bounds: Any
     curvature: Any
+    excess: Any
     search: Any
     form: int  # MIXTURE or THEOREM_C
     weight_bound: float
@@ -65,6 +67,7 @@ class MixturePar(NamedTuple):
     isotropic: Floats  # [5], precisions of the components that are no epochs
     assumed: Floats  # [T], values of tau that are tried
     log_weight: Floats  # [C], ln(1/w_c)
+    thorough: int  # observations up to which every component is looked at closely
     growth: float  # refresh when n has grown by this factor,
     expansion: Floats  # [S, A], or when ln det(lambda I + H) has grown by this much
 
@@ -110,6 +113,8 @@ class MixtureWork(NamedTuple):
     share: Floats  # [C]
     trial: Floats  # [C]
     best: Floats  # [1], least score so far
+    value: Floats  # [C], scores of components
+    screening: NDArray[np.int64]  # [1]
 
 
 def mixture_parts(
@@ -136,8 +141,9 @@ def mixture_parts(
         isotropic = np.array([0.5 * lam, 2.0 * lam] + [context_bound**2 * 4.0**j for j in range(PLAIN - CENTRED)])
     free = (count - 1.0) * d
     par = MixturePar(
-        np.ascontiguousarray(count, np.int64), 0, 0, 0, 0, 0, FORMS.index(form), weight_bound, lam, isotropic, assumed,
-        np.full(components, math.log(components)), GROWTH, np.maximum(math.log(1.5), free * math.log(GROWTH)),
+        np.ascontiguousarray(count, np.int64), 0, 0, 0, 0, 0, 0, FORMS.index(form), weight_bound, lam, isotropic,
+        assumed, np.full(components, math.log(components)), THOROUGH, GROWTH,
+        np.maximum(math.log(1.5), free * math.log(GROWTH)),
     )  # fmt: skip
     state = MixtureState(
         f((S, A, M, d)), f((S, A, D, D)), f((S, A, M, d)), f((S, A, D, D)), f((S, A)), np.full((S, A), -1, whole),
@@ -155,14 +161,13 @@ def mixture_parts(
         f(M), f(M), f(M), table, table.copy(), table.copy(), table.copy(), f(M), f(M), table.copy(), f((d, d)),
         f((M, d)), f(D), f(D), square, square.copy(), square.copy(), square.copy(), f((EPOCHS + 1, D)),
         f((EPOCHS + 1, D, D)), f((EPOCHS + 1, D, D)), f((components, D, D)), f(components), f(components),
-        f(components), f(1),
+        f(components), f(1), f(components), np.zeros(1, whole),
     )  # fmt: skip
     if store is None:
         store = empty_store(S, A, 1, d, 0)
-    stages = fit_stage, bound_stage, curvature_stage, search_stage, mixture_refresh
-    fit, bounds, curvature, search, refresh = (address(f, par, state, work, store, 0, 0, 1.0) for f in stages)
-    par = par._replace(refresh=refresh, fit=fit, bounds=bounds, curvature=curvature, search=search)
-    return par, state, work
+    stages = mixture_refresh, fit_stage, bound_stage, curvature_stage, excess_stage, search_stage
+    places = (address(f, par, state, work, store, 0, 0, 1.0) for f in stages)
+    return par._replace(**dict(zip(MixturePar._fields[1:7], places, strict=True))), state, work
 
 
 def default_regularization(context_dim: int, weight_bound: float, form: str) -> float:

@@ -1,8 +1,10 @@
 """One refresh of a mixture set, from the stored observations of its pair. Formulas and proof: `estimators.mixture`.
 
     1  W_hat by Newton's method from the last one, with g and H over every suffix i > n_c       a few walks
-    2  beta_c: Q_c, the determinants, and the sums of j_i                                       one walk
-    3  A_c over the current set, then the best ellipsoid; again while it pays                   a walk each
+    2  beta_c: Q_c and the determinants
+    3  A_c over the current set                                                                 one walk
+    4  the sums of j_i, where there are many observations for the most promising components     one walk
+    5  the best ellipsoid; 3 and 5 again while it pays
 
 W_hat need not be exact: g is the gradient there, whatever it is, and is carried. All matrices are kept on full vectors;
 on the common shift of all rows, where nothing matters, they are made harmless.
@@ -12,10 +14,11 @@ import math
 
 from .._jit import caller, formula, inlined, kernel
 from .kronecker import inverse_of
-from .mixture_walks import CENTRED, EPOCHS, MIXTURE, PLAIN, ROUNDING, THEOREM_C, excess_walk
+from .mixture_walks import CENTRED, EPOCHS, MIXTURE, PLAIN, ROUNDING, THEOREM_C
 
 TIMES = (32, 128, 512, 2048)  # observations from which on an epoch may begin
 SCALES = (1.5, 5.0)  # mu
+FINALISTS = 5  # components that are looked at closely where there are many observations
 MERGES = 3  # components mixed in at most
 PARTS = (0.15, 0.4)  # proportions in which one is
 ROUNDS = 4  # of step 3 at most
@@ -24,7 +27,7 @@ LEAST = 1e-9  # pivots of E below this part of the diagonal: not positive defini
 SLACK = 1e-6  # relative, on squared radii: more than rounding can cost at that condition
 
 
-apply_stage = caller()  # the four stages are compiled apart: together they take several times as long
+apply_stage = caller()  # the stages are compiled apart: together they take several times as long
 
 
 @kernel
@@ -48,7 +51,7 @@ def component(par, state, s, a, c):
 
 @inlined
 def betas(par, state, work, s, a, log_inverse_delta, d):
-    """work.beta [C] without the sums of j_i, and work.spread [C], the Q_c."""
+    """work.beta [C] as if every j_i were 1/2 tr(H_i Q), and work.spread [C], the Q_c."""
     n, W = par.count[s, a], state.map[s, a]
     size = n * d
     for c in range(work.beta.shape[0]):
@@ -67,10 +70,7 @@ def betas(par, state, work, s, a, log_inverse_delta, d):
             for j in range(size):
                 work.E[i, j] += work.hess[part, i, j]
         beta += 0.5 * inverse_of(work.E, size, ROUNDING, work.factor, work.spread[c])
-        for i in range(size):
-            for j in range(size):
-                beta -= 0.5 * work.hess[part, i, j] * work.spread[c, j, i]
-        if beta == beta:
+        if not math.isnan(beta):
             work.beta[c] = beta
 
 
@@ -89,13 +89,12 @@ def bohning_beta(par, state, work, s, a, log_inverse_delta, d):
 
 @kernel
 def bound_stage(par, state, work, store, s, a, log_inverse_delta):
-    """work.beta [C]."""
+    """work.beta [C], but for `excess_stage`."""
     d = store.contexts.shape[1]
     if par.form == THEOREM_C:
         bohning_beta(par, state, work, s, a, log_inverse_delta, d)
     else:
         betas(par, state, work, s, a, log_inverse_delta, d)
-        excess_walk(par, state, work, store, s, a)
 
 
 @inlined
@@ -214,12 +213,13 @@ def forget(par, state, s, a, n):
 @kernel
 def search_stage(par, state, work, store, s, a, log_inverse_delta):
     """Keep the best ellipsoid with a score below work.best[0]: one component and one tau, then others mixed in as long
-    as that helps. work.best[0] <- its score, or -1 if one was empty."""
+    as that helps. work.best[0] <- its score, or -1 if one was empty. Screening: only find the FINALISTS best single
+    components, from betas that lack their excess; which ones are looked at is free to choose."""
     d, components, share, trial = store.contexts.shape[1], work.beta.shape[0], work.share, work.trial
-    tau, best = 0.0, work.best[0]
+    tau, best, screening = 0.0, work.best[0], work.screening[0] == 1
     for c in range(components):
-        share[c] = 0.0
-    for phase in range(1 + MERGES):
+        share[c], work.value[c] = 0.0, math.inf
+    for phase in range(1 if screening else 1 + MERGES):
         chosen, part, before = -1, 1.0, tau
         for c in range(components):
             if work.beta[c] == math.inf:
@@ -231,13 +231,15 @@ def search_stage(par, state, work, store, s, a, log_inverse_delta):
                     trial[k] = share[k] * (1.0 - weight)
                 trial[c] += weight
                 radius = ellipsoid(par, state, work, trial, factor, s, a, d)
-                if radius <= 0.0:
-                    work.best[0] = -1.0
-                    return
                 if math.isnan(radius):
                     continue
+                if radius <= 0.0 and not screening:
+                    work.best[0] = -1.0
+                    return
                 value = score(work, work.inverse, radius, par.regularization, par.count[s, a] * d)
-                if value < best:
+                if screening:
+                    work.value[c] = min(work.value[c], value)
+                elif value < best:
                     best, chosen, part, tau = value, c, weight, factor
                     keep(state, work, s, a, par.count[s, a], largest(trial), radius)
         if chosen < 0:
@@ -246,6 +248,12 @@ def search_stage(par, state, work, store, s, a, log_inverse_delta):
             share[k] *= 1.0 - part
         share[chosen] += part
     work.best[0] = best
+    for c in range(components if screening else 0):
+        ahead = 0
+        for k in range(components):
+            ahead += 1 if work.value[k] < work.value[c] else 0
+        if ahead >= FINALISTS:
+            work.beta[c] = math.inf
 
 
 @kernel
@@ -260,9 +268,15 @@ def mixture_refresh(par, state, work, store, s, a, log_inverse_delta):
     apply_stage(par.fit, everything)
     apply_stage(par.bounds, everything)
     work.best[0] = score(work, state.cov[s, a], state.radius[s, a], par.regularization, size)
-    for _ in range(ROUNDS):
+    for turn in range(ROUNDS):
         before = work.best[0]
         apply_stage(par.curvature, everything)
+        if turn == 0 and par.form == MIXTURE:
+            work.screening[0] = 1
+            if samples > par.thorough:
+                apply_stage(par.search, everything)
+            work.screening[0] = 0
+            apply_stage(par.excess, everything)
         apply_stage(par.search, everything)
         if work.best[0] < 0.0:
             state.empty[s, a] += 1

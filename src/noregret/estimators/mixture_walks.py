@@ -136,11 +136,17 @@ def excess(p, q, n):
     return min(top + math.log(total), 0.25 * (trace - everything / n))
 
 
-@inlined
-def excess_walk(par, state, work, store, s, a):
-    """work.beta[c] += sum_{i > n_c} j_i, for every component in use."""
-    n, H = par.count[s, a], store.outcomes.shape[1]
+@kernel
+def excess_stage(par, state, work, store, s, a, log_inverse_delta):
+    """work.beta[c] += sum_{i > n_c} j_i - 1/2 tr(H_c Q_c), for every component in use."""
+    n, d, H = par.count[s, a], store.contexts.shape[1], store.outcomes.shape[1]
     z, p, q, begins = work.z, work.p, work.q, state.begins[s, a]
+    for c in range(work.beta.shape[0]):
+        part = EPOCHS if c < PLAIN else (c - PLAIN) // 2
+        if work.beta[c] < math.inf:
+            for i in range(n * d):
+                for j in range(n * d):
+                    work.beta[c] -= 0.5 * work.hess[part, i, j] * work.spread[c, j, i]
     t, index = store.last[s, a], store.visits[s, a] - 1
     while t >= 0:
         k, h = t // H, t % H
