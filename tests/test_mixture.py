@@ -10,9 +10,10 @@ from scipy import integrate, special
 
 import noregret as nr
 from noregret.estimators import mixture, mixture_refresh, mixture_walks, pairwise_curvature, store
-from noregret.verification.coverage import KINDS
+from noregret.verification.chance import allowed
+from noregret.verification.coverage import KINDS, coverage
 
-NAMES = [kind.name for kind in KINDS]
+KIND = {kind.name: kind for kind in KINDS}
 
 
 def centring_form(c):
@@ -490,6 +491,22 @@ def test_what_is_assumed_comes_first_and_an_empty_set_is_flagged():
     single.update([0.6, 0.8], 0)
     assert single.logits([1.0, 0.0])[3] == 0.0
     assert single.probabilities([1.0, 0.0]) == pytest.approx([1.0])
+
+
+@pytest.mark.parametrize(
+    ("name", "m", "d", "how", "runs"),
+    [
+        ("mixture set, logit", 3, 2, "worst", 40),
+        ("mixture set, logit", 2, 1, "lengths", 40),
+        ("theorem-c set, logit", 2, 1, "one", 60),
+    ],
+)
+def test_sets_cover(name, m, d, how, runs):
+    """Failures at delta = 0.3 are explained by chance (one in a million otherwise); a tenth of the radius is not."""
+    found = coverage(KIND[name], how, runs, 200, m, d, 4.0)
+    assert found.holds
+    assert found.ratios.max() > 0.2
+    assert (10.0 * found.ratios > 1.0).sum() > (allowed(runs, found.delta) if how != "one" else runs // 8)
 
 
 def test_bad_input():

@@ -81,7 +81,7 @@ def fit_stage(par, state, work, store, s, a, log_inverse_delta):
     last = math.inf
     for walk in range(NEWTON):
         loss = fit_walk(par, state, work, store, s, a)
-        if loss > last + 1e-12 * abs(last):  # halfway back
+        if loss > last + 1e-12 * abs(last) and walk < NEWTON - 1:  # halfway back; g and H must end where W does
             for j in range(n):
                 for b in range(d):
                     W[j, b] = 0.5 * (W[j, b] + old[j, b])
@@ -90,7 +90,11 @@ def fit_stage(par, state, work, store, s, a, log_inverse_delta):
         for i in range(size):
             for j in range(size):
                 work.E[i, j] = work.hess[EPOCHS, i, j] + (lam if i == j else 0.0)
-        inverse_of(work.E, size, ROUNDING, work.factor, state.information[s, a])
+        if math.isnan(inverse_of(work.E, size, ROUNDING, work.factor, state.information[s, a])):
+            for i in range(size):
+                for j in range(size):
+                    state.information[s, a, i, j] = 1.0 / lam if i == j else 0.0
+            break
         decrement = 0.0
         for i in range(size):
             total = 0.0

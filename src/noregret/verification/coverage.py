@@ -140,7 +140,7 @@ KINDS = (
     Kind("conversion, own learner", "logit", _own_learner),
     Kind("ridge rewards", "linear reward", _reward("linear")),
     Kind("logistic rewards", "logistic reward", _reward("logistic")),
-    Kind("Theorem C, logit", "logit", _stored("theorem-c")),
+    Kind("theorem-c set, logit", "logit", _stored("theorem-c")),
     Kind("mixture set, logit", "logit", _stored("mixture")),
     Kind("printed Thm 3.1, logit", "logit", _newton(MultinomialLogit, "paper"), advertised=False),
     Kind("printed Thm 3.1, linear", "linear", _newton(LinearCombination, "paper"), advertised=False),
