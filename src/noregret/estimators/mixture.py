@@ -1,13 +1,14 @@
 """Sets for the weights of a multinomial logit from all stored observations: the mixture set, and Theorem C.
 
 For one pair with n outcomes, D = (n - 1) d free parameters, weights W [n, d] whose rows sum to zero; L is the sum of
-the losses -ln p_W(y_i | x_i). Write L_c for the sum over i > n_c. The processes
+the losses -ln p_W(y_i | x_i). Write L_c for the sum over i > n_c. The process
 
-    sum_c w_c Int exp(L_c(W*) - L_c(W* + v)) N(dv; 0, Lam_c^{-1})       with   Int exp(L(W*) - L(W)) N(dW; 0, 1/lambda)
+    sum_c w_c Int exp(L_c(W*) - L_c(W* + v)) N(dv; 0, Lam_c^{-1})
 
-as one more component, is a martingale of mean one: below 1/delta at all times with probability 1 - delta (Ville). On
-that event every component gives a quadratic inequality for Delta = W* - W_hat at any W_hat (Gibbs' inequality with
-N(W_hat, Q), Q = (H_c + Lam_c)^{-1}; g_c and H_c are the gradient and Hessian of L_c at W_hat):
+with Int exp(L(W*) - L(W)) N(dW; 0, Lam_c^{-1}) as further components, is a martingale of mean one: below 1/delta at all
+times with probability 1 - delta (Ville). On that event every component gives a quadratic inequality for
+Delta = W* - W_hat at any W_hat (Gibbs' inequality with N(W_hat, Q), Q = (H_c + Lam_c)^{-1}; g_c and H_c: gradient and
+Hessian of L_c at W_hat):
 
     1/2 ||Delta||^2_{A_c - Lam_c} + <g_c, Delta>  <=  beta_c
     beta_c = ln(1/(delta w_c)) + 1/2 ln det(I + Lam_c^{-1} H_c) + sum_{i > n_c} j_i - 1/2 tr(H_c Q)
@@ -15,16 +16,19 @@ N(W_hat, Q), Q = (H_c + Lam_c)^{-1}; g_c and H_c are the gradient and Hessian of
 where j_i >= E lse(z_i + u) - lse(z_i), u = V x_i with V ~ N(0, Q), and A_c is a lower curvature of L_c over what is
 already known of W* (`pairwise_curvature`). Components:
 
-    0        centred at 0, Lam = lambda I: without -Lam_c on the left, with lambda/2 ||W_hat||^2 on the right
-    1 .. 4   n_c = 0, Lam = R^2 (1/4, 1, 4, 16) I
+    0, 1     centred at 0, Lam = lambda/2 I and 2 lambda I: no -Lam_c on the left, Lam_c/2 ||W_hat||^2 on the right
+    2 .. 4   n_c = 0, Lam = R^2 (1, 4, 16) I
     5 .. 12  shape epochs: Lam = mu (H at n_c + lambda I), mu = 3/2 and 5, n_c the first refresh from 32, 128, 512, 2048
              observations on
 
-To each, tau/2 times what is assumed, sum_j ||w_j - w_n||^2 <= (n - 1) B_p^2, may be added for any tau >= 0. What comes
-out is an ellipsoid: centre W_hat - E^{-1} g, squared radius 2 beta + ||g||^2_{E^{-1}}. All of them hold on the one
-event, so refreshing at any time, using one set to sharpen the next, and keeping whichever is best cost nothing.
+With proportions a_c that sum to one, the components' inequalities may be added up, and ln sum_c w_c I_c >= sum_c a_c
+ln(w_c I_c/a_c) makes the sum's right side smaller by the entropy of a. tau/2 times what is assumed,
+sum_j ||w_j - w_n||^2 <= (n - 1) B_p^2, may be added for any tau >= 0. What comes out is an ellipsoid: centre W_hat -
+E^{-1} g, squared radius 2 beta + ||g||^2_{E^{-1}}. All of them hold on the one event, so refreshing at any time, using
+one set to sharpen the next, and keeping whichever is best cost nothing.
 
-"theorem-c" keeps component 0 alone, with all of delta, the bound H <= 1/2 in beta and the curvature 2 h(span) H.
+"theorem-c" keeps component 0 alone, with all of delta, the bound H <= 1/2 in beta, tau = lambda with the bound on
+||W*||_F^2, and the curvature 2 h(span) H.
 
 A refresh costs O(n_samples (M^2 d^2 + cells M^2)) (`mixture_refresh`); `mixture_due` says when one is worth it.
 Caveats: the set is about W*, not about the data: a wrong link or bound makes it wrong. delta is fixed at the start.
@@ -40,23 +44,30 @@ from .. import _checks as check
 from .._checks import Floats
 from .._jit import address, caller, kernel
 from .kronecker import logit_covariance, logits_at, softmax_of
-from .mixture_refresh import SCALES, SLACK, assumed_covariance, mixture_refresh
-from .mixture_walks import EPOCHS, ISOTROPIC
+from .mixture_refresh import SCALES, SLACK, assumed_covariance, bound_stage, mixture_refresh, search_stage
+from .mixture_walks import CENTRED, EPOCHS, PLAIN, curvature_stage, excess_stage, fit_stage
 from .store import Store, empty_store
 
 FORMS = ("mixture", "theorem-c")
+THOROUGH = 500
 GROWTH = 1.15  # of the number of observations between two refreshes
 
 
 class MixturePar(NamedTuple):
     count: NDArray[np.int64]  # type: ignore[assignment]  # [S, A], numbers of outcomes; hides tuple.count
-    refresh: Any  # address of `mixture_refresh`
+    refresh: Any  # address of `mixture_refresh`, and of its stages:
+    fit: Any
+    bounds: Any
+    curvature: Any
+    excess: Any
+    search: Any
     form: int  # MIXTURE or THEOREM_C
     weight_bound: float
     regularization: float  # lambda
-    isotropic: Floats  # [4], precisions
+    isotropic: Floats  # [5], precisions of the components that are no epochs
     assumed: Floats  # [T], values of tau that are tried
     log_weight: Floats  # [C], ln(1/w_c)
+    thorough: int  # observations up to which every component is looked at closely
     growth: float  # refresh when n has grown by this factor,
     expansion: Floats  # [S, A], or when ln det(lambda I + H) has grown by this much
 
@@ -99,6 +110,11 @@ class MixtureWork(NamedTuple):
     curve: Floats  # [5, M d, M d], A_c
     spread: Floats  # [C, M d, M d], Q_c
     beta: Floats  # [C], inf where the component is not in use
+    share: Floats  # [C]
+    trial: Floats  # [C]
+    best: Floats  # [1], least score so far
+    value: Floats  # [C], scores of components
+    screening: NDArray[np.int64]  # [1]
 
 
 def mixture_parts(
@@ -115,15 +131,19 @@ def mixture_parts(
     check.one_of("form", form, FORMS)
     (S, A), M, d = count.shape, int(count.max()), context_dim
     D, f, whole = M * d, np.zeros, np.int64
-    components = 1 if form == "theorem-c" else 1 + ISOTROPIC + EPOCHS * len(SCALES)
+    components = 1 if form == "theorem-c" else PLAIN + EPOCHS * len(SCALES)
     lam = default_regularization(context_dim, weight_bound, form) if regularization is None else regularization
     check.positive("regularization", lam)
-    isotropic = np.array([0.25 * context_bound**2 * 4.0**j for j in range(ISOTROPIC)])
-    assumed = np.array([1.0]) * lam if form == "theorem-c" else np.array([0.0, 0.25, 1.0, 4.0]) / weight_bound**2
+    if form == "theorem-c":
+        assumed, isotropic = np.array([lam]), np.array([lam])
+    else:
+        assumed = np.array([0.0, 0.1, 0.4, 1.6, 6.4]) / weight_bound**2
+        isotropic = np.array([0.5 * lam, 2.0 * lam] + [context_bound**2 * 4.0**j for j in range(PLAIN - CENTRED)])
     free = (count - 1.0) * d
     par = MixturePar(
-        np.ascontiguousarray(count, np.int64), 0, FORMS.index(form), weight_bound, lam, isotropic, assumed,
-        np.full(components, math.log(components)), GROWTH, np.maximum(math.log(1.5), free * math.log(GROWTH)),
+        np.ascontiguousarray(count, np.int64), 0, 0, 0, 0, 0, 0, FORMS.index(form), weight_bound, lam, isotropic,
+        assumed, np.full(components, math.log(components)), THOROUGH, GROWTH,
+        np.maximum(math.log(1.5), free * math.log(GROWTH)),
     )  # fmt: skip
     state = MixtureState(
         f((S, A, M, d)), f((S, A, D, D)), f((S, A, M, d)), f((S, A, D, D)), f((S, A)), np.full((S, A), -1, whole),
@@ -140,18 +160,20 @@ def mixture_parts(
     work = MixtureWork(
         f(M), f(M), f(M), table, table.copy(), table.copy(), table.copy(), f(M), f(M), table.copy(), f((d, d)),
         f((M, d)), f(D), f(D), square, square.copy(), square.copy(), square.copy(), f((EPOCHS + 1, D)),
-        f((EPOCHS + 1, D, D)), f((EPOCHS + 1, D, D)), f((components, D, D)), f(components),
+        f((EPOCHS + 1, D, D)), f((EPOCHS + 1, D, D)), f((components, D, D)), f(components), f(components),
+        f(components), f(1), f(components), np.zeros(1, whole),
     )  # fmt: skip
     if store is None:
         store = empty_store(S, A, 1, d, 0)
-    where = address(mixture_refresh, par, state, work, store, 0, 0, 1.0)
-    return par._replace(refresh=where), state, work
+    stages = mixture_refresh, fit_stage, bound_stage, curvature_stage, excess_stage, search_stage
+    places = (address(f, par, state, work, store, 0, 0, 1.0) for f in stages)
+    return par._replace(**dict(zip(MixturePar._fields[1:7], places, strict=True))), state, work
 
 
 def default_regularization(context_dim: int, weight_bound: float, form: str) -> float:
-    """lambda: d / B_p^2 under Theorem C, where lambda/2 times the norm bound enters the radius; 2 / B_p^2 in the
-    mixture, where it does not. Any positive value is valid."""
-    return (context_dim if form == "theorem-c" else 2.0) / weight_bound**2
+    """lambda = d / B_p^2, which makes weights as long as is assumed likely under N(0, 1/lambda); twice that for the
+    mixture, which has a component on either side. Any positive value is valid."""
+    return (1.0 if form == "theorem-c" else 2.0) * context_dim / weight_bound**2
 
 
 apply_mixture = caller()  # apply_mixture(par.refresh, (par, state, work, store, s, a, ln(1/delta)))

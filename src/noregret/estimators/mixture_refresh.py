@@ -1,8 +1,10 @@
 """One refresh of a mixture set, from the stored observations of its pair. Formulas and proof: `estimators.mixture`.
 
     1  W_hat by Newton's method from the last one, with g and H over every suffix i > n_c       a few walks
-    2  beta_c: Q_c, the determinants, and the sums of j_i                                       one walk
-    3  A_c over the current set, then the best ellipsoid; again while it pays                   a walk each
+    2  beta_c: Q_c and the determinants
+    3  A_c over the current set                                                                 one walk
+    4  the sums of j_i, where there are many observations for the most promising components     one walk
+    5  the best ellipsoid; 3 and 5 again while it pays
 
 W_hat need not be exact: g is the gradient there, whatever it is, and is carried. All matrices are kept on full vectors;
 on the common shift of all rows, where nothing matters, they are made harmless.
@@ -10,66 +12,69 @@ on the common shift of all rows, where nothing matters, they are made harmless.
 
 import math
 
-from .._jit import formula, inlined, kernel
+from .._jit import caller, formula, inlined, kernel
 from .kronecker import inverse_of
-from .mixture_walks import EPOCHS, ISOTROPIC, MIXTURE, ROUNDING, THEOREM_C, curvature_walk, excess_walk, fit
+from .mixture_walks import CENTRED, EPOCHS, MIXTURE, PLAIN, ROUNDING, THEOREM_C
 
 TIMES = (32, 128, 512, 2048)  # observations from which on an epoch may begin
 SCALES = (1.5, 5.0)  # mu
+FINALISTS = 5  # components that are looked at closely where there are many observations
+MERGES = 3  # components mixed in at most
+PARTS = (0.15, 0.4)  # proportions in which one is
 ROUNDS = 4  # of step 3 at most
 WORTH = 0.98  # another round while one has brought the score below this part of the last
 LEAST = 1e-9  # pivots of E below this part of the diagonal: not positive definite
 SLACK = 1e-6  # relative, on squared radii: more than rounding can cost at that condition
 
 
+apply_stage = caller()  # the stages are compiled apart: together they take several times as long
+
+
 @kernel
-def precision(par, state, c, s, a, size, out):
-    """out <- Lam_c. Returns the part i > n_c that the component looks at, or -1 before its epoch has begun."""
-    epoch = (c - 1 - ISOTROPIC) // 2
-    if c > ISOTROPIC and state.begins[s, a, epoch] < 0:
-        return -1
-    value, scale = par.regularization, 0.0
-    if c > ISOTROPIC:
-        scale = SCALES[(c - 1 - ISOTROPIC) % 2]
-        value *= scale
-    elif c > 0:
-        value = par.isotropic[c - 1]
+def precision(value, scale, shape, size, out):
+    """out <- Lam_c = value I + scale shape."""
     for i in range(size):
         for j in range(size):
             out[i, j] = value if i == j else 0.0
             if scale > 0.0:
-                out[i, j] += scale * state.shape[s, a, epoch, i, j]
-    return epoch if c > ISOTROPIC else EPOCHS
+                out[i, j] += scale * shape[i, j]
 
 
-@kernel
+@inlined
+def component(par, state, s, a, c):
+    """(part i > n_c that component c looks at or -1 before its epoch has begun, value, scale, epoch) of `precision`."""
+    if c < PLAIN:
+        return EPOCHS, par.isotropic[c], 0.0, 0
+    epoch, scale = (c - PLAIN) // 2, SCALES[(c - PLAIN) % 2]
+    return (epoch if state.begins[s, a, epoch] >= 0 else -1), scale * par.regularization, scale, epoch
+
+
+@inlined
 def betas(par, state, work, s, a, log_inverse_delta, d):
-    """work.beta [C] without the sums of j_i, and work.spread [C], the Q_c."""
+    """work.beta [C] as if every j_i were 1/2 tr(H_i Q), and work.spread [C], the Q_c."""
     n, W = par.count[s, a], state.map[s, a]
     size = n * d
     for c in range(work.beta.shape[0]):
         work.beta[c] = math.inf
-        part = precision(par, state, c, s, a, size, work.E)
+        part, value, scale, epoch = component(par, state, s, a, c)
         if part < 0:
             continue
+        precision(value, scale, state.shape[s, a, epoch], size, work.E)
         beta = log_inverse_delta + par.log_weight[c]
-        if c == 0:
+        if c < CENTRED:
             for j in range(n):
                 for b in range(d):
-                    beta += 0.5 * par.regularization * W[j, b] * W[j, b]
+                    beta += 0.5 * par.isotropic[c] * W[j, b] * W[j, b]
         beta -= 0.5 * inverse_of(work.E, size, ROUNDING, work.factor, work.inverse)
         for i in range(size):
             for j in range(size):
                 work.E[i, j] += work.hess[part, i, j]
         beta += 0.5 * inverse_of(work.E, size, ROUNDING, work.factor, work.spread[c])
-        for i in range(size):
-            for j in range(size):
-                beta -= 0.5 * work.hess[part, i, j] * work.spread[c, j, i]
-        if beta == beta:
+        if not math.isnan(beta):
             work.beta[c] = beta
 
 
-@kernel
+@inlined
 def bohning_beta(par, state, work, s, a, log_inverse_delta, d):
     """work.beta[0] of Theorem C: ln(1/delta) + (n - 1)/2 ln det(I + G/(2 lambda)) + lambda/2 ||W_hat||^2."""
     n, W, lam = par.count[s, a], state.map[s, a], par.regularization
@@ -80,6 +85,24 @@ def bohning_beta(par, state, work, s, a, log_inverse_delta, d):
         for j in range(n):
             beta += 0.5 * lam * W[j, b] * W[j, b]
     work.beta[0] = beta + 0.5 * (n - 1) * inverse_of(work.E, d, ROUNDING, work.factor, work.inverse)
+
+
+@kernel
+def bound_stage(par, state, work, store, s, a, log_inverse_delta):
+    """work.beta [C], but for `excess_stage`."""
+    d = store.contexts.shape[1]
+    if par.form == THEOREM_C:
+        bohning_beta(par, state, work, s, a, log_inverse_delta, d)
+    else:
+        betas(par, state, work, s, a, log_inverse_delta, d)
+
+
+@inlined
+def largest(share):
+    c = 0
+    for i in range(share.shape[0]):
+        c = i if share[i] > share[c] else c
+    return c
 
 
 @kernel
@@ -108,18 +131,29 @@ def assumed_covariance(n: int, j: int, k: int) -> float:
     return (first if j == k else 0.0) - (first + second) / n + (n - 1.0) / (n * n)
 
 
-@kernel
-def ellipsoid(par, state, work, s, a, c, tau, d):
-    """work.inverse, work.vector <- E^{-1} on centred weights and E^{-1} g of component c, with tau/2 (W'KW - bound),
-    which is not positive, added. Returns the squared radius, or nan if E is not positive definite."""
+@inlined
+def ellipsoid(par, state, work, share, tau, s, a, d):
+    """work.inverse, work.vector <- E^{-1} on centred weights and E^{-1} g, of the components in the proportions share
+    [C], with tau/2 (W'KW - bound), which is not positive, added. Returns the squared radius, or nan if E is not
+    positive definite."""
     n, W, E, inverse, gradient = par.count[s, a], state.map[s, a], work.E, work.inverse, work.gradient
     size = n * d
-    part = precision(par, state, c, s, a, size, E)
     for i in range(size):
+        gradient[i] = 0.0
         for j in range(size):
-            E[i, j] = work.curve[part, i, j] - (E[i, j] if c > 0 else 0.0)
+            E[i, j] = 0.0
+    beta = 0.0
+    for c in range(share.shape[0]):
+        if share[c] > 0.0:
+            beta += share[c] * (work.beta[c] + math.log(share[c]))
+            part, value, scale, epoch = component(par, state, s, a, c)
+            precision(value, scale, state.shape[s, a, epoch], size, inverse)
+            for i in range(size):
+                gradient[i] += share[c] * work.grad[part, i]
+                for j in range(size):
+                    E[i, j] += share[c] * (work.curve[part, i, j] - (inverse[i, j] if c >= CENTRED else 0.0))
     bound = 0.5 if par.form == THEOREM_C and n == 2 else n - 1.0
-    radius = 2.0 * work.beta[c] + tau * bound * par.weight_bound * par.weight_bound
+    radius = 2.0 * beta + tau * bound * par.weight_bound * par.weight_bound
     common, mean = 0.0, 0.0
     for b in range(d):
         for j in range(n):
@@ -129,7 +163,7 @@ def ellipsoid(par, state, work, s, a, c, tau, d):
                 pull += form * W[k, b]
                 E[j * d + b, k * d + b] += form
                 common += E[j * d + b, k * d + b] / size
-            gradient[j * d + b] = work.grad[part, j * d + b] + pull
+            gradient[j * d + b] += pull
             radius -= W[j, b] * pull
             mean += E[j * d + b, j * d + b] / size
     if not mean > 0.0:
@@ -153,22 +187,73 @@ def ellipsoid(par, state, work, s, a, c, tau, d):
     return radius + SLACK * (1.0 + abs(radius))
 
 
+@inlined
+def keep(state, work, s, a, n, c, radius):
+    """The ellipsoid just made becomes the set."""
+    d = state.centre.shape[3]
+    state.component[s, a], state.radius[s, a] = c, radius
+    for i in range(n * d):
+        state.centre[s, a, i // d, i % d] = state.map[s, a, i // d, i % d] - work.vector[i]
+        for j in range(n * d):
+            state.cov[s, a, i, j] = work.inverse[i, j]
+
+
+@inlined
+def forget(par, state, s, a, n):
+    """Back to what is assumed."""
+    d = state.centre.shape[3]
+    state.component[s, a] = -1
+    state.radius[s, a] = (n - 1.0) * par.weight_bound * par.weight_bound * (1.0 + SLACK)
+    for i in range(n * d):
+        state.centre[s, a, i // d, i % d] = 0.0
+        for j in range(n * d):
+            state.cov[s, a, i, j] = assumed_covariance(n, i // d, j // d) if i % d == j % d else 0.0
+
+
 @kernel
-def keep(par, state, work, s, a, c, radius, d):
-    """The ellipsoid just made becomes the set; c = -1: back to what is assumed."""
-    n = par.count[s, a]
-    size = n * d
-    state.component[s, a] = c
-    state.radius[s, a] = radius if c >= 0 else (n - 1.0) * par.weight_bound * par.weight_bound * (1.0 + SLACK)
-    for i in range(size):
-        j, b = i // d, i % d
-        state.centre[s, a, j, b] = state.map[s, a, j, b] - work.vector[i] if c >= 0 else 0.0
-        for k in range(n):
-            for e in range(d):
-                v = work.inverse[i, k * d + e]
-                if c < 0:
-                    v = assumed_covariance(n, j, k) if b == e else 0.0
-                state.cov[s, a, i, k * d + e] = v
+def search_stage(par, state, work, store, s, a, log_inverse_delta):
+    """Keep the best ellipsoid with a score below work.best[0]: one component and one tau, then others mixed in as long
+    as that helps. work.best[0] <- its score, or -1 if one was empty. Screening: only find the FINALISTS best single
+    components, from betas that lack their excess; which ones are looked at is free to choose."""
+    d, components, share, trial = store.contexts.shape[1], work.beta.shape[0], work.share, work.trial
+    tau, best, screening = 0.0, work.best[0], work.screening[0] == 1
+    for c in range(components):
+        share[c], work.value[c] = 0.0, math.inf
+    for phase in range(1 if screening else 1 + MERGES):
+        chosen, part, before = -1, 1.0, tau
+        for c in range(components):
+            if work.beta[c] == math.inf:
+                continue
+            for i in range(par.assumed.shape[0] if phase == 0 else len(PARTS)):
+                weight = 1.0 if phase == 0 else PARTS[i]
+                factor = par.assumed[i] if phase == 0 else before
+                for k in range(components):
+                    trial[k] = share[k] * (1.0 - weight)
+                trial[c] += weight
+                radius = ellipsoid(par, state, work, trial, factor, s, a, d)
+                if math.isnan(radius):
+                    continue
+                if radius <= 0.0 and not screening:
+                    work.best[0] = -1.0
+                    return
+                value = score(work, work.inverse, radius, par.regularization, par.count[s, a] * d)
+                if screening:
+                    work.value[c] = min(work.value[c], value)
+                elif value < best:
+                    best, chosen, part, tau = value, c, weight, factor
+                    keep(state, work, s, a, par.count[s, a], largest(trial), radius)
+        if chosen < 0:
+            break
+        for k in range(components):
+            share[k] *= 1.0 - part
+        share[chosen] += part
+    work.best[0] = best
+    for c in range(components if screening else 0):
+        ahead = 0
+        for k in range(components):
+            ahead += 1 if work.value[k] < work.value[c] else 0
+        if ahead >= FINALISTS:
+            work.beta[c] = math.inf
 
 
 @kernel
@@ -179,33 +264,24 @@ def mixture_refresh(par, state, work, store, s, a, log_inverse_delta):
     state.refreshed[s, a], state.gained[s, a] = samples, 0.0
     if n < 2 or samples == 0:
         return
-    size, lam = n * d, par.regularization
-    fit(par, state, work, store, s, a)
-    if par.form == THEOREM_C:
-        bohning_beta(par, state, work, s, a, log_inverse_delta, d)
-    else:
-        betas(par, state, work, s, a, log_inverse_delta, d)
-        excess_walk(par, state, work, store, s, a)
-    best, empty = score(work, state.cov[s, a], state.radius[s, a], lam, size), 0
-    for _ in range(ROUNDS):
-        curvature_walk(par, state, work, store, s, a)
-        before = best
-        for c in range(work.beta.shape[0]):
-            if work.beta[c] == math.inf:
-                continue
-            for i in range(par.assumed.shape[0]):
-                radius = ellipsoid(par, state, work, s, a, c, par.assumed[i], d)
-                if radius <= 0.0:
-                    empty = 1
-                elif radius > 0.0:
-                    value = score(work, work.inverse, radius, lam, size)
-                    if value < best:
-                        best = value
-                        keep(par, state, work, s, a, c, radius, d)
-        if empty == 1:
+    size, everything = n * d, (par, state, work, store, s, a, log_inverse_delta)
+    apply_stage(par.fit, everything)
+    apply_stage(par.bounds, everything)
+    work.best[0] = score(work, state.cov[s, a], state.radius[s, a], par.regularization, size)
+    for turn in range(ROUNDS):
+        before = work.best[0]
+        apply_stage(par.curvature, everything)
+        if turn == 0 and par.form == MIXTURE:
+            work.screening[0] = 1
+            if samples > par.thorough:
+                apply_stage(par.search, everything)
+            work.screening[0] = 0
+            apply_stage(par.excess, everything)
+        apply_stage(par.search, everything)
+        if work.best[0] < 0.0:
             state.empty[s, a] += 1
-            keep(par, state, work, s, a, -1, 0.0, d)
-        if empty == 1 or best > WORTH * before:
+            forget(par, state, s, a, n)
+        if work.best[0] < 0.0 or work.best[0] > WORTH * before:
             break
     for e in range(EPOCHS):
         if state.begins[s, a, e] < 0 and samples >= TIMES[e]:

@@ -2,18 +2,18 @@
 
 Sums over the suffixes i > n_c (`MixtureState.begins`) are snapshots of one running sum: work.grad, hess and curve [5]
 hold those of the four epochs, then the one over everything. Formulas: `estimators.mixture`.
+The stages of `mixture_refresh` all take the same arguments.
 """
 
 import math
 
-from .._jit import kernel
+from .._jit import inlined, kernel
 from ..links import exp
 from .kronecker import add_kronecker, expanded, inverse_of, logit_covariance, logits_at, softmax_of
 from .pairwise_curvature import local_curvature, pair_bounds, pairwise_curvature
 
 MIXTURE, THEOREM_C = 0, 1
-ISOTROPIC = 4  # components of that kind
-EPOCHS = 4
+CENTRED, PLAIN, EPOCHS = 2, 5, 4  # components before CENTRED are centred at 0, those before PLAIN look at all data
 NEWTON = 25  # walks at most
 ROUNDING = 1e-13  # pivots of H + lambda I below this part of the diagonal are noise
 EXACT = 1e-8  # squared Newton decrement at which W_hat is good enough: it adds about as much to the squared radius
@@ -26,7 +26,7 @@ def clear(acc, size):
             acc[i, j] = 0.0
 
 
-@kernel
+@inlined
 def fit_walk(par, state, work, store, s, a):
     """Loss at W = state.map[s, a] with the regulariser; gradients and Hessians over the suffixes, without it."""
     n, d, H = par.count[s, a], store.contexts.shape[1], store.outcomes.shape[1]
@@ -73,7 +73,7 @@ def fit_walk(par, state, work, store, s, a):
 
 
 @kernel
-def fit(par, state, work, store, s, a):
+def fit_stage(par, state, work, store, s, a, log_inverse_delta):
     """state.map[s, a] <- argmin L + lambda/2 ||W||^2 by Newton's method, halving steps that do not descend; leaves g, H
     over the suffixes there, and (H + lambda I)^{-1} in state.information."""
     n, d = par.count[s, a], store.contexts.shape[1]
@@ -81,7 +81,7 @@ def fit(par, state, work, store, s, a):
     last = math.inf
     for walk in range(NEWTON):
         loss = fit_walk(par, state, work, store, s, a)
-        if loss > last + 1e-12 * abs(last):  # halfway back
+        if loss > last + 1e-12 * abs(last) and walk < NEWTON - 1:  # halfway back; g and H must end where W does
             for j in range(n):
                 for b in range(d):
                     W[j, b] = 0.5 * (W[j, b] + old[j, b])
@@ -90,7 +90,11 @@ def fit(par, state, work, store, s, a):
         for i in range(size):
             for j in range(size):
                 work.E[i, j] = work.hess[EPOCHS, i, j] + (lam if i == j else 0.0)
-        inverse_of(work.E, size, ROUNDING, work.factor, state.information[s, a])
+        if math.isnan(inverse_of(work.E, size, ROUNDING, work.factor, state.information[s, a])):
+            for i in range(size):
+                for j in range(size):
+                    state.information[s, a, i, j] = 1.0 / lam if i == j else 0.0
+            break
         decrement = 0.0
         for i in range(size):
             total = 0.0
@@ -137,10 +141,16 @@ def excess(p, q, n):
 
 
 @kernel
-def excess_walk(par, state, work, store, s, a):
-    """work.beta[c] += sum_{i > n_c} j_i, for every component in use."""
-    n, H = par.count[s, a], store.outcomes.shape[1]
+def excess_stage(par, state, work, store, s, a, log_inverse_delta):
+    """work.beta[c] += sum_{i > n_c} j_i - 1/2 tr(H_c Q_c), for every component in use."""
+    n, d, H = par.count[s, a], store.contexts.shape[1], store.outcomes.shape[1]
     z, p, q, begins = work.z, work.p, work.q, state.begins[s, a]
+    for c in range(work.beta.shape[0]):
+        part = EPOCHS if c < PLAIN else (c - PLAIN) // 2
+        if work.beta[c] < math.inf:
+            for i in range(n * d):
+                for j in range(n * d):
+                    work.beta[c] -= 0.5 * work.hess[part, i, j] * work.spread[c, j, i]
     t, index = store.last[s, a], store.visits[s, a] - 1
     while t >= 0:
         k, h = t // H, t % H
@@ -148,7 +158,7 @@ def excess_walk(par, state, work, store, s, a):
         logits_at(state.map[s, a], x, n, z)
         softmax_of(z, n, p)
         for c in range(work.beta.shape[0]):
-            if work.beta[c] < math.inf and (c <= ISOTROPIC or index >= begins[(c - 1 - ISOTROPIC) // 2]):
+            if work.beta[c] < math.inf and (c < PLAIN or index >= begins[(c - PLAIN) // 2]):
                 logit_covariance(work.spread[c], x, n, q)
                 work.beta[c] += excess(p, q, n)
         t = store.previous[k, h]
@@ -156,7 +166,7 @@ def excess_walk(par, state, work, store, s, a):
 
 
 @kernel
-def curvature_walk(par, state, work, store, s, a):
+def curvature_stage(par, state, work, store, s, a, log_inverse_delta):
     """work.curve [5] <- A_c over the suffixes, from the current set."""
     n, d, H = par.count[s, a], store.contexts.shape[1], store.outcomes.shape[1]
     begins, z, p, at, q, r, bend = state.begins[s, a], work.z, work.p, work.at, work.q, work.r, work.bend
