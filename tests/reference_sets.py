@@ -153,6 +153,12 @@ class SignUnion:
         self.moment[y] += x
         self.samples += 1
 
+    def draw(self, x, e, scale):
+        """P_hat plus a normal vector with covariance scale^2 ||x||^2_{Z^-1} (diag P_hat - P_hat P_hat'), projected."""
+        P, q = self.describe(x).P, x @ np.linalg.solve(self.Z, x)
+        noise = np.sqrt(P) * e[: self.n]
+        return project_simplex(P + scale * math.sqrt(q) * (noise - P * noise.sum()))
+
     def describe(self, x):
         n = self.n
         if n == 1:
@@ -201,21 +207,18 @@ class Learner:
         self.log_r = math.log(n_pairs / (0.98 * delta * REWARD_SHARE))
         lam = 1.0 if regularization is None else regularization
         sizes = {pair: (len(states), d) for pair, states in self.outcomes.items()}
-        self.sets, self.posterior = None, None
-        if name != "psrl-glm":
+        lam_linear = SIGN_UNION_REGULARIZATION if regularization is None else regularization
+
+        def made(size, **options):
             if p.link.name == "linear":
-                lam_l = SIGN_UNION_REGULARIZATION if regularization is None else regularization
-                self.sets = {pair: SignUnion(*size, log_p, lam_l) for pair, size in sizes.items()}
-            else:
-                self.sets = {
-                    pair: LikelihoodSet(*size, p.weight_bound, log_p, form=form, predictor=predictor, lam=lam)
-                    for pair, size in sizes.items()
-                }
+                return SignUnion(*size, log_p, lam_linear)
+            return LikelihoodSet(*size, p.weight_bound, log_p, form=form, lam=lam, **options)
+
+        self.sets = self.posterior = None
+        if name != "psrl-glm":
+            self.sets = {pair: made(size, predictor=predictor) for pair, size in sizes.items()}
         if name != "lr-orl":
-            self.posterior = {
-                pair: LikelihoodSet(*size, p.weight_bound, form=form, predictor=None, lam=lam)
-                for pair, size in sizes.items()
-            }
+            self.posterior = {pair: made(size, predictor=None) for pair, size in sizes.items()}
         self.rewards = {pair: self.reward_learner(pair, reward_regularization) for pair in self.pairs}
         self.decisions = self.ties = 0
         self.binding = Counter()
