@@ -39,6 +39,12 @@ def upper_curvature(r):
     return (math.exp(r) - r - 1) / r**2
 
 
+def factor_of(cov):
+    """The lower Cholesky factor of cov + (1e-12 tr cov) I; 0 for 0, which is the context 0."""
+    trace = np.trace(cov)
+    return np.linalg.cholesky(cov + 1e-12 * trace * np.eye(len(cov))) if trace > 0 else np.zeros_like(cov)
+
+
 # The sets of one pair ------------------------------------------------------------------------------------------------
 class LikelihoodSet:
     """The online likelihood-ratio set of one pair; predictor None: its posterior, with c = 1/2 and no radius.
@@ -89,7 +95,7 @@ class LikelihoodSet:
         of_differences = np.array([
             [cov[j, k] - cov[j, last] - cov[k, last] + cov[last, last] for k in range(last)] for j in range(last)
         ])  # fmt: skip
-        F = np.linalg.cholesky(of_differences + 1e-12 * np.trace(of_differences) * np.eye(last))
+        F = factor_of(of_differences)
         made = p / n
         for i in range(last):
             for sign in (1, -1):
@@ -132,8 +138,7 @@ class LikelihoodSet:
         if self.n == 1:
             return np.ones(1)
         cov = self.cov(x)
-        F = np.linalg.cholesky(cov + 1e-12 * np.trace(cov) * np.eye(self.n))
-        return softmax(self.logits(x) + scale * F @ e[: self.n])
+        return softmax(self.logits(x) + scale * factor_of(cov) @ e[: self.n])
 
 
 class SignUnion:

@@ -14,6 +14,7 @@ import reference_sets
 from noregret.agents.certified_psrl import CertifiedPSRL
 from noregret.agents.lr_orl import LRORL
 from noregret.agents.psrl_glm import PSRLGLM
+from noregret.estimators.online_newton import REFRESH
 from test_agreement import masked
 
 AGENTS = {"lr-orl": LRORL, "psrl-glm": PSRLGLM, "certified-psrl": CertifiedPSRL}
@@ -27,6 +28,12 @@ def world(name):
         return nr.worlds.random_logit(2, 2, 12, 2, weight_bound=1.0, seed=1)
     if name == "three":
         return nr.worlds.random_logit(3, 2, 12, 2, weight_bound=3.0, seed=2)
+    if name == "long":  # more than a thousand steps of each pair in few episodes
+        return nr.worlds.random_logit(2, 2, 120, 2, weight_bound=1.0, seed=1)
+    if name == "zero":  # contexts of many lengths, 0 among them
+        w = world("logit")
+        people = nr.contexts.Table([[0.0, 0.0, 0.0], [0.6, 0.3, -0.5], [0.1, 0.0, 0.02], [1e-7, 0.0, 0.0]])
+        return nr.World(w.problem, w.weights, np.abs(w.reward_weights) / 2, people)
     if name == "clinic":
         return nr.worlds.clinic()
     if name == "linear":
@@ -170,6 +177,11 @@ def test_longer_run_of_the_gate():
     assert learner.ties < 0.1 * learner.decisions
 
 
+@pytest.mark.parametrize("name", list(AGENTS))
+def test_short_contexts(name):
+    assert_regret_agrees("zero", name, 40, 1)
+
+
 # Plans, descriptions and estimates -----------------------------------------------------------------------------------
 @pytest.mark.parametrize("where", ["logit", "clinic", "masked", "two"])
 @pytest.mark.parametrize(("name", "options"), [RUNS[0], RUNS[3], RUNS[4], RUNS[6], RUNS[9]])
@@ -180,6 +192,15 @@ def test_plans_and_estimates(where, name, options):
         if learner.sets is not None and k % 3 == 0:
             assert_locals_agree(agent, learner)
     assert_states_agree(agent, learner)
+
+
+def test_after_inverses_were_refreshed():
+    agent, learner = pair_of("long", "lr-orl", 5)
+    for k in range(42):
+        meet(agent, learner, world("long").individual(k, 5))
+    assert_locals_agree(agent, learner)
+    assert_states_agree(agent, learner)
+    assert max(pair.samples for pair in learner.sets.values()) > REFRESH
 
 
 @pytest.mark.parametrize("name", ["lr-orl", "psrl-glm"])
