@@ -14,10 +14,11 @@ from .options import terminal
 def bench(
     sizes: Annotated[str, typer.Option(help="comma-separated: small, medium, large")] = "small,medium,large",
     rounds: Annotated[int, typer.Option(help="alternating rounds per ratio")] = 5,
+    sets: Annotated[bool, typer.Option(help="also measure LR-ORL, an agent with local sets")] = True,
     system: Annotated[bool, typer.Option(help="also measure latency, scaling, memory and compile times")] = True,
     peers: Annotated[bool, typer.Option("--peers", help="only compare with other libraries, where installed")] = False,
 ) -> None:
-    """Speed of the fused GLM-ORL loop against NumPy, and what a user waits for.
+    """Speed of the fused loops of GLM-ORL and LR-ORL against NumPy, and what a user waits for.
 
     The twin does what the kernels do, step by step, vectorised over pairs. The rearranged program computes the same numbers as fast as NumPy can be made to: batched over episodes, learning among predictions. "wanted" is what this project asks of itself."""  # noqa: E501
     from ..bench import measure  # imports the twin, which nothing else needs
@@ -45,6 +46,8 @@ def bench(
                 f"{r.rearranged:,.0f}", f"{r.to_rearranged:.1f}x",
             )  # fmt: skip
     console.print(table)
+    if sets:
+        _print_sets(console, rounds)
     if not system:
         return
     other = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
@@ -68,6 +71,23 @@ def bench(
             other.add_row(f"first use of {name}", f"{seconds:.1f} s", limits.get(name, ""))
         other.add_row("all of them in the next process", f"{sum(warm.values()):.1f} s", "")
     console.print(other)
+
+
+def _print_sets(console: Console, rounds: int) -> None:
+    from ..bench import measure
+
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("LR-ORL, certificate and exact regret")
+    for column in ("episodes/s", "twin", "ratio", "rearranged", "ratio"):
+        table.add_column(column, justify="right", no_wrap=True)
+    with console.status(f"LR-ORL: {rounds} rounds"):
+        r = measure.single_threaded_speeds("sets", rounds)
+    S, A, H, d = measure.SETS
+    table.add_row(
+        f"S={S} A={A} d={d} H={H}", f"{r.fused:,.0f}", f"{r.twin:,.0f}", f"{r.to_twin:.1f}x", f"{r.rearranged:,.0f}",
+        f"{r.to_rearranged:.1f}x",
+    )  # fmt: skip
+    console.print(table)
 
 
 def _print_peers(console: Console, rounds: int) -> None:
