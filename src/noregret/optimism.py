@@ -39,6 +39,7 @@ class SearchPar(NamedTuple):
     kind: int  # TAYLOR or SHARP
     draws: float  # J of `perturbed`
     adjust: Any  # address of `optimistic` or `perturbed`
+    maximum: Any  # address of `largest`, under SHARP
     optimum: Any  # address of `optimum`
     assess: Any  # address of `assess`
 
@@ -47,6 +48,7 @@ class SearchWork(NamedTuple):
     v: Floats  # [M], next values of one pair, signed
     g: Floats  # [M]
     scale: Floats  # [1], on every bonus of the pass under way
+    best: Floats  # [1], a maximum found
     reward: Floats  # [S, A], as planned with
     Q: Floats  # [S, A]
     maximum: MaximisationWork
@@ -58,8 +60,11 @@ def search_parts(
     """Parameters with compiled passes, and scratch; draws > 0: `perturbed` bonuses, with so many draws."""
     S, A, M = layout.outcomes.shape
     f, i = np.zeros, np.zeros((1, 1), np.int64)
-    work = SearchWork(f(M), f(M), np.ones(1), f((S, A)), f((S, A)), maximisation_work(M))
-    par = SearchPar(layout, seed, kind, float(draws), 0, 0, 0)
+    work = SearchWork(f(M), f(M), np.ones(1), f(1), f((S, A)), f((S, A)), maximisation_work(M))
+    par = SearchPar(layout, seed, kind, float(draws), 0, 0, 0, 0)
+    if kind == SHARP:
+        table = f((1, 1))
+        par = par._replace(maximum=address(largest, f(1), f(1), table, 0.0, 1, 0.0, work.maximum, f(1)))
     hook, _ = hook_addresses(perturbed if draws > 0.0 else optimistic, None, par, local, work)
     table = f((1, 1))
     best = address(optimum, par, local, work, table, 0, 1.0, i, table)
@@ -99,8 +104,18 @@ def first_order(local, layout, s, a, mean, work):
 
 
 @kernel
-def bonus(local, layout, kind, s, a, V, sign, work):
+def largest(z, v, cov, rho, n, limit, work, best):
+    """best[0] <- `maximisation.largest_mean`."""
+    best[0] = largest_mean(z, v, cov, rho, n, limit, work)
+
+
+apply_largest = caller()
+
+
+@kernel
+def bonus(par, local, s, a, V, sign, work):
     """Bound on sign <P* - P, V> for one pair; sign 1.0: how much larger the mean can be, -1.0: how much smaller."""
+    layout = par.layout
     mean, low, high = gather(local, layout, s, a, V, sign, work)
     span, rho = high - low, local.rho[s, a]
     if span <= 0.0:
@@ -108,10 +123,10 @@ def bonus(local, layout, kind, s, a, V, sign, work):
     most = min(span * local.half[s, a], high - mean)
     if rho < math.inf:
         most = min(most, rho * first_order(local, layout, s, a, mean, work) + span * local.second[s, a])
-        if kind == SHARP:
-            n = layout.count[s, a]
-            best = largest_mean(local.z[s, a], work.v, local.cov[s, a], rho, n, mean + most, work.maximum)
-            most = min(most, best - mean)
+        if par.kind == SHARP:
+            n, z, cov, best = layout.count[s, a], local.z[s, a], local.cov[s, a], work.best
+            apply_largest(par.maximum, (z, work.v, cov, rho, n, mean + most, work.maximum, best))
+            most = min(most, best[0] - mean)
     return max(most, 0.0)
 
 
@@ -134,7 +149,7 @@ def optimistic(par, local, work, k, h, P, V_next, Q):
     for s in range(Q.shape[0]):
         for a in range(Q.shape[1]):
             if par.layout.available[s, a]:
-                Q[s, a] += work.scale[0] * bonus(local, par.layout, par.kind, s, a, V_next, 1.0, work)
+                Q[s, a] += work.scale[0] * bonus(par, local, s, a, V_next, 1.0, work)
 
 
 @kernel
@@ -165,7 +180,7 @@ def optimum(par, local, work, mean, k, scale, policy, values):
 @kernel
 def assess(par, local, work, policy, upper, lower):
     """upper, lower [H+1, S] <- bounds on the values of a policy [H, S]."""
-    (H, S), layout, kind = policy.shape, par.layout, par.kind
+    (H, S), layout = policy.shape, par.layout
     for s in range(S):
         upper[H, s] = 0.0
         lower[H, s] = 0.0
@@ -177,7 +192,7 @@ def assess(par, local, work, policy, upper, lower):
                 t = layout.outcomes[s, a, j]
                 up += local.P[s, a, j] * upper[h + 1, t]
                 down += local.P[s, a, j] * lower[h + 1, t]
-            up += bonus(local, layout, kind, s, a, upper[h + 1], 1.0, work)
-            down -= bonus(local, layout, kind, s, a, lower[h + 1], -1.0, work)
+            up += bonus(par, local, s, a, upper[h + 1], 1.0, work)
+            down -= bonus(par, local, s, a, lower[h + 1], -1.0, work)
             upper[h, s] = min(max(up, 0.0), float(H - h))
             lower[h, s] = min(max(down, 0.0), float(H - h))
