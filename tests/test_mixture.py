@@ -355,7 +355,7 @@ def test_whatever_has_a_small_martingale_is_in_every_ellipsoid():
     ellipsoid of every component and in the set. (The last refresh starts from what is assumed, so that the sets before
     it, which speak of earlier times, play no part.)"""
     bound, m, d = 2.5, 2, 1
-    _, X, y = observations(m, d, bound, 200, 6)
+    _, X, y = observations(m, d, 1.2, 200, 6)
     par, state, work = mixture.mixture_parts(np.array([[m]]), d, bound)
     fresh = state.centre.copy(), state.cov.copy(), state.radius.copy(), state.component.copy()
     for n in (5, 34, 60, 130, 200):
