@@ -81,7 +81,7 @@ class Certified(Agent):
         agent: Agent,
         delta: float = 0.05,
         sets: str = "online",
-        bonus: str = "taylor",
+        bonus: str | None = None,
         reward_sets: str | None = None,
         predictor: str = "unscented",
         form: str = "full",

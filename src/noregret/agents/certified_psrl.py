@@ -79,7 +79,7 @@ class CertifiedPSRL(SetAgent):
         kappa: float = 0.5,
         delta: float = 0.05,
         sets: str = "online",
-        bonus: str = "taylor",
+        bonus: str | None = None,
         posterior_scale: float = 1.0,
         reward_sets: str | None = None,
         predictor: str = "unscented",

@@ -45,7 +45,7 @@ class LRORL(SetAgent):
         problem: Problem,
         delta: float = 0.05,
         sets: str = "online",
-        bonus: str = "taylor",
+        bonus: str | None = None,
         optimism: str = "bonus",
         bonus_scale: float = 1.0,
         reward_sets: str | None = None,

@@ -48,7 +48,8 @@ class SetAgent(Agent):
     sets                   of transitions. "online": likelihood-ratio sets, constant cost and memory; "stored": mixture
                            sets over all data, smaller, and memory grows with the episodes; "theorem-c": the plain
                            stored set. The linear link has one kind, which "online" stands for
-    bonus                  "taylor" (first and second order) or "sharp" (certified maximisation over the set)
+    bonus                  "taylor" (first and second order) or "sharp" (certified maximisation over the set, ten times
+                           the work); None: the first with online sets, the second with stored ones
     reward_sets            "hoeffding" (constant memory), "bernstein" (goes over stored data), "ridge", or "logistic",
                            which logistic rewards take in any case; None: the first with online sets, the second with
                            stored ones
@@ -97,6 +98,10 @@ class SetAgent(Agent):
         pairs = p.n_pairs / ((1.0 - REGRET_SHARE) * delta)
         return math.log(pairs / (1.0 - rewards)), math.log(pairs / REWARD_SHARE)
 
+    def _bonus(self) -> int:
+        stored = self.options.get("sets", "online") != "online"
+        return SHARP if (self.options.get("bonus") or ("sharp" if stored else "taylor")) == "sharp" else TAYLOR
+
     def _options(self) -> None:
         """Check what all agents of the family take."""
         o, linear = self.options, isinstance(self.problem.link, LinearCombination)
@@ -104,7 +109,7 @@ class SetAgent(Agent):
             check.one_of("sets", o["sets"], SETS)
             if linear and o["sets"] != "online":
                 raise ValueError(f'sets must be "online" under LinearCombination, got {o["sets"]!r}')
-        if "bonus" in o:
+        if o.get("bonus") is not None:
             check.one_of("bonus", o["bonus"], ("taylor", "sharp"))
         if o.get("reward_sets") is not None:
             check.one_of("reward_sets", o["reward_sets"], tuple(FORMS))
@@ -149,7 +154,7 @@ class SetAgent(Agent):
         if not self.draws_models or linear:
             sampler = _of_nobody(sampler)
         J = int(o.get("draws", 1)) if self.draws_models else 0
-        local, bonus = local_sets(p.layout), SHARP if o.get("bonus") == "sharp" else TAYLOR
+        local, bonus = local_sets(p.layout), self._bonus()
         with announced(f"the planner of {self.name}"):
             search, search_work = search_parts(p.layout, local, self.seed, bonus, self._perturbations())
         par = SetPar(

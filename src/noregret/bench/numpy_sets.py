@@ -33,7 +33,7 @@ from .numpy_rearranged import tie_breakers
 from .numpy_twin import uniforms
 
 CHUNK = 256
-OPTIONS: dict[str, Any] = {}  # of `LRORL`, for what is computed here
+OPTIONS: dict[str, Any] = {"reward_sets": "ridge"}  # of `LRORL`, for what is computed here
 
 Step = tuple[int, int, int]  # pair, outcome, reward
 
