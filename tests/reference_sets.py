@@ -281,8 +281,17 @@ class Learner:
 
     def reward_range(self, pair, x):
         """(mean, low, high) of the mean reward."""
-        mean, xi = self.rewards[pair].belief(x, self.problem.reward_bound, self.log_r)
-        return mean, max(mean - xi, 0.0), min(mean + xi, 1.0)
+        rewards, bound = self.rewards[pair], self.problem.reward_bound
+        mean, _ = rewards.belief(x, bound, self.log_r)
+        if not isinstance(rewards, reference.Ridge):
+            return mean, mean, mean
+        logdet = np.linalg.slogdet(rewards.V)[1] - len(x) * math.log(rewards.lam)
+        radius = math.sqrt(rewards.lam) * bound + 0.5 * math.sqrt(2 * self.log_r + logdet)
+        xi, cap = radius * math.sqrt(x @ np.linalg.solve(rewards.V, x)), min(1.0, bound * np.linalg.norm(x))
+        low, high = max(rewards.theta @ x - xi, 0.0), min(rewards.theta @ x + xi, cap)
+        if low > high:
+            low, high = 0.0, cap
+        return min(max(mean, low), high), low, high
 
     def clip(self, h, value):
         return min(max(value, 0.0), self.problem.horizon - h)

@@ -273,7 +273,6 @@ def test_which_bounds_decide():
     assert 0.05 * calls < sum(pair.capped for pair in learner.sets.values()) < 0.95 * calls
 
 
-@pytest.mark.xfail(reason="known rewards are learned all the same, and their ranges stay wide", strict=True)
 @pytest.mark.parametrize("name", list(AGENTS))
 def test_known_rewards(name):
     w = world("logit")

@@ -127,7 +127,8 @@ class SetAgent(Agent):
         log_p, log_r = self._shares()
         mean_par, means, _ = reward_parts(p, "corrected", o.get("reward_regularization"))
         form = self._reward_form()
-        reward_par, rewards, reward_work = reward_set_parts(p, form, log_r)
+        lam_r = o.get("reward_regularization") if form in ("ridge", "logistic") else None  # the others mix over many
+        reward_par, rewards, reward_work = reward_set_parts(p, form, log_r, lam_r)
         keeps = o.get("sets", "online") != "online" or (form == "bernstein" and self.uses_sets)
         store = empty_store(S, A, H, d, FIRST_ROOM if keeps else 0)
         reward_par = with_refresh(reward_par, rewards, reward_work, store)

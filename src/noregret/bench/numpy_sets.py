@@ -129,9 +129,10 @@ class Learner:
         self.Vx = Vx = np.dot(self.ridge.reshape(-1, d), x).reshape(N, d)
         self.q = q = np.dot(Vx, x)
         self.mean = mean = np.dot(self.theta, x)
-        mean = np.minimum(np.maximum(mean, 0.0), 1.0)
         xi = (self.reward_bound + 0.5 * np.sqrt(self.growth)) * np.sqrt(q)
-        high, low = np.minimum(mean + xi, 1.0), np.maximum(mean - xi, 0.0)
+        cap = min(1.0, self.reward_bound * math.sqrt(x @ x))
+        high, low = np.minimum(mean + xi, cap), np.maximum(mean - xi, 0.0)
+        low, high = np.where(low > high, 0.0, low), np.where(low > high, cap, high)
         # optimism
         minimum, sqrt, V = np.minimum, np.sqrt, self.V
         for h in range(H - 1, -1, -1):
