@@ -23,6 +23,8 @@ from .._jit import formula, inlined, kernel
 from .._linear_algebra import cholesky, solve_factored, times
 from ..theory.widths import upper_curvature
 
+REACH = 1.0  # times rho: how far the tilts may go for which V_i and w_i are made
+
 
 @formula
 def cumulant(mu: float, u: float) -> float:
@@ -147,32 +149,84 @@ def mixture_width(log, lambdas, prior, head, trace, reach, form, hh, share):
 
 
 @kernel
-def mixture_range(par, state, work, s, a, x, bound, low, high):
-    """low[0], high[0] <- bounds on the mean reward of pair (s, a) at x, inside those already there; bound = B_r ||x||
-    has been used there. O(d^2 + C) a level of shrinkage; the second level only where the first says little."""
-    G, J, d = state.gram[s, a], state.variance[s, a], x.shape[0]
-    h, gh, jh = work.h, work.gh, work.jh
+def dual_vector(G, J, moment, inverse, x, h, gh, jh):
+    """h <- inverse x, gh <- G h, jh <- J h; returns h'sum x_i r_i, h'J h, ||h||^2, ||x - G h||^2."""
+    times(inverse, x, h)
+    times(G, h, gh)
+    times(J, h, jh)
+    centre, form, hh, rest = 0.0, 0.0, 0.0, 0.0
+    for i in range(x.shape[0]):
+        centre += h[i] * moment[i]
+        form += h[i] * jh[i]
+        hh += h[i] * h[i]
+        rest += (x[i] - gh[i]) * (x[i] - gh[i])
+    return centre, max(form, 0.0), hh, rest
+
+
+@inlined
+def half_width(par, state, work, s, a, form, hh, rest):
+    """Bound on the distance of h'sum x_i r_i from x'theta*."""
+    w = mixture_width(
+        par.log, par.lambdas, par.prior, state.head[s, a], state.trace[s, a], state.reach[s, a], form, hh, work.share
+    )
+    return (w + par.bound * math.sqrt(max(rest, 0.0))) * (1.0 + 1e-9) + 1e-12
+
+
+@kernel
+def mixture_range(par, state, work, s, a, x, low, high):
+    """low[0], high[0] <- bounds on the mean reward of pair (s, a) at x, inside those already there. O(d^2 + C).
+
+    h = (G + shift I)^{-1} x for two shifts, the larger only where the smaller says little. Then the contexts whose means are least sure to be possible (`state.extremes`): x'theta = (x + t y)'theta - t y'theta,
+    and y'theta >= 0 or <= 1. work.raw <- the range of the first level, not cut to what is possible."""
+    G, J, moment, d = state.gram[s, a], state.variance[s, a], state.moment[s, a], x.shape[0]
     lo, hi = low[0], high[0]
-    for level in range(par.shifts.shape[0]):
-        times(state.inverse[s, a, level], x, h)
-        times(G, h, gh)
-        times(J, h, jh)
-        centre, form, hh, rest = 0.0, 0.0, 0.0, 0.0
+    centre, form, hh, rest = dual_vector(G, J, moment, state.inverse[s, a, 0], x, work.h, work.gh, work.jh)
+    w = half_width(par, state, work, s, a, form, hh, rest)
+    lo, hi = max(lo, centre - w), min(hi, centre + w)
+    if w > 0.2:  # the other level of shrinkage
+        c, f, n, q = dual_vector(G, J, moment, state.inverse[s, a, 1], x, work.hy, work.ghy, work.jhy)
+        wide = half_width(par, state, work, s, a, f, n, q)
+        lo, hi = max(lo, c - wide), min(hi, c + wide)
+    work.raw[0], work.raw[1] = centre - w, centre + w
+    for e in range(2):
+        if state.active[s, a, e] == 0 or not form > 0.0:
+            continue
+        y, sign = state.extremes[s, a, e], 1.0 - 2.0 * e
+        c, f, n, q = dual_vector(G, J, moment, state.inverse[s, a, 0], y, work.hy, work.ghy, work.jhy)
+        fxy, nxy, qxy = 0.0, 0.0, 0.0
         for i in range(d):
-            centre += h[i] * state.moment[s, a, i]
-            form += h[i] * jh[i]
-            hh += h[i] * h[i]
-            rest += (x[i] - gh[i]) * (x[i] - gh[i])
-        w = mixture_width(
-            par.log, par.lambdas, par.prior, state.head[s, a], state.trace[s, a], state.reach[s, a], max(form, 0.0), hh,
-            work.share,
-        )  # fmt: skip
-        w = (w + par.bound * math.sqrt(rest)) * (1.0 + 1e-9) + 1e-12
-        lo, hi = max(lo, centre - w), min(hi, centre + w)
-        if w < 0.2:
-            break
+            fxy += work.h[i] * work.jhy[i]
+            nxy += work.h[i] * work.hy[i]
+            qxy += (x[i] - work.gh[i]) * (y[i] - work.ghy[i])
+        slack = c if e == 0 else 1.0 - c
+        for side in range(2):  # 0: upper, with x + t y; 1: lower, with x - t y (y negated for the second extreme)
+            turn = sign if side == 0 else -sign
+            t = turn * multiplier(form, turn * fxy, f, slack, w / math.sqrt(form))
+            if t == 0.0:
+                continue
+            wide = half_width(
+                par, state, work, s, a, max(form + t * (2.0 * fxy + t * f), 0.0),
+                max(hh + t * (2.0 * nxy + t * n), 0.0), rest + t * (2.0 * qxy + t * q),
+            )  # fmt: skip
+            if side == 0:
+                hi = min(hi, centre + t * c + wide + (-t if e == 1 else 0.0))
+            else:
+                lo = max(lo, centre + t * c - wide - (t if e == 1 else 0.0))
     if lo <= hi:  # else the set is empty, and says nothing
         low[0], high[0] = lo, hi
+
+
+@formula
+def multiplier(xx: float, xy: float, yy: float, slack: float, rho: float) -> float:
+    """The t >= 0 that makes t slack + rho sqrt(xx + 2 t xy + t^2 yy) least: the price of the constraint that y'theta
+    is at most `slack` below its estimate. Any t >= 0 gives a valid bound."""
+    if not yy > 0.0:
+        return 0.0
+    k = (slack / rho) ** 2
+    if not k < yy:
+        return 0.0
+    t = math.sqrt(k * max(xx - xy * xy / yy, 0.0) / (yy * (yy - k)))
+    return max((-t if slack > 0.0 else t) - xy / yy, 0.0)
 
 
 @kernel
@@ -181,7 +235,7 @@ def mixture_learn(par, state, work, s, a, reward, x, low, high):
     d = x.shape[0]
     V, w = 0.25, 0.25
     if state.reach[s, a] < math.inf:
-        mixture_range(par, state, work, s, a, x, 0.0, low, high)
+        mixture_range(par, state, work, s, a, x, low, high)
         V, w = sample_bounds(state.Q[s, a, 0], state.reach[s, a], x, low[0], high[0], work.h)
     add_sample(state.gram[s, a], state.variance[s, a], state.curvature[s, a], state.inverse[s, a], x, V, w, work.h)
     for i in range(d):
@@ -230,11 +284,15 @@ def mixture_refresh(par, state, work, store, s, a):
     First J_0 = sum V_i x_i x_i' at r = 0, which the new J exceeds: l_i = ||x_i|| in (J_0 + lambda_min)^{-1} is then
     large enough. Nothing changes if the store does not hold every reward that was learned. O(n (d^2 + C))."""
     d, H, C = work.h.shape[0], store.rewards.shape[1], par.lambdas.shape[0]
-    reach = math.inf
-    for k in range(C):
-        b = par.log + state.head[s, a, k] + 0.5 * par.lambdas[k] * state.trace[s, a, k] + par.prior[k]
-        reach = min(reach, math.sqrt(2.0 * max(b, 0.5)))
+    reach, best, total = math.inf, math.inf, 1e-300
+    for i in range(d):
+        total += state.variance[s, a, i, i]
+    for k in range(C):  # of the component that is best in an average direction
+        b = max(par.log + state.head[s, a, k] + 0.5 * par.lambdas[k] * state.trace[s, a, k] + par.prior[k], 0.5)
+        if b * (1.0 + par.lambdas[k] * d / total) < best:
+            best, reach = b * (1.0 + par.lambdas[k] * d / total), REACH * math.sqrt(2.0 * b)
     J, W = work.variance, work.curvature
+    least, most, lowest, highest = 0.0, 1.0, -1, -1
     for later in range(2):
         for i in range(d):
             for j in range(d):
@@ -245,8 +303,12 @@ def mixture_refresh(par, state, work, store, s, a):
             if store.rewards[k, t] >= 0.0:
                 x = store.contexts[k]
                 prior_range(par, x, work.low, work.high)
-                mixture_range(par, state, work, s, a, x, 0.0, work.low, work.high)
+                mixture_range(par, state, work, s, a, x, work.low, work.high)
                 if later == 0:
+                    if work.raw[0] < least:
+                        least, lowest = work.raw[0], k
+                    if work.raw[1] > most:
+                        most, highest = work.raw[1], k
                     V, w = variance_proxy(work.low[0], work.high[0], 0.0), 0.0
                 else:
                     V, w = sample_bounds(work.first, reach, x, work.low[0], work.high[0], work.h)
@@ -263,6 +325,12 @@ def mixture_refresh(par, state, work, store, s, a):
     for i in range(d):
         for j in range(d):
             state.variance[s, a, i, j], state.curvature[s, a, i, j] = J[i, j], W[i, j]
+    for e in range(2):
+        k = lowest if e == 0 else highest
+        state.active[s, a, e] = 1 if k >= 0 else 0
+        if k >= 0:
+            for i in range(d):
+                state.extremes[s, a, e, i] = store.contexts[k, i]
     state.reach[s, a] = reach
     renew(par, state, work, s, a)
 

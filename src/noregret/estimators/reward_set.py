@@ -14,7 +14,7 @@ from .store import empty_store, remember, with_room
 
 
 class RewardSet:
-    """Where the mean reward can be: theta'x from rewards in [0, 1], or sigma(theta'x) from rewards 0 and 1 ("logistic").
+    """Where the mean reward can be: theta'x from rewards in [0, 1], or sigma(theta'x) from rewards 0, 1 ("logistic").
 
     >>> import noregret as nr
     >>> rewards = nr.estimators.RewardSet(2, reward_bound=1.0)
