@@ -176,8 +176,9 @@ def half_width(par, state, work, s, a, form, hh, rest):
 def mixture_range(par, state, work, s, a, x, low, high):
     """low[0], high[0] <- bounds on the mean reward of pair (s, a) at x, inside those already there. O(d^2 + C).
 
-    h = (G + shift I)^{-1} x for two shifts, the larger only where the smaller says little. Then the contexts whose means are least sure to be possible (`state.extremes`): x'theta = (x + t y)'theta - t y'theta,
-    and y'theta >= 0 or <= 1. work.raw <- the range of the first level, not cut to what is possible."""
+    h = (G + shift I)^{-1} x for two shifts, the larger only where the smaller says little. Then the contexts whose
+    means are least sure to be possible (`state.extremes`): x'theta = (x + t y)'theta - t y'theta, and y'theta >= 0 or
+    <= 1. work.raw <- the range of the first shift, not cut to what is possible."""
     G, J, moment, d = state.gram[s, a], state.variance[s, a], state.moment[s, a], x.shape[0]
     lo, hi = low[0], high[0]
     centre, form, hh, rest = dual_vector(G, J, moment, state.inverse[s, a, 0], x, work.h, work.gh, work.jh)

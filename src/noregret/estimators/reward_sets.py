@@ -115,7 +115,8 @@ def reward_set_parts(
     n, shape = np.zeros, (S, A)
     state = RewardSetState(
         gram, moment, inverse, growth, f((S, A, d, d)), f((S, A, d, d)), f((S, A, C, d, d)), f((S, A, C)),
-        f((S, A, C)), f((S, A, 2, d)), np.zeros((S, A, 2), np.int64), np.full(shape, np.inf), n(shape, np.int64), n(shape, np.int64), n(shape, np.int64),
+        f((S, A, C)), f((S, A, 2, d)), n((S, A, 2), np.int64), np.full(shape, np.inf),
+        n(shape, np.int64), n(shape, np.int64), n(shape, np.int64),
     )  # fmt: skip
     square = (f((d, d)), f((d, d)), f((d, d)), f((d, d)))
     work = RewardSetWork(f(d), f(d), f(d), f(d), f(d), f(d), f(2), f(C), f(1), f(1), *square)

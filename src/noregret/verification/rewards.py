@@ -43,7 +43,13 @@ class RewardCoverage:
 
 
 def reward_coverage(
-    form: str, contexts: str, law: str = "bernoulli", runs: int = 500, steps: int = 300, d: int = 2, delta: float = DELTA
+    form: str,
+    contexts: str,
+    law: str = "bernoulli",
+    runs: int = 500,
+    steps: int = 300,
+    d: int = 2,
+    delta: float = DELTA,
 ) -> RewardCoverage:
     """`runs` independent runs of `steps` rewards. Seeds are the numbers of the runs."""
     check.one_of("contexts", contexts, CONTEXTS)
