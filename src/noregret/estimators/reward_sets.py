@@ -30,8 +30,8 @@ KNOWN, RIDGE, HOEFFDING, BERNSTEIN, LOGISTIC = 0, 1, 2, 3, 4
 FORMS = {"ridge": RIDGE, "hoeffding": HOEFFDING, "bernstein": BERNSTEIN, "logistic": LOGISTIC}
 GROWTH = 1.15  # of a pair's rewards between refreshes
 FIRST = 16  # rewards before the first refresh
-LAMBDAS = (2.0, 16.0, 128.0, 1024.0)  # of the mixture, times R^2
-WEIGHTS = (1 / 9, 3 / 9, 4 / 9, 1 / 9)  # most where some thousand rewards have been seen
+LAMBDAS = (3.0, 24.0, 192.0, 1536.0)  # of the mixture, times R^2/d
+WEIGHTS = (0.1, 0.4, 0.4, 0.1)  # most for a thousand to thirty thousand rewards
 SHIFTS = (1e-3, 4.0)  # of the regressions that give the centres, times R^2
 
 Form = Literal["ridge", "hoeffding", "bernstein", "logistic"]
@@ -105,7 +105,7 @@ def reward_set_parts(
     if mixture and regularization is not None:
         raise ValueError(f"regularization must be None with form {form!r}, a mixture over many, got {regularization!r}")
     C = len(LAMBDAS) if mixture else 0
-    lambdas, shifts = np.array(LAMBDAS[:C]) * R2, np.array(SHIFTS) * R2 if mixture else np.array([lam])
+    lambdas, shifts = np.array(LAMBDAS[:C]) * (R2 / d), np.array(SHIFTS) * R2 if mixture else np.array([lam])
     prior = -0.5 * d * np.log(lambdas) - np.log(np.array(WEIGHTS[:C]))
     par = RewardSetPar(kind, int(logistic), 0, float(log), p.reward_bound, lam, lambdas, prior, shifts)
     gram = np.tile((0.0 if mixture else lam) * np.eye(d), (S, A, 1, 1))
