@@ -23,7 +23,7 @@ from .._jit import formula, inlined, kernel
 from .._linear_algebra import cholesky, solve_factored, times
 from ..theory.widths import upper_curvature
 
-REACH = 1.0  # times rho: how far the tilts may go for which V_i and w_i are made
+KEPT = 0.9  # of J is expected to be left after a refresh
 
 
 @formula
@@ -173,8 +173,26 @@ def half_width(par, state, work, s, a, form, hh, rest):
 
 
 @kernel
+def prepare_extremes(par, state, work, s, a):
+    """work.hy, ghy, jhy [2, d], pieces [2, 4] <- `dual_vector` of both extremes, for `range_at`."""
+    for e in range(2):
+        if state.active[s, a, e] == 1:
+            work.pieces[e, 0], work.pieces[e, 1], work.pieces[e, 2], work.pieces[e, 3] = dual_vector(
+                state.gram[s, a], state.variance[s, a], state.moment[s, a], state.inverse[s, a, 0],
+                state.extremes[s, a, e], work.hy[e], work.ghy[e], work.jhy[e],
+            )  # fmt: skip
+
+
+@kernel
 def mixture_range(par, state, work, s, a, x, low, high):
-    """low[0], high[0] <- bounds on the mean reward of pair (s, a) at x, inside those already there. O(d^2 + C).
+    """low[0], high[0] <- bounds on the mean reward of pair (s, a) at x, inside those already there. O(d^2 + C)."""
+    prepare_extremes(par, state, work, s, a)
+    range_at(par, state, work, s, a, x, low, high)
+
+
+@kernel
+def range_at(par, state, work, s, a, x, low, high):
+    """`mixture_range`, with the extremes prepared.
 
     h = (G + shift I)^{-1} x for two shifts, the larger only where the smaller says little. Then the contexts whose
     means are least sure to be possible (`state.extremes`): x'theta = (x + t y)'theta - t y'theta, and y'theta >= 0 or
@@ -184,23 +202,19 @@ def mixture_range(par, state, work, s, a, x, low, high):
     centre, form, hh, rest = dual_vector(G, J, moment, state.inverse[s, a, 0], x, work.h, work.gh, work.jh)
     w = half_width(par, state, work, s, a, form, hh, rest)
     lo, hi = max(lo, centre - w), min(hi, centre + w)
-    if w > 0.2:  # the other level of shrinkage
-        c, f, n, q = dual_vector(G, J, moment, state.inverse[s, a, 1], x, work.hy, work.ghy, work.jhy)
-        wide = half_width(par, state, work, s, a, f, n, q)
-        lo, hi = max(lo, c - wide), min(hi, c + wide)
     work.raw[0], work.raw[1] = centre - w, centre + w
     for e in range(2):
         if state.active[s, a, e] == 0 or not form > 0.0:
             continue
-        y, sign = state.extremes[s, a, e], 1.0 - 2.0 * e
-        c, f, n, q = dual_vector(G, J, moment, state.inverse[s, a, 0], y, work.hy, work.ghy, work.jhy)
+        y, sign, hy, ghy, jhy = state.extremes[s, a, e], 1.0 - 2.0 * e, work.hy[e], work.ghy[e], work.jhy[e]
+        c, f, n, q = work.pieces[e, 0], work.pieces[e, 1], work.pieces[e, 2], work.pieces[e, 3]
         fxy, nxy, qxy = 0.0, 0.0, 0.0
         for i in range(d):
-            fxy += work.h[i] * work.jhy[i]
-            nxy += work.h[i] * work.hy[i]
-            qxy += (x[i] - work.gh[i]) * (y[i] - work.ghy[i])
+            fxy += work.h[i] * jhy[i]
+            nxy += work.h[i] * hy[i]
+            qxy += (x[i] - work.gh[i]) * (y[i] - ghy[i])
         slack = c if e == 0 else 1.0 - c
-        for side in range(2):  # 0: upper, with x + t y; 1: lower, with x - t y (y negated for the second extreme)
+        for side in range(2):  # 0: the upper end, from x + t y; 1: the lower; t < 0 where y'theta <= 1 serves the upper
             turn = sign if side == 0 else -sign
             t = turn * multiplier(form, turn * fxy, f, slack, w / math.sqrt(form))
             if t == 0.0:
@@ -209,10 +223,15 @@ def mixture_range(par, state, work, s, a, x, low, high):
                 par, state, work, s, a, max(form + t * (2.0 * fxy + t * f), 0.0),
                 max(hh + t * (2.0 * nxy + t * n), 0.0), rest + t * (2.0 * qxy + t * q),
             )  # fmt: skip
+            middle = centre + t * c - (t if e == 1 else 0.0)
             if side == 0:
-                hi = min(hi, centre + t * c + wide + (-t if e == 1 else 0.0))
+                hi = min(hi, middle + wide)
             else:
-                lo = max(lo, centre + t * c - wide - (t if e == 1 else 0.0))
+                lo = max(lo, middle - wide)
+    if w > 0.2:  # the other shift
+        centre, form, hh, rest = dual_vector(G, J, moment, state.inverse[s, a, 1], x, work.h, work.gh, work.jh)
+        w = half_width(par, state, work, s, a, form, hh, rest)
+        lo, hi = max(lo, centre - w), min(hi, centre + w)
     if lo <= hi:  # else the set is empty, and says nothing
         low[0], high[0] = lo, hi
 
@@ -280,60 +299,100 @@ def renew(par, state, work, s, a):
 
 @kernel
 def mixture_refresh(par, state, work, store, s, a):
-    """V_i and w_i of all stored samples anew, from the set as it is: two passes over the chain of pair (s, a).
+    """V_i and w_i of all stored samples anew, from the set as it is.
 
-    First J_0 = sum V_i x_i x_i' at r = 0, which the new J exceeds: l_i = ||x_i|| in (J_0 + lambda_min)^{-1} is then
-    large enough. Nothing changes if the store does not hold every reward that was learned. O(n (d^2 + C))."""
-    d, H, C = work.h.shape[0], store.rewards.shape[1], par.lambdas.shape[0]
+    l_i must be ||x_i|| in the inverse of a matrix below the new J + lambda_min I. One pass tries KEPT J, J the present
+    one, and keeps the result if the new J is indeed above; else a second pass takes J_0 = sum V_i x_i x_i' at r = 0,
+    which the new J always exceeds. Nothing changes if the store does not hold every reward that was learned.
+    O(n (d^2 + C))."""
+    d, C = work.h.shape[0], par.lambdas.shape[0]
     reach, best, total = math.inf, math.inf, 1e-300
     for i in range(d):
         total += state.variance[s, a, i, i]
+        for j in range(d):
+            work.variance[i, j] = KEPT * state.variance[s, a, i, j]
     for k in range(C):  # of the component that is best in an average direction
         b = max(par.log + state.head[s, a, k] + 0.5 * par.lambdas[k] * state.trace[s, a, k] + par.prior[k], 0.5)
         if b * (1.0 + par.lambdas[k] * d / total) < best:
-            best, reach = b * (1.0 + par.lambdas[k] * d / total), REACH * math.sqrt(2.0 * b)
-    J, W = work.variance, work.curvature
-    least, most, lowest, highest = 0.0, 1.0, -1, -1
-    for later in range(2):
-        for i in range(d):
-            for j in range(d):
-                J[i, j], W[i, j] = 0.0, 0.0
-        count, at = 0, store.last[s, a]
-        while at >= 0:
-            k, t = at // H, at % H
-            if store.rewards[k, t] >= 0.0:
-                x = store.contexts[k]
-                prior_range(par, x, work.low, work.high)
-                mixture_range(par, state, work, s, a, x, work.low, work.high)
-                if later == 0:
-                    if work.raw[0] < least:
-                        least, lowest = work.raw[0], k
-                    if work.raw[1] > most:
-                        most, highest = work.raw[1], k
-                    V, w = variance_proxy(work.low[0], work.high[0], 0.0), 0.0
-                else:
-                    V, w = sample_bounds(work.first, reach, x, work.low[0], work.high[0], work.h)
-                for i in range(d):
-                    for j in range(d):
-                        J[i, j] += V * x[i] * x[j]
-                        W[i, j] += w * x[i] * x[j]
-                count += 1
-            at = store.previous[k, t]
-        if count != state.samples[s, a]:
-            return
-        if later == 0:
-            invert(J, par.lambdas[0], work.first, work.factor, work.h)
+            best, reach = b * (1.0 + par.lambdas[k] * d / total), math.sqrt(2.0 * b)
+    invert(work.variance, par.lambdas[0], work.first, work.factor, work.h)
+    prepare_extremes(par, state, work, s, a)
+    if over_samples(par, state, work, store, s, a, reach, 0) != state.samples[s, a]:
+        return
+    if not above(work.variance, state.variance[s, a], KEPT, par.lambdas[0], work.factor):
+        invert(work.least, par.lambdas[0], work.first, work.factor, work.h)
+        over_samples(par, state, work, store, s, a, reach, 1)
     for i in range(d):
         for j in range(d):
-            state.variance[s, a, i, j], state.curvature[s, a, i, j] = J[i, j], W[i, j]
+            state.variance[s, a, i, j], state.curvature[s, a, i, j] = work.variance[i, j], work.curvature[i, j]
     for e in range(2):
-        k = lowest if e == 0 else highest
+        k = work.episodes[e]
         state.active[s, a, e] = 1 if k >= 0 else 0
         if k >= 0:
             for i in range(d):
                 state.extremes[s, a, e, i] = store.contexts[k, i]
     state.reach[s, a] = reach
     renew(par, state, work, s, a)
+
+
+@kernel
+def over_samples(par, state, work, store, s, a, reach, again):
+    """work.variance, curvature <- new J and W with l_i from work.first; work.least <- J_0; work.episodes [2] <- where
+    the extremes are, or -1 (the last two in the first pass). Returns the number of rewards."""
+    d, H = work.h.shape[0], store.rewards.shape[1]
+    J, W = work.variance, work.curvature
+    for i in range(d):
+        for j in range(d):
+            J[i, j], W[i, j] = 0.0, 0.0
+            if again == 0:
+                work.least[i, j] = 0.0
+    least, most, count, at = 0.0, 1.0, 0, store.last[s, a]
+    if again == 0:
+        work.episodes[0], work.episodes[1] = -1, -1
+    while at >= 0:
+        k, t = at // H, at % H
+        if store.rewards[k, t] >= 0.0:
+            x = store.contexts[k]
+            prior_range(par, x, work.low, work.high)
+            range_at(par, state, work, s, a, x, work.low, work.high)
+            if again == 0:
+                if work.raw[0] < least:
+                    least, work.episodes[0] = work.raw[0], k
+                if work.raw[1] > most:
+                    most, work.episodes[1] = work.raw[1], k
+                V = variance_proxy(work.low[0], work.high[0], 0.0)
+                for i in range(d):
+                    for j in range(d):
+                        work.least[i, j] += V * x[i] * x[j]
+            V, w = sample_bounds(work.first, reach, x, work.low[0], work.high[0], work.h)
+            for i in range(d):
+                for j in range(d):
+                    J[i, j] += V * x[i] * x[j]
+                    W[i, j] += w * x[i] * x[j]
+            count += 1
+        at = store.previous[k, t]
+    return count
+
+
+@kernel
+def above(big, small, share, shift, factor):
+    """Whether big - share small + 1e-9 shift I is positive definite: 1 or 0. Rounding of that size changes l_i by less
+    than the slack of V_i."""
+    d = big.shape[0]
+    for i in range(d):
+        for j in range(i + 1):
+            v = big[i, j] - share * small[i, j]
+            if i == j:
+                v += 1e-9 * shift
+            for k in range(j):
+                v -= factor[i, k] * factor[j, k]
+            if i == j:
+                if not v > 0.0:
+                    return 0
+                factor[i, i] = math.sqrt(v)
+            else:
+                factor[i, j] = v / factor[j, j]
+    return 1
 
 
 @inlined

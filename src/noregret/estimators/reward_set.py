@@ -22,7 +22,7 @@ class RewardSet:
     ...     rewards.update([0.6, 0.8], 0.0)
     >>> low, high = rewards.interval([0.6, 0.8])
     >>> low, round(high, 3)
-    (0.0, 0.086)
+    (0.0, 0.085)
 
     The intervals hold for all contexts and at all times together with probability 1 - delta. form: "bernstein" (the
     tightest, keeps its data and goes over it when that has grown by 15%, or when `refresh` is called), "hoeffding"

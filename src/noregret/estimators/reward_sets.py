@@ -73,9 +73,10 @@ class RewardSetWork(NamedTuple):
     h: Floats  # [d]
     gh: Floats  # [d]
     jh: Floats  # [d]
-    hy: Floats  # [d]
-    ghy: Floats  # [d]
-    jhy: Floats  # [d]
+    hy: Floats  # [2, d]
+    ghy: Floats  # [2, d]
+    jhy: Floats  # [2, d]
+    pieces: Floats  # [2, 4]
     raw: Floats  # [2]
     share: Floats  # [C]
     low: Floats  # [1]
@@ -84,6 +85,8 @@ class RewardSetWork(NamedTuple):
     first: Floats  # [d, d]
     variance: Floats  # [d, d]
     curvature: Floats  # [d, d]
+    least: Floats  # [d, d]
+    episodes: NDArray[np.int64]  # [2]
 
 
 def reward_set_parts(
@@ -118,8 +121,9 @@ def reward_set_parts(
         f((S, A, C)), f((S, A, 2, d)), n((S, A, 2), np.int64), np.full(shape, np.inf),
         n(shape, np.int64), n(shape, np.int64), n(shape, np.int64),
     )  # fmt: skip
-    square = (f((d, d)), f((d, d)), f((d, d)), f((d, d)))
-    work = RewardSetWork(f(d), f(d), f(d), f(d), f(d), f(d), f(2), f(C), f(1), f(1), *square)
+    two: Any = (f((2, d)) for _ in range(3))
+    square: Any = (f((d, d)) for _ in range(5))
+    work = RewardSetWork(f(d), f(d), f(d), *two, f((2, 4)), f(2), f(C), f(1), f(1), *square, np.zeros(2, np.int64))
     if mixture:
         for s in range(S):
             for a in range(A):
