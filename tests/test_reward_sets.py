@@ -9,7 +9,9 @@ from scipy import integrate, optimize, stats
 
 import noregret as nr
 from noregret.estimators import reward_mixture as mix
+from noregret.estimators import reward_refresh as again
 from noregret.estimators import reward_sets as sets
+from noregret.estimators import reward_tilts as tilts
 from noregret.estimators.reward_logistic import log_predicted, log_sigma, stable_sigma
 from noregret.estimators.store import empty_store, remember
 from noregret.theory.widths import lower_curvature
@@ -65,22 +67,22 @@ def test_variance_proxy_is_the_supremum():
         r = float(np.exp(g.uniform(-4, 2.5)))
         mu, t = np.meshgrid(np.linspace(low, high, 40), np.concatenate((-r * u, r * u)))
         found = float((2.0 * kappa(mu, t) / t**2).max())
-        V = mix.variance_proxy(low, high, r)
+        V = tilts.variance_proxy(low, high, r)
         assert found <= V + 1e-9
         assert found >= V * (1 - 0.02) - 1e-9
         assert V <= 0.25
         t = np.concatenate((t, np.zeros((1, 40)))) * np.ones((t.shape[0] + 1, 1))
-        w = mix.tilted_variance(low, high, r)
+        w = tilts.tilted_variance(low, high, r)
         found = float(tilted(np.concatenate((mu, mu[:1])), t).max())
         assert found <= w + 1e-9
         assert found >= w * (1 - 0.02) - 1e-9
-    assert mix.variance_proxy(0.0, 0.0, 1.0) == 0.0
-    assert mix.variance_proxy(0.4, 0.6, 0.0) == 0.25
-    assert mix.variance_proxy(0.0, 0.2, 0.0) == pytest.approx(0.16, rel=1e-6)
-    assert mix.variance_proxy(0.8, 1.0, 0.5) == pytest.approx(mix.variance_proxy(0.0, 0.2, 0.5), rel=1e-9)
+    assert tilts.variance_proxy(0.0, 0.0, 1.0) == 0.0
+    assert tilts.variance_proxy(0.4, 0.6, 0.0) == 0.25
+    assert tilts.variance_proxy(0.0, 0.2, 0.0) == pytest.approx(0.16, rel=1e-6)
+    assert tilts.variance_proxy(0.8, 1.0, 0.5) == pytest.approx(tilts.variance_proxy(0.0, 0.2, 0.5), rel=1e-9)
     for mu, u in ((0.3, 2.0), (0.3, -2.0), (0.9, 30.0), (1e-6, 0.5)):
-        assert mix.cumulant(mu, u) == pytest.approx(kappa(mu, u), rel=1e-8)
-    assert mix.cumulant(0.5, 800.0) == pytest.approx(400.0 - math.log(2.0))  # nothing overflows
+        assert tilts.cumulant(mu, u) == pytest.approx(kappa(mu, u), rel=1e-8)
+    assert tilts.cumulant(0.5, 800.0) == pytest.approx(400.0 - math.log(2.0))  # nothing overflows
 
 
 def test_gaussian_spread_costs_at_most_the_jensen_term():
@@ -95,7 +97,7 @@ def test_gaussian_spread_costs_at_most_the_jensen_term():
         assert spread <= kappa(mu, a) + tilted(mu, a) * math.expm1(s * s / 2) + 1e-12
         assert spread <= kappa(mu, a) + s * s / 8 + 1e-12
         low, high = mu * g.random(), mu + (1 - mu) * g.random() * 0.2
-        V, w = mix.sample_bounds(np.array([[s * s]]), reach, np.ones(1), low, high, np.zeros(1))
+        V, w = tilts.sample_bounds(np.array([[s * s]]), reach, np.ones(1), low, high, np.zeros(1))
         assert spread <= (V * a * a + w * s * s) / 2 + 1e-12
 
 
@@ -151,7 +153,10 @@ def test_width_contains_what_direct_integration_allows(mu, n):
     J0 = mu * (1 - mu) * np.sum(xs * xs)
     reach = 4.8
     V, w = np.array(
-        [mix.sample_bounds(np.array([[1 / (J0 + LAMBDAS[0])]]), reach, np.array([x]), mu, mu, np.zeros(1)) for x in xs]
+        [
+            tilts.sample_bounds(np.array([[1 / (J0 + LAMBDAS[0])]]), reach, np.array([x]), mu, mu, np.zeros(1))
+            for x in xs
+        ]
     ).T
     bernstein = width_of(V, w, xs, log, reach)
     assert bernstein >= max(limits) * (1 - 1e-9)
@@ -252,12 +257,12 @@ def test_refresh_is_that_of_the_twin_and_extremes_are_worth_their_multipliers(n)
     est.refresh()
     reach = math.sqrt(2 * betas[k])
     assert state.reach[0, 0] == pytest.approx(reach)
-    V0 = np.array([mix.variance_proxy(*i, 0.0) for i in before])
-    A = np.linalg.inv(mix.KEPT * present + LAMBDAS[0] * np.eye(d))
-    V, w = np.array([mix.sample_bounds(A, reach, x, *i, np.zeros(d)) for x, i in zip(X, before, strict=True)]).T
-    if np.linalg.eigvalsh((X * V[:, None]).T @ X - mix.KEPT * present)[0] < 0.0:  # the guess failed
+    V0 = np.array([tilts.variance_proxy(*i, 0.0) for i in before])
+    A = np.linalg.inv(again.KEPT * present + LAMBDAS[0] * np.eye(d))
+    V, w = np.array([tilts.sample_bounds(A, reach, x, *i, np.zeros(d)) for x, i in zip(X, before, strict=True)]).T
+    if np.linalg.eigvalsh((X * V[:, None]).T @ X - again.KEPT * present)[0] < 0.0:  # the guess failed
         A = np.linalg.inv((X * V0[:, None]).T @ X + LAMBDAS[0] * np.eye(d))
-    V, w = np.array([mix.sample_bounds(A, reach, x, *i, np.zeros(d)) for x, i in zip(X, before, strict=True)]).T
+    V, w = np.array([tilts.sample_bounds(A, reach, x, *i, np.zeros(d)) for x, i in zip(X, before, strict=True)]).T
     twin = Twin(X, r, V, w, reach, math.log(100), math.sqrt(2))
     np.testing.assert_allclose(state.variance[0, 0], twin.J, rtol=1e-9, atol=1e-12)
     np.testing.assert_allclose(state.curvature[0, 0], twin.W, rtol=1e-9, atol=1e-12)
@@ -337,15 +342,15 @@ def test_a_store_with_gaps_or_without_a_reward():
     par = sets.with_refresh(par, state, work, store)
     sets.reward_refresh(par, state, work, store, 1, 0)
     assert sets.reward_due(par, state, 1, 0) == 0
-    V0 = np.array([mix.variance_proxy(*i, 0.0) for i in before])  # the guess of one pass fails: 0.9 J is too much
+    V0 = np.array([tilts.variance_proxy(*i, 0.0) for i in before])  # the guess of one pass fails: 0.9 J is too much
     A = np.linalg.inv((X[seen] * V0[:, None]).T @ X[seen] + LAMBDAS[0] * np.eye(3))
     samples = zip(X[seen], before, strict=True)
-    V = np.array([mix.sample_bounds(A, state.reach[1, 0], x, *i, np.zeros(3))[0] for x, i in samples])
+    V = np.array([tilts.sample_bounds(A, state.reach[1, 0], x, *i, np.zeros(3))[0] for x, i in samples])
     np.testing.assert_allclose(state.variance[1, 0], (X[seen] * V[:, None]).T @ X[seen], rtol=1e-9)
     assert np.isinf(state.reach[0, 0])
     store.rewards[9, 0] = -1.0
     kept = state.variance[1, 0].copy()
-    mix.mixture_refresh(par, state, work, store, 1, 0)
+    again.mixture_refresh(par, state, work, store, 1, 0)
     np.testing.assert_array_equal(kept, state.variance[1, 0])
 
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from .. import _checks as check
 from .._jit import announced, direct
 from ..problem import Problem
-from .reward_mixture import mixture_refresh
+from .reward_refresh import mixture_refresh
 from .reward_sets import BERNSTEIN, FIRST, GROWTH, Form, reward_learn, reward_range, reward_set_parts
 from .store import empty_store, remember, with_room
 

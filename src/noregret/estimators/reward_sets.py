@@ -23,7 +23,8 @@ from .._linear_algebra import rank_one, times
 from ..problem import Problem
 from ..theory.widths import ridge_radius
 from .reward_logistic import logistic_learn, logistic_range
-from .reward_mixture import invert, mixture_learn, mixture_range, mixture_refresh, renew
+from .reward_mixture import invert, mixture_learn, mixture_range, renew
+from .reward_refresh import mixture_refresh
 from .store import Store
 
 KNOWN, RIDGE, HOEFFDING, BERNSTEIN, LOGISTIC = 0, 1, 2, 3, 4
@@ -121,9 +122,11 @@ def reward_set_parts(
         f((S, A, C)), f((S, A, 2, d)), n((S, A, 2), np.int64), np.full(shape, np.inf),
         n(shape, np.int64), n(shape, np.int64), n(shape, np.int64),
     )  # fmt: skip
-    two: Any = (f((2, d)) for _ in range(3))
-    square: Any = (f((d, d)) for _ in range(5))
-    work = RewardSetWork(f(d), f(d), f(d), *two, f((2, 4)), f(2), f(C), f(1), f(1), *square, np.zeros(2, np.int64))
+    n2, dd = (2, d), (d, d)
+    work = RewardSetWork(
+        f(d), f(d), f(d), f(n2), f(n2), f(n2), f((2, 4)), f(2), f(C), f(1), f(1), f(dd), f(dd), f(dd), f(dd), f(dd),
+        np.zeros(2, np.int64),
+    )  # fmt: skip
     if mixture:
         for s in range(S):
             for a in range(A):
