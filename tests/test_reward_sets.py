@@ -228,11 +228,17 @@ def test_hoeffding_ranges_are_those_of_the_twin(n):
     for x, y in zip(X, r, strict=True):
         est.update(x, y)
     loose = [est.interval(x) for x in population(np.random.default_rng(9), 20)[0]]
+    Q, W = est._state.Q[0, 0], est._state.curvature[0, 0]  # Q may be old, W is not
+    cost = [0.5 * (np.trace(W @ q) - 3 - np.linalg.slogdet(q)[1]) for q in Q]
+    np.testing.assert_allclose(est._state.head[0, 0], cost, atol=1e-9)
     mix.renew(est._par, est._state, est._work, 0, 0)
     twin = Twin(X, r, np.full(n, 0.25), np.full(n, 0.25), math.inf, math.log(100), math.sqrt(2))
     for x, old in zip(population(np.random.default_rng(9), 20)[0], loose, strict=True):
         assert est.interval(x) == pytest.approx(twin.interval(x), abs=1e-7)
         assert est.interval(x) == pytest.approx(old, abs=2e-3)  # covariances up to 5% of the data old cost little
+    for reach in (2.0, 4.5):  # tilts that may not go as far as they should
+        est._state.reach[0, 0] = twin.reach = reach
+        assert est.interval(x) == pytest.approx(twin.interval(x), abs=1e-7)
 
 
 def filled(n, seed=3, **kind):
