@@ -4,6 +4,7 @@ import pytest
 
 import noregret as nr
 from noregret.verification.coverage import KINDS, coverage
+from noregret.verification.rewards import CONTEXTS, LAWS, reward_coverage
 
 ADVERTISED = [kind for kind in KINDS if kind.advertised]
 SIZES = [(2, 1, 1.0), (3, 2, 0.5), (5, 4, 1.0), (3, 2, 3.0)]
@@ -34,3 +35,15 @@ def test_long_runs_keep_their_promises(world):
     assert (run.diagnostics["set_failures"][:, -1] == 0).sum() >= 6  # delta = 0.05: P(3 or more of 8 fail) < 0.006
     if world != "random-logit":
         assert (run.late < 0.5 * run.regret[:, 0] / 10_000).all()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["bernstein", "hoeffding", "ridge", "logistic"])
+@pytest.mark.parametrize("contexts", CONTEXTS)
+@pytest.mark.parametrize("law", LAWS)
+def test_reward_ranges_over_configurations(form, contexts, law):
+    """500 runs of 300 rewards each, d = 2 and 4."""
+    if form == "logistic" and law != "bernoulli":
+        pytest.skip("logistic rewards are 0 or 1")
+    for d in (2, 4):
+        assert reward_coverage(form, contexts, law, 500, 300, d).holds

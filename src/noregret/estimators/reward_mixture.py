@@ -19,42 +19,9 @@ recomputed from stored data at any time, because the event does not involve them
 
 import math
 
-from .._jit import formula, inlined, kernel
+from .._jit import inlined, kernel
 from .._linear_algebra import cholesky, solve_factored, times
-from ..theory.widths import upper_curvature
-
-
-@formula
-def cumulant(mu: float, u: float) -> float:
-    """kappa(mu, u) = ln(1 - mu + mu e^u) - mu u: of a centred Bernoulli(mu) variable. Concave in mu, convex in u."""
-    if u > 0.0:  # (1 - mu)-form: no exponential of a large number
-        return math.log1p((1.0 - mu) * math.expm1(-u)) + (1.0 - mu) * u
-    return math.log1p(mu * math.expm1(u)) - mu * u
-
-
-@formula
-def variance_proxy(low: float, high: float, r: float) -> float:
-    """sup of 2 kappa(mu, u)/u^2 over low <= mu <= high, |u| <= r; at most 1/4.
-
-    Attained at the mean m nearest 1/2 (by symmetry m <= 1/2), at u = min(r, 2 ln((1 - m)/m)): there the quotient is
-    largest in u over all of R, (1 - 2m)/(2 ln((1 - m)/m)) (Kearns and Saul 1998), and below it it increases in u."""
-    m = high if high < 0.5 else (1.0 - low if low > 0.5 else 0.5)
-    if m >= 0.499:
-        return 0.25
-    if not m > 0.0:
-        return 0.0
-    r = min(r, 2.0 * math.log((1.0 - m) / m))
-    if r < 1e-3:
-        return min(0.25, 2.0 * upper_curvature(r) * m * (1.0 - m))
-    return min(0.25, 2.0 * cumulant(m, r) / (r * r) * (1.0 + 1e-9))
-
-
-@formula
-def tilted_variance(low: float, high: float, r: float) -> float:
-    """sup of the second derivative of kappa in u, p (1 - p) with p = mu e^u/(1 - mu + mu e^u), over the same set."""
-    m = high if high < 0.5 else (1.0 - low if low > 0.5 else 0.5)
-    shrunk = m / (m + (1.0 - m) * math.exp(-r))  # m <= 1/2, tilted towards 1/2
-    return shrunk * (1.0 - shrunk) * (1.0 + 1e-9) if shrunk < 0.5 else 0.25
+from .reward_tilts import multiplier, sample_bounds
 
 
 @kernel
@@ -147,30 +114,89 @@ def mixture_width(log, lambdas, prior, head, trace, reach, form, hh, share):
 
 
 @kernel
-def mixture_range(par, state, work, s, a, x, bound, low, high):
-    """low[0], high[0] <- bounds on the mean reward of pair (s, a) at x, inside those already there; bound = B_r ||x||
-    has been used there. O(d^2 + C) a level of shrinkage; the second level only where the first says little."""
-    G, J, d = state.gram[s, a], state.variance[s, a], x.shape[0]
-    h, gh, jh = work.h, work.gh, work.jh
+def dual_vector(G, J, moment, inverse, x, h, gh, jh):
+    """h <- inverse x, gh <- G h, jh <- J h; returns h'sum x_i r_i, h'J h, ||h||^2, ||x - G h||^2."""
+    times(inverse, x, h)
+    times(G, h, gh)
+    times(J, h, jh)
+    centre, form, hh, rest = 0.0, 0.0, 0.0, 0.0
+    for i in range(x.shape[0]):
+        centre += h[i] * moment[i]
+        form += h[i] * jh[i]
+        hh += h[i] * h[i]
+        rest += (x[i] - gh[i]) * (x[i] - gh[i])
+    return centre, max(form, 0.0), hh, rest
+
+
+@inlined
+def half_width(par, state, work, s, a, form, hh, rest):
+    """Bound on the distance of h'sum x_i r_i from x'theta*."""
+    w = mixture_width(
+        par.log, par.lambdas, par.prior, state.head[s, a], state.trace[s, a], state.reach[s, a], form, hh, work.share
+    )
+    return (w + par.bound * math.sqrt(max(rest, 0.0))) * (1.0 + 1e-9) + 1e-12
+
+
+@kernel
+def prepare_extremes(par, state, work, s, a):
+    """work.hy, ghy, jhy [2, d], pieces [2, 4] <- `dual_vector` of both extremes, for `range_at`."""
+    for e in range(2):
+        if state.active[s, a, e] == 1:
+            work.pieces[e, 0], work.pieces[e, 1], work.pieces[e, 2], work.pieces[e, 3] = dual_vector(
+                state.gram[s, a], state.variance[s, a], state.moment[s, a], state.inverse[s, a, 0],
+                state.extremes[s, a, e], work.hy[e], work.ghy[e], work.jhy[e],
+            )  # fmt: skip
+
+
+@kernel
+def mixture_range(par, state, work, s, a, x, low, high):
+    """low[0], high[0] <- bounds on the mean reward of pair (s, a) at x, inside those already there. O(d^2 + C)."""
+    prepare_extremes(par, state, work, s, a)
+    range_at(par, state, work, s, a, x, low, high)
+
+
+@kernel
+def range_at(par, state, work, s, a, x, low, high):
+    """`mixture_range`, with the extremes prepared.
+
+    h = (G + shift I)^{-1} x for two shifts, the larger only where the smaller says little. Then the contexts whose
+    means are least sure to be possible (`state.extremes`): x'theta = (x + t y)'theta - t y'theta, and y'theta >= 0 or
+    <= 1. work.raw <- the range of the first shift, not cut to what is possible."""
+    G, J, moment, d = state.gram[s, a], state.variance[s, a], state.moment[s, a], x.shape[0]
     lo, hi = low[0], high[0]
-    for level in range(par.shifts.shape[0]):
-        times(state.inverse[s, a, level], x, h)
-        times(G, h, gh)
-        times(J, h, jh)
-        centre, form, hh, rest = 0.0, 0.0, 0.0, 0.0
+    centre, form, hh, rest = dual_vector(G, J, moment, state.inverse[s, a, 0], x, work.h, work.gh, work.jh)
+    w = half_width(par, state, work, s, a, form, hh, rest)
+    lo, hi = max(lo, centre - w), min(hi, centre + w)
+    work.raw[0], work.raw[1] = centre - w, centre + w
+    for e in range(2):
+        if state.active[s, a, e] == 0 or not form > 0.0:
+            continue
+        y, sign, hy, ghy, jhy = state.extremes[s, a, e], 1.0 - 2.0 * e, work.hy[e], work.ghy[e], work.jhy[e]
+        c, f, n, q = work.pieces[e, 0], work.pieces[e, 1], work.pieces[e, 2], work.pieces[e, 3]
+        fxy, nxy, qxy = 0.0, 0.0, 0.0
         for i in range(d):
-            centre += h[i] * state.moment[s, a, i]
-            form += h[i] * jh[i]
-            hh += h[i] * h[i]
-            rest += (x[i] - gh[i]) * (x[i] - gh[i])
-        w = mixture_width(
-            par.log, par.lambdas, par.prior, state.head[s, a], state.trace[s, a], state.reach[s, a], max(form, 0.0), hh,
-            work.share,
-        )  # fmt: skip
-        w = (w + par.bound * math.sqrt(rest)) * (1.0 + 1e-9) + 1e-12
+            fxy += work.h[i] * jhy[i]
+            nxy += work.h[i] * hy[i]
+            qxy += (x[i] - work.gh[i]) * (y[i] - ghy[i])
+        slack = c if e == 0 else 1.0 - c
+        for side in range(2):  # 0: the upper end, from x + t y; 1: the lower; t < 0 where y'theta <= 1 serves the upper
+            turn = sign if side == 0 else -sign
+            t = turn * multiplier(form, turn * fxy, f, slack, w / math.sqrt(form))
+            if t == 0.0:
+                continue
+            wide = half_width(
+                par, state, work, s, a, max(form + t * (2.0 * fxy + t * f), 0.0),
+                max(hh + t * (2.0 * nxy + t * n), 0.0), rest + t * (2.0 * qxy + t * q),
+            )  # fmt: skip
+            middle = centre + t * c - (t if e == 1 else 0.0)
+            if side == 0:
+                hi = min(hi, middle + wide)
+            else:
+                lo = max(lo, middle - wide)
+    if w > 0.2:  # the other shift
+        centre, form, hh, rest = dual_vector(G, J, moment, state.inverse[s, a, 1], x, work.h, work.gh, work.jh)
+        w = half_width(par, state, work, s, a, form, hh, rest)
         lo, hi = max(lo, centre - w), min(hi, centre + w)
-        if w < 0.2:
-            break
     if lo <= hi:  # else the set is empty, and says nothing
         low[0], high[0] = lo, hi
 
@@ -181,7 +207,7 @@ def mixture_learn(par, state, work, s, a, reward, x, low, high):
     d = x.shape[0]
     V, w = 0.25, 0.25
     if state.reach[s, a] < math.inf:
-        mixture_range(par, state, work, s, a, x, 0.0, low, high)
+        mixture_range(par, state, work, s, a, x, low, high)
         V, w = sample_bounds(state.Q[s, a, 0], state.reach[s, a], x, low[0], high[0], work.h)
     add_sample(state.gram[s, a], state.variance[s, a], state.curvature[s, a], state.inverse[s, a], x, V, w, work.h)
     for i in range(d):
@@ -198,19 +224,6 @@ def mixture_learn(par, state, work, s, a, reward, x, low, high):
 
 
 @kernel
-def sample_bounds(Q, reach, x, low, high, scratch):
-    """V_i and w_i of a sample at x whose mean is in [low, high]; Q [d, d] >= every covariance that will be used."""
-    times(Q, x, scratch)
-    l2 = 0.0
-    for i in range(x.shape[0]):
-        l2 += scratch[i] * x[i]
-    l2 = max(l2, 0.0)
-    r = reach * math.sqrt(l2)
-    spread = 2.0 * math.expm1(0.5 * l2) / l2 if l2 > 1e-12 else 1.0 + 1e-12
-    return variance_proxy(low, high, r), min(0.25, tilted_variance(low, high, r) * spread)
-
-
-@kernel
 def renew(par, state, work, s, a):
     """Inverses, covariances and costs from the sums: wipes out rounding, and fits Q to the data. O(C d^3)."""
     n = state.samples[s, a]
@@ -221,56 +234,3 @@ def renew(par, state, work, s, a):
         work.factor, work.h,
     )  # fmt: skip
     state.due[s, a] = n + 1 + min(n // 20, 1000)
-
-
-@kernel
-def mixture_refresh(par, state, work, store, s, a):
-    """V_i and w_i of all stored samples anew, from the set as it is: two passes over the chain of pair (s, a).
-
-    First J_0 = sum V_i x_i x_i' at r = 0, which the new J exceeds: l_i = ||x_i|| in (J_0 + lambda_min)^{-1} is then
-    large enough. Nothing changes if the store does not hold every reward that was learned. O(n (d^2 + C))."""
-    d, H, C = work.h.shape[0], store.rewards.shape[1], par.lambdas.shape[0]
-    reach = math.inf
-    for k in range(C):
-        b = par.log + state.head[s, a, k] + 0.5 * par.lambdas[k] * state.trace[s, a, k] + par.prior[k]
-        reach = min(reach, math.sqrt(2.0 * max(b, 0.5)))
-    J, W = work.variance, work.curvature
-    for later in range(2):
-        for i in range(d):
-            for j in range(d):
-                J[i, j], W[i, j] = 0.0, 0.0
-        count, at = 0, store.last[s, a]
-        while at >= 0:
-            k, t = at // H, at % H
-            if store.rewards[k, t] >= 0.0:
-                x = store.contexts[k]
-                prior_range(par, x, work.low, work.high)
-                mixture_range(par, state, work, s, a, x, 0.0, work.low, work.high)
-                if later == 0:
-                    V, w = variance_proxy(work.low[0], work.high[0], 0.0), 0.0
-                else:
-                    V, w = sample_bounds(work.first, reach, x, work.low[0], work.high[0], work.h)
-                for i in range(d):
-                    for j in range(d):
-                        J[i, j] += V * x[i] * x[j]
-                        W[i, j] += w * x[i] * x[j]
-                count += 1
-            at = store.previous[k, t]
-        if count != state.samples[s, a]:
-            return
-        if later == 0:
-            invert(J, par.lambdas[0], work.first, work.factor, work.h)
-    for i in range(d):
-        for j in range(d):
-            state.variance[s, a, i, j], state.curvature[s, a, i, j] = J[i, j], W[i, j]
-    state.reach[s, a] = reach
-    renew(par, state, work, s, a)
-
-
-@inlined
-def prior_range(par, x, low, high):
-    """What is known of a linear mean before any data: in [0, 1], and at most B_r ||x||."""
-    total = 0.0
-    for i in range(x.shape[0]):
-        total += x[i] * x[i]
-    low[0], high[0] = 0.0, min(1.0, par.bound * math.sqrt(total))

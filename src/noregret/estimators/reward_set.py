@@ -8,13 +8,13 @@ from numpy.typing import ArrayLike
 from .. import _checks as check
 from .._jit import announced, direct
 from ..problem import Problem
-from .reward_mixture import mixture_refresh
+from .reward_refresh import mixture_refresh
 from .reward_sets import BERNSTEIN, FIRST, GROWTH, Form, reward_learn, reward_range, reward_set_parts
 from .store import empty_store, remember, with_room
 
 
 class RewardSet:
-    """Where the mean reward can be: theta'x from rewards in [0, 1], or sigma(theta'x) from rewards 0 and 1 ("logistic").
+    """Where the mean reward can be: theta'x from rewards in [0, 1], or sigma(theta'x) from rewards 0, 1 ("logistic").
 
     >>> import noregret as nr
     >>> rewards = nr.estimators.RewardSet(2, reward_bound=1.0)
@@ -22,7 +22,7 @@ class RewardSet:
     ...     rewards.update([0.6, 0.8], 0.0)
     >>> low, high = rewards.interval([0.6, 0.8])
     >>> low, round(high, 3)
-    (0.0, 0.093)
+    (0.0, 0.085)
 
     The intervals hold for all contexts and at all times together with probability 1 - delta. form: "bernstein" (the
     tightest, keeps its data and goes over it when that has grown by 15%, or when `refresh` is called), "hoeffding"

@@ -7,8 +7,8 @@ BERNSTEIN  the same with V_i, w_i from the ranges of the means themselves       
 LOGISTIC   rewards 0 or 1 with mean sigma(theta'x): `estimators.reward_logistic`                  constant memory
 
 The ranges of a pair hold for all contexts and at all times together with probability 1 - delta, delta the pair's own;
-ln(1/delta) is given at construction. Under BERNSTEIN a refresh goes over the pair's stored rewards; it is due when their
-number has grown by GROWTH (`reward_due`), may be run at any time, and is reached by address (`with_refresh`)."""
+ln(1/delta) is given at construction. Under BERNSTEIN a refresh goes over the pair's stored rewards; it is due when
+their number has grown by GROWTH (`reward_due`), may be run at any time, and is reached by address (`with_refresh`)."""
 
 import math
 from typing import Any, Literal, NamedTuple
@@ -23,15 +23,16 @@ from .._linear_algebra import rank_one, times
 from ..problem import Problem
 from ..theory.widths import ridge_radius
 from .reward_logistic import logistic_learn, logistic_range
-from .reward_mixture import invert, mixture_learn, mixture_range, mixture_refresh, renew
+from .reward_mixture import invert, mixture_learn, mixture_range, renew
+from .reward_refresh import mixture_refresh
 from .store import Store
 
 KNOWN, RIDGE, HOEFFDING, BERNSTEIN, LOGISTIC = 0, 1, 2, 3, 4
 FORMS = {"ridge": RIDGE, "hoeffding": HOEFFDING, "bernstein": BERNSTEIN, "logistic": LOGISTIC}
 GROWTH = 1.15  # of a pair's rewards between refreshes
 FIRST = 16  # rewards before the first refresh
-LAMBDAS = (2.0, 16.0, 128.0, 1024.0)  # of the mixture, times R^2
-WEIGHTS = (1 / 9, 3 / 9, 4 / 9, 1 / 9)  # most where some thousand rewards have been seen
+LAMBDAS = (3.0, 24.0, 192.0, 1536.0)  # of the mixture, times R^2/d
+WEIGHTS = (0.1, 0.4, 0.4, 0.1)  # most for a thousand to thirty thousand rewards
 SHIFTS = (1e-3, 4.0)  # of the regressions that give the centres, times R^2
 
 Form = Literal["ridge", "hoeffding", "bernstein", "logistic"]
@@ -61,6 +62,8 @@ class RewardSetState(NamedTuple):
     Q: Floats  # [S, A, C, d, d]
     head: Floats  # [S, A, C], cost of Q_k without its distance from component c
     trace: Floats  # [S, A, C], tr Q_k
+    extremes: Floats  # [S, A, 2, d], contexts whose means are least sure to be above 0, below 1
+    active: NDArray[np.int64]  # [S, A, 2], 1 where there is one
     reach: Floats  # [S, A], the tilts for which J holds; inf: all
     samples: NDArray[np.int64]  # [S, A], rewards learned
     due: NDArray[np.int64]  # [S, A], samples at which Q and the inverses are made anew
@@ -71,6 +74,11 @@ class RewardSetWork(NamedTuple):
     h: Floats  # [d]
     gh: Floats  # [d]
     jh: Floats  # [d]
+    hy: Floats  # [2, d]
+    ghy: Floats  # [2, d]
+    jhy: Floats  # [2, d]
+    pieces: Floats  # [2, 4]
+    raw: Floats  # [2]
     share: Floats  # [C]
     low: Floats  # [1]
     high: Floats  # [1]
@@ -78,6 +86,8 @@ class RewardSetWork(NamedTuple):
     first: Floats  # [d, d]
     variance: Floats  # [d, d]
     curvature: Floats  # [d, d]
+    least: Floats  # [d, d]
+    episodes: NDArray[np.int64]  # [2]
 
 
 def reward_set_parts(
@@ -98,8 +108,8 @@ def reward_set_parts(
     lam = check.positive("regularization", _regularization(p, kind) if regularization is None else regularization)
     if mixture and regularization is not None:
         raise ValueError(f"regularization must be None with form {form!r}, a mixture over many, got {regularization!r}")
-    C, L = (len(LAMBDAS), len(SHIFTS)) if mixture else (0, 1)
-    lambdas, shifts = np.array(LAMBDAS[:C]) * R2, np.array(SHIFTS) * R2 if mixture else np.array([lam])
+    C = len(LAMBDAS) if mixture else 0
+    lambdas, shifts = np.array(LAMBDAS[:C]) * (R2 / d), np.array(SHIFTS) * R2 if mixture else np.array([lam])
     prior = -0.5 * d * np.log(lambdas) - np.log(np.array(WEIGHTS[:C]))
     par = RewardSetPar(kind, int(logistic), 0, float(log), p.reward_bound, lam, lambdas, prior, shifts)
     gram = np.tile((0.0 if mixture else lam) * np.eye(d), (S, A, 1, 1))
@@ -109,10 +119,14 @@ def reward_set_parts(
     n, shape = np.zeros, (S, A)
     state = RewardSetState(
         gram, moment, inverse, growth, f((S, A, d, d)), f((S, A, d, d)), f((S, A, C, d, d)), f((S, A, C)),
-        f((S, A, C)), np.full(shape, np.inf), n(shape, np.int64), n(shape, np.int64), n(shape, np.int64),
+        f((S, A, C)), f((S, A, 2, d)), n((S, A, 2), np.int64), np.full(shape, np.inf),
+        n(shape, np.int64), n(shape, np.int64), n(shape, np.int64),
     )  # fmt: skip
-    square = (f((d, d)), f((d, d)), f((d, d)), f((d, d)))
-    work = RewardSetWork(f(d), f(d), f(d), f(C), f(1), f(1), *square)
+    n2, dd = (2, d), (d, d)
+    work = RewardSetWork(
+        f(d), f(d), f(d), f(n2), f(n2), f(n2), f((2, 4)), f(2), f(C), f(1), f(1), f(dd), f(dd), f(dd), f(dd), f(dd),
+        np.zeros(2, np.int64),
+    )  # fmt: skip
     if mixture:
         for s in range(S):
             for a in range(A):
@@ -178,7 +192,7 @@ def reward_range(par, state, work, s, a, x, norm, low, high):
         return
     low[0], high[0] = 0.0, min(1.0, par.bound * norm)
     if par.form == HOEFFDING or par.form == BERNSTEIN:
-        mixture_range(par, state, work, s, a, x, 0.0, low, high)
+        mixture_range(par, state, work, s, a, x, low, high)
         return
     centre, w = 0.0, 0.0
     if par.form == KNOWN:
