@@ -350,11 +350,11 @@ def test_refresh_agrees_with_its_twin(form, m, d, bound):
 
 
 def test_whatever_has_a_small_martingale_is_in_every_ellipsoid():
-    """Two outcomes in one dimension, where the integrals can be computed: at every weight with sum_c w_c I_c <= 1/delta
-    the left side of each component's inequality is below ln I_c, by little somewhere, and the weight lies in the
-    ellipsoid of every component and in the set. (The last refresh starts from what is assumed, so that the sets before
-    it, which speak of earlier times, play no part.)"""
-    bound, m, d = 2.5, 2, 1
+    """Two outcomes in one dimension, where the integrals can be computed: with the curvature over all that is assumed,
+    the left side of each component's inequality is below ln I_c everywhere, by little somewhere; weights with I_c <=
+    1/(delta w_c) lie in the component's ellipsoids, and those with sum_c w_c I_c <= 1/delta in the set. (Every refresh
+    starts from what is assumed, so that earlier sets, which speak of earlier times, play no part.)"""
+    bound, m, d = 1.6, 2, 1
     _, X, y = observations(m, d, 1.2, 200, 6)
     par, state, work = mixture.mixture_parts(np.array([[m]]), d, bound)
     fresh = state.centre.copy(), state.cov.copy(), state.radius.copy(), state.component.copy()
@@ -375,44 +375,46 @@ def test_whatever_has_a_small_martingale_is_in_every_ellipsoid():
         signs = np.where(y[first:] == 0, -1.0, 1.0) * X[first:, 0] * math.sqrt(2.0)
         return np.logaddexp(0.0, np.multiply.outer(theta, signs)).sum(-1)
 
-    estimate = state.map[0, 0, :, 0] @ direction
-    left, right = {}, {}
+    def inside(u, centre, cov, radius):
+        variance = cov[0, 0] + cov[1, 1] - 2.0 * cov[0, 1]
+        return ((u - centre[0] + centre[1]) ** 2 <= radius * variance).all()
+
+    found = state.centre[0, 0, :, 0].copy(), state.cov[0, 0].copy(), state.radius[0, 0]
+    state.centre[:], state.cov[:], state.radius[:], state.component[:] = fresh
+    mixture_walks.curvature_stage(par, state, work, data, 0, 0, LOG)  # over all that is assumed, so good for every u
+    estimate, whole, teeth = state.map[0, 0, :, 0] @ direction, np.zeros(u.size), np.zeros(2, int)
+    away, made = theta - estimate, 0
     for c in range(13):
         if work.beta[c] == math.inf:
-            continue  # not begun: the integral is one
+            whole += 1.0 / 13.0  # not begun: the integral is one
+            continue
         epoch = (c - 5) // 2
         begin, part = (state.begins[0, 0, epoch], epoch) if c >= 5 else (0, 4)
         shape = direction @ state.shape[0, 0, epoch] @ direction
         Lam = (lam / 2.0, 2.0 * lam, 1.0, 4.0, 16.0)[c] if c < 5 else (1.5, 5.0)[(c - 5) % 2] * (shape + lam)
-        E = direction @ work.curve[part] @ direction - (Lam if c > 1 else 0.0)
-        away = theta - estimate
-        left[c] = 0.5 * E * away**2 + (direction @ work.grad[part]) * away - (work.beta[c] - LOG - math.log(13.0))
+        A, slope = direction @ work.curve[part] @ direction, direction @ work.grad[part]
+        less = work.beta[c] - LOG - math.log(13.0)
+        left = 0.5 * (A - (Lam if c > 1 else 0.0)) * away**2 + slope * away - less
         width = 1.5 / math.sqrt(Lam + direction @ work.hess[part] @ direction)  # Gauss's rule for a wider normal law
         v = estimate + width * nodes
         prior = 0.5 * math.log(Lam) - 0.5 * Lam * (v - (0.0 if c < 2 else theta[:, None])) ** 2
         logs = losses(theta, begin)[:, None] - losses(v, begin) + prior + 0.5 * nodes**2 + math.log(width)
-        right[c] = special.logsumexp(logs, b=weights, axis=1)
-    whole = sum(np.exp(r) for r in right.values()) / 13.0 + (13 - len(right)) / 13.0
-    member = whole <= math.exp(LOG)
-    assert 5 < member.sum() < 100
-    assert len(right) == 9
-    for c in right:
-        assert (left[c] <= right[c] + 1e-6)[member].all(), c
-        assert (right[c] - left[c])[member].min() < 0.3, c
-
-    def inside(centre, cov, radius):
-        variance = cov[0, 0] + cov[1, 1] - 2.0 * cov[0, 1]
-        return ((u[member] - centre[0] + centre[1]) ** 2 <= radius * variance).all()
-
-    made = 0
-    for c in right:
+        right = special.logsumexp(logs, b=weights, axis=1)
+        assert (left <= right + 1e-6).all(), c
+        assert (right - left).min() < 0.3, c
+        teeth += [(left + 0.5 * Lam * away**2 > right).any(), (left - slope * away > right).any()]
+        whole += np.exp(right) / 13.0
         for tau in par.assumed:
             radius = mixture_refresh.ellipsoid(par, state, work, np.eye(13)[c], tau, 0, 0, d)
             if radius > 0.0:
                 made += 1
-                assert inside(state.map[0, 0, :, 0] - work.vector, work.inverse, radius), (c, tau)
+                allowed_by_c = u[right <= LOG + math.log(13.0)]
+                assert inside(allowed_by_c, state.map[0, 0, :, 0] - work.vector, work.inverse, radius), (c, tau)
+    member = u[whole <= math.exp(LOG)]
+    assert inside(member, *found)
+    assert 5 < member.size < 95
     assert made > 25
-    assert inside(state.centre[0, 0, :, 0], state.cov[0, 0], state.radius[0, 0])
+    assert (teeth >= 2).all()  # without -Lam_c, or without g, the inequality would be wrong
 
 
 def test_screening_loses_little():
