@@ -226,7 +226,7 @@ class Twin:
         theta, n = self.fit(X, y), len(y)
         lifts, P, g, H = self.model(theta, X, y)
         one, lam = np.eye(self.D), self.lam
-        if self.form == "theorem-c":
+        if self.form == "plain":
             parts, merges = [(0, lam * one, 0)], 0
             taus = [(lam, one, self.bound**2 * (0.5 if self.m == 2 else self.m - 1))]
         else:
@@ -281,7 +281,7 @@ class Twin:
 
     def beta(self, c, Lam, begin, theta, X, lifts, P, H):
         one, total = np.eye(self.D), H[begin:].sum(0)
-        if self.form == "theorem-c":
+        if self.form == "plain":
             made = 0.5 * (self.m - 1) * np.linalg.slogdet(np.eye(self.d) + X.T @ X / (2.0 * self.lam))[1]
         else:
             Q = np.linalg.inv(total + Lam)
@@ -301,7 +301,7 @@ class Twin:
                         cap = (1.0 if self.m - 1 in (j, k) else 2.0) * self.bound * np.linalg.norm(x)
                         ahead = z[j] - z[k]
                         r[k, j] = max(0.0, min(at[j] - at[k] - ahead + ball, cap - ahead))
-            if self.form == "theorem-c":
+            if self.form == "plain":
                 s = r.max()
                 K = (2.0 * (s - 1.0 + math.exp(-s)) / s**2 if s > 1e-4 else 1.0 - s / 3.0) * centring_form(p)
             else:
@@ -321,7 +321,7 @@ class Twin:
         return (T @ self.centre).reshape(self.m, self.d), T @ self.cov @ T.T
 
 
-@pytest.mark.parametrize("form", ["mixture", "theorem-c"])
+@pytest.mark.parametrize("form", ["mixture", "plain"])
 @pytest.mark.parametrize(("m", "d", "bound"), [(3, 2, 3.0), (2, 2, 4.0), (4, 1, 3.0)])
 def test_refresh_agrees_with_its_twin(form, m, d, bound):
     """Several refreshes, epochs included, of a pair whose observations lie among another's, in arrays with padding."""
@@ -502,7 +502,7 @@ def test_what_is_assumed_comes_first_and_an_empty_set_is_flagged():
     [
         ("mixture set, logit", 3, 2, "worst", 40),
         ("mixture set, logit", 2, 1, "lengths", 40),
-        ("theorem-c set, logit", 2, 1, "one", 60),
+        ("plain stored set, logit", 2, 1, "one", 60),
     ],
 )
 def test_sets_cover(name, m, d, how, runs):

@@ -48,7 +48,7 @@ def test_same_sets_and_bounds(sizes, options, episodes, delta, program, monkeypa
     def by_action(array):
         return np.asarray(array).swapaxes(0, 1).reshape(A * S, *array.shape[2:])
 
-    sets, rewards = agent.state.transitions, agent.state.rewards
+    sets, rewards = agent.state.transitions, agent.state.means
     inverse = by_action(sets.inverse).reshape(-1, S, d, S, d).transpose(0, 2, 1, 4, 3).reshape(-1, S * d, S * d)
     assert 0.0 < plan.lower[0, 0] < plan.upper[0, 0] < p.horizon  # nothing hides in a clip
     expected = {

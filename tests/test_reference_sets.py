@@ -103,8 +103,8 @@ def assert_states_agree(agent, learner):
             if n > 1:
                 assert state.samples[s, a] == pair.samples
     for (s, a), reward in learner.rewards.items():
-        assert_close(agent.state.rewards.theta[s, a], reward.theta, "theta")
-        assert_close(agent.state.rewards.gram[s, a], reward.V, "V")
+        assert_close(agent.state.means.theta[s, a], reward.theta, "theta")
+        assert_close(agent.state.means.gram[s, a], reward.V, "V")
 
 
 def assert_regret_agrees(where, name, episodes, seed, **options):
@@ -223,9 +223,10 @@ def test_unseen_rewards_and_short_episodes():
 
 def know_rewards(agent, learner, theta, weight=1e4):
     """As after so many rewards in every direction that gave theta."""
-    d, state = theta.shape[-1], agent.state.rewards
-    state.gram[...], state.inverse[...] = weight * np.eye(d), np.eye(d) / weight
-    state.growth[...], state.theta[...], state.moment[...] = d * math.log(weight), theta, weight * theta
+    d, agent.state.means.theta[...] = theta.shape[-1], theta
+    for state in (agent.state.means, agent.state.rewards):
+        state.gram[...], state.inverse[...] = weight * np.eye(d), np.eye(d) / weight
+        state.growth[...], state.moment[...] = d * math.log(weight), weight * theta
     for pair, reward in learner.rewards.items():
         reward.V, reward.moment = weight * np.eye(d), weight * theta[pair]
 

@@ -39,14 +39,14 @@ from .sets import (
 REWARD_SHARE = 0.5  # of what the sets have of delta, for the reward intervals
 REGRET_SHARE = 0.02  # of delta, for a bound on the regret
 FIRST_ROOM = 64  # episodes
-SETS = ("online", "stored", "theorem-c")
+SETS = ("online", "stored", "stored-plain")
 
 
 class SetAgent(Agent):
     """Options every agent of the family takes (with defaults set by the subclass's constructor):
 
     sets                   of transitions. "online": likelihood-ratio sets, constant cost and memory; "stored": mixture
-                           sets over all data, smaller, and memory grows with the episodes; "theorem-c": the plain
+                           sets over all data, smaller, and memory grows with the episodes; "stored-plain": the plainer
                            stored set. The linear link has one kind, which "online" stands for
     bonus                  "taylor" (first and second order) or "sharp" (certified maximisation over the set, ten times
                            the work); None: the first with online sets, the second with stored ones
@@ -142,7 +142,7 @@ class SetAgent(Agent):
             kernels: Any = describe_linear, draw_linear
             self.learn_kernel = learn_linear  # type: ignore[misc]
         elif o.get("sets", "online") != "online":
-            kind = "mixture" if o["sets"] == "stored" else "theorem-c"
+            kind = "mixture" if o["sets"] == "stored" else "plain"
             transitions = mixture_parts(count, d, p.weight_bound, p.context_bound, kind, o.get("regularization"), store)
             kernels = describe_stored, draw_logit
             self.learn_kernel = learn_stored  # type: ignore[misc]

@@ -1,4 +1,4 @@
-"""Sets for the weights of a multinomial logit from all stored observations: the mixture set, and Theorem C.
+"""Sets for the weights of a multinomial logit from all stored observations: the mixture set, and a plain one.
 
 For one pair with n outcomes, D = (n - 1) d free parameters, weights W [n, d] whose rows sum to zero; L is the sum of
 the losses -ln p_W(y_i | x_i). Write L_c for the sum over i > n_c. The process
@@ -27,7 +27,7 @@ sum_j ||w_j - w_n||^2 <= (n - 1) B_p^2, may be added for any tau >= 0. What come
 E^{-1} g, squared radius 2 beta + ||g||^2_{E^{-1}}. All of them hold on the one event, so refreshing at any time, using
 one set to sharpen the next, and keeping whichever is best cost nothing.
 
-"theorem-c" keeps component 0 alone, with all of delta, the bound H <= 1/2 in beta, tau = lambda with the bound on
+"plain" keeps component 0 alone, with all of delta, the bound H <= 1/2 in beta, tau = lambda with the bound on
 ||W*||_F^2, and the curvature 2 h(span) H.
 
 A refresh costs O(n_samples (M^2 d^2 + cells M^2)) (`mixture_refresh`); `mixture_due` says when one is worth it.
@@ -48,7 +48,7 @@ from .mixture_refresh import SCALES, SLACK, assumed_covariance, bound_stage, mix
 from .mixture_walks import CENTRED, EPOCHS, PLAIN, curvature_stage, excess_stage, fit_stage
 from .store import Store, empty_store
 
-FORMS = ("mixture", "theorem-c")
+FORMS = ("mixture", "plain")
 THOROUGH = 500
 GROWTH = 1.15  # of the number of observations between two refreshes
 
@@ -61,7 +61,7 @@ class MixturePar(NamedTuple):
     curvature: Any
     excess: Any
     search: Any
-    form: int  # MIXTURE or THEOREM_C
+    form: int  # MIXTURE or SINGLE
     weight_bound: float
     regularization: float  # lambda
     isotropic: Floats  # [5], precisions of the components that are no epochs
@@ -131,10 +131,10 @@ def mixture_parts(
     check.one_of("form", form, FORMS)
     (S, A), M, d = count.shape, int(count.max()), context_dim
     D, f, whole = M * d, np.zeros, np.int64
-    components = 1 if form == "theorem-c" else PLAIN + EPOCHS * len(SCALES)
+    components = 1 if form == "plain" else PLAIN + EPOCHS * len(SCALES)
     lam = default_regularization(context_dim, weight_bound, form) if regularization is None else regularization
     check.positive("regularization", lam)
-    if form == "theorem-c":
+    if form == "plain":
         assumed, isotropic = np.array([lam]), np.array([lam])
     else:
         assumed = np.array([0.0, 0.1, 0.4, 1.6, 6.4]) / weight_bound**2
@@ -173,7 +173,7 @@ def mixture_parts(
 def default_regularization(context_dim: int, weight_bound: float, form: str) -> float:
     """lambda = d / B_p^2, which makes weights as long as is assumed likely under N(0, 1/lambda); twice that for the
     mixture, which has a component on either side. Any positive value is valid."""
-    return (1.0 if form == "theorem-c" else 2.0) * context_dim / weight_bound**2
+    return (1.0 if form == "plain" else 2.0) * context_dim / weight_bound**2
 
 
 apply_mixture = caller()  # apply_mixture(par.refresh, (par, state, work, store, s, a, ln(1/delta)))

@@ -14,7 +14,7 @@ import math
 
 from .._jit import caller, formula, inlined, kernel
 from .kronecker import inverse_of
-from .mixture_walks import CENTRED, EPOCHS, MIXTURE, PLAIN, ROUNDING, THEOREM_C
+from .mixture_walks import CENTRED, EPOCHS, MIXTURE, PLAIN, ROUNDING, SINGLE
 
 TIMES = (32, 128, 512, 2048)  # observations from which on an epoch may begin
 SCALES = (1.5, 5.0)  # mu
@@ -76,7 +76,7 @@ def betas(par, state, work, s, a, log_inverse_delta, d):
 
 @inlined
 def bohning_beta(par, state, work, s, a, log_inverse_delta, d):
-    """work.beta[0] of Theorem C: ln(1/delta) + (n - 1)/2 ln det(I + G/(2 lambda)) + lambda/2 ||W_hat||^2."""
+    """work.beta[0] of the plain set: ln(1/delta) + (n - 1)/2 ln det(I + G/(2 lambda)) + lambda/2 ||W_hat||^2."""
     n, W, lam = par.count[s, a], state.map[s, a], par.regularization
     beta = log_inverse_delta + par.log_weight[0]
     for b in range(d):
@@ -91,7 +91,7 @@ def bohning_beta(par, state, work, s, a, log_inverse_delta, d):
 def bound_stage(par, state, work, store, s, a, log_inverse_delta):
     """work.beta [C], but for `excess_stage`."""
     d = store.contexts.shape[1]
-    if par.form == THEOREM_C:
+    if par.form == SINGLE:
         bohning_beta(par, state, work, s, a, log_inverse_delta, d)
     else:
         betas(par, state, work, s, a, log_inverse_delta, d)
@@ -118,7 +118,7 @@ def score(work, cov, radius, lam, size):
 
 @inlined
 def assumed_form(form, n, j, k):
-    """K_jk: sum_{j < n} (e_j - e_n)(e_j - e_n)', or the identity on centred weights under Theorem C."""
+    """K_jk: sum_{j < n} (e_j - e_n)(e_j - e_n)', or the identity on centred weights under SINGLE."""
     if j == k:
         return float(n - 1) if j == n - 1 and form == MIXTURE else 1.0
     return -1.0 if (j == n - 1 or k == n - 1) and form == MIXTURE else 0.0
@@ -152,7 +152,7 @@ def ellipsoid(par, state, work, share, tau, s, a, d):
                 gradient[i] += share[c] * work.grad[part, i]
                 for j in range(size):
                     E[i, j] += share[c] * (work.curve[part, i, j] - (inverse[i, j] if c >= CENTRED else 0.0))
-    bound = 0.5 if par.form == THEOREM_C and n == 2 else n - 1.0
+    bound = 0.5 if par.form == SINGLE and n == 2 else n - 1.0
     radius = 2.0 * beta + tau * bound * par.weight_bound * par.weight_bound
     common, mean = 0.0, 0.0
     for b in range(d):

@@ -28,7 +28,7 @@ class MixtureSet:
     (4, True)
 
     With probability 1 - delta the set contains W* at all times together. It is made anew when the observations since
-    the last time may matter (a walk over all of them); `refresh()` does it now. form "theorem-c" is the plainer set."""
+    the last time may matter (a walk over all of them); `refresh()` does it now. form "plain" is the plainer set."""
 
     def __init__(
         self,

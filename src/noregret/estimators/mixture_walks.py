@@ -12,7 +12,7 @@ from ..links import exp
 from .kronecker import add_kronecker, expanded, inverse_of, logit_covariance, logits_at, softmax_of
 from .pairwise_curvature import local_curvature, pair_bounds, pairwise_curvature
 
-MIXTURE, THEOREM_C = 0, 1
+MIXTURE, SINGLE = 0, 1
 CENTRED, PLAIN, EPOCHS = 2, 5, 4  # components before CENTRED are centred at 0, those before PLAIN look at all data
 NEWTON = 25  # walks at most
 ROUNDING = 1e-13  # pivots of H + lambda I below this part of the diagonal are noise
@@ -189,7 +189,7 @@ def curvature_stage(par, state, work, store, s, a, log_inverse_delta):
         logits_at(state.centre[s, a], x, n, at)
         logit_covariance(state.cov[s, a], x, n, q)
         worst = pair_bounds(z, at, q, rho, par.weight_bound * math.sqrt(norm2), n, r)
-        if par.form == THEOREM_C:
+        if par.form == SINGLE:
             scale = local_curvature(worst)
             for j in range(n):
                 for i in range(j):

@@ -157,7 +157,7 @@ KINDS = (
     Kind("likelihood ratio, plug-in", "logit", _likelihood("plug-in")),
     Kind("likelihood ratio, kron", "logit", _likelihood("unscented", "kron")),
     Kind("sign union, linear", "linear", _sign_union),
-    Kind("theorem-c set, logit", "logit", _stored("theorem-c")),
+    Kind("plain stored set, logit", "logit", _stored("plain")),
     Kind("mixture set, logit", "logit", _stored("mixture")),
     Kind("printed Thm 3.1, logit", "logit", _newton(MultinomialLogit, "paper"), advertised=False),
     Kind("printed Thm 3.1, linear", "linear", _newton(LinearCombination, "paper"), advertised=False),
