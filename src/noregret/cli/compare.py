@@ -19,7 +19,10 @@ from ..simulation import Run, save_tables, simulate
 from ..worlds import names as world_names
 from .options import agents_from, terminal, world_from
 
-AGENTS = "glm-orl,glm-rlsvi,epsilon-greedy,certainty-equivalence,glm-orl:constants=paper,uniform-random,oracle"
+AGENTS = (
+    "certified-psrl,glm-orl,glm-rlsvi,epsilon-greedy,certainty-equivalence,glm-orl:constants=paper,"
+    "uniform-random,oracle"
+)
 POINTS = 1000  # recorded per curve, at most
 
 

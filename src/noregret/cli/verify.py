@@ -2,7 +2,7 @@
 
 import csv
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -27,6 +27,8 @@ def verify(
         str,
         typer.Option(help="comma-separated: sets, agents, radii, errata, scaling; default: all but the last"),
     ] = "",
+    match: Annotated[str, typer.Option(help="of the sets, only those with this in their name")] = "",
+    runs: Annotated[int, typer.Option(help="runs of every experiment with sets; 0: 200, or 500 with --full")] = 0,
     details: Annotated[bool, typer.Option("--details", help="print every row, not the worst of each kind")] = False,
     out: Annotated[Path, typer.Option(help="folder for the table, verify.csv, and the figure")] = Path("results"),
 ) -> None:
@@ -43,6 +45,10 @@ def verify(
         check.known("section", section, dict.fromkeys(suite.SECTIONS))
     out.mkdir(parents=True, exist_ok=True)
     effort = suite.FULL if full else suite.QUICK
+    if check.integer("runs", runs, 0):
+        effort = replace(effort, runs=runs)
+    if not any(match in name for name in suite.set_names()):
+        raise ValueError(f"match must be part of a set's name ({'; '.join(suite.set_names())}), got {match!r}")
     rows: list[Row] = []
     points: list[scaling.Point] = []
     start = time.perf_counter()
@@ -54,8 +60,8 @@ def verify(
     with Progress(*columns, console=console, transient=console.is_terminal) as bars, announce_with(say):
         for section in [s for s in suite.SECTIONS if s in wanted]:
             if section == "sets":
-                task = bars.add_task(section, total=suite.set_count(effort))
-                rows += suite.set_rows(effort, partial(bars.advance, task))
+                task = bars.add_task(section, total=suite.set_count(effort, match))
+                rows += suite.set_rows(effort, partial(bars.advance, task), match)
             elif section == "scaling":
                 task = bars.add_task(section, total=2 * scaling.count())
                 for link in ("linear", "logit"):

@@ -19,12 +19,18 @@ from typing import Any
 
 import numpy as np
 
-from . import promises, scaling
+from . import promises, rewards, scaling
 from .coverage import CONTEXTS, KINDS, Coverage, coverage
 from .errata import CHECKS
 from .radii import radius_rows, sparsity_rows
 from .table import Row
 
+REWARD_KINDS = {
+    "reward range, hoeffding": ("hoeffding", "bernoulli"),
+    "reward range, bernstein": ("bernstein", "bernoulli"),
+    "reward range, bernstein, beta": ("bernstein", "beta"),
+    "reward range, logistic": ("logistic", "bernoulli"),
+}
 SECTIONS = ("sets", "agents", "radii", "errata", "scaling")
 
 
@@ -69,21 +75,42 @@ def jobs(section: str, effort: Effort) -> Iterator[tuple[str, Job]]:
 
 
 # Sets ----------------------------------------------------------------------------------------------------------------
-def _set_settings(effort: Effort) -> Iterator[tuple[Any, ...]]:
-    for kind in KINDS:
+def set_names() -> list[str]:
+    """Every kind of set, transitions and rewards."""
+    return [kind.name for kind in KINDS] + list(REWARD_KINDS)
+
+
+def _set_settings(effort: Effort, match: str) -> Iterator[tuple[Any, ...]]:
+    for name in set_names():
+        if match not in name:
+            continue
         for contexts in CONTEXTS:
-            for size in effort.sizes:
-                for lam in effort.regularizations:
-                    yield kind.name, contexts, effort.runs, effort.steps, *size, lam
+            if name not in REWARD_KINDS:
+                for size in effort.sizes:
+                    for lam in effort.regularizations:
+                        yield name, contexts, effort.runs, effort.steps, *size, lam
+            elif contexts in rewards.CONTEXTS:
+                yield name, contexts, effort.runs, effort.steps, 0, 2, 0.0, None
 
 
-def set_count(effort: Effort) -> int:
-    return sum(1 for _ in _set_settings(effort))
+def set_count(effort: Effort, match: str = "") -> int:
+    return sum(1 for _ in _set_settings(effort, match))
+
+
+def _reward_row(name: str, contexts: str, runs: int, steps: int, d: int) -> list[Row]:
+    form, law = REWARD_KINDS[name]
+    made = rewards.reward_coverage(form, contexts, law, runs, steps, d)
+    worst = float(made.nearness.max() ** 2)
+    loose = float(np.median(1.0 / np.maximum(made.nearness, 1e-9)) ** 2)
+    about = True, made.holds, f"{runs} runs of {steps}"
+    return [Row("sets", name, f"{contexts}, d={d}", made.delta, made.failures / runs, worst, loose, *about)]
 
 
 def _set_row(
     name: str, contexts: str, runs: int, steps: int, m: int, d: int, bound: float, lam: float | None
 ) -> list[Row]:
+    if name in REWARD_KINDS:
+        return _reward_row(name, contexts, runs, steps, d)
     kind = next(kind for kind in KINDS if kind.name == name)
     made: Coverage = coverage(kind, contexts, runs, steps, m, d, bound, lam)
     size = f"d={d}" if "reward" in kind.model else f"S={m} d={d}"
@@ -94,11 +121,16 @@ def _set_row(
     return [Row("sets", name, setting, made.delta, rate, worst, made.looseness, *about)]
 
 
-def set_rows(effort: Effort, done: Callable[[], None], workers: int | None = None) -> list[Row]:
-    """The section `sets`, on all cores; done() after each experiment. Processes, because the loop is Python's."""
-    settings = list(_set_settings(effort))
+def set_rows(effort: Effort, done: Callable[[], None], match: str = "", workers: int | None = None) -> list[Row]:
+    """The section `sets`, on all cores, of the kinds whose name has `match` in it; done() after each experiment.
+    Processes, because the loop is Python's."""
+    settings = list(_set_settings(effort, match))
     for kind in KINDS:  # compile here, once
-        coverage(kind, "random", 1, 1)
+        if match in kind.name:
+            coverage(kind, "random", 1, 1)
+    for name, (form, law) in REWARD_KINDS.items():
+        if match in name:
+            rewards.reward_coverage(form, "random", law, 1, 20)
     rows: list[Row] = []
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers or os.cpu_count() or 1, context) as pool:
