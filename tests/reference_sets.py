@@ -19,7 +19,7 @@ import reference
 from reference import mix, prior_cap, project_simplex, softmax, uniforms, words
 
 POSTERIOR, PERTURBATION = 6, 7
-REWARD_SHARE = 0.5
+REWARD_SHARE = 0.8
 SIGN_UNION_REGULARIZATION, SIGN_UNION_SLACK = 2.0, 1e-9
 SCALES = [0.2 * (0.76 / 0.2) ** (i / 5) for i in range(6)]
 quantile = NormalDist().inv_cdf
@@ -210,14 +210,16 @@ class Learner:
         n_pairs, share = int(self.available.sum()), REWARD_SHARE if p.known_rewards is None else 0.0
         log_p = math.log(n_pairs / (0.98 * delta * (1 - share)))
         self.log_r = math.log(n_pairs / (0.98 * delta * REWARD_SHARE))
-        lam = 1.0 if regularization is None else regularization
+        natural = d / p.weight_bound**2
+        lam = {name: regularization or times * natural for name, times in (("sets", 4.0), ("posterior", 1.0))}
         sizes = {pair: (len(states), d) for pair, states in self.outcomes.items()}
         lam_linear = SIGN_UNION_REGULARIZATION if regularization is None else regularization
 
         def made(size, **options):
             if p.link.name == "linear":
                 return SignUnion(*size, log_p, lam_linear)
-            return LikelihoodSet(*size, p.weight_bound, log_p, form=form, lam=lam, **options)
+            which = "posterior" if options["predictor"] is None else "sets"
+            return LikelihoodSet(*size, p.weight_bound, log_p, form=form, lam=lam[which], **options)
 
         self.sets = self.posterior = None
         if name != "psrl-glm":

@@ -36,8 +36,9 @@ from .sets import (
     learn_stored,
 )
 
-REWARD_SHARE = 0.5  # of what the sets have of delta, for the reward intervals
+REWARD_SHARE = 0.8  # of what the sets have of delta, for the reward intervals
 REGRET_SHARE = 0.02  # of delta, for a bound on the regret
+SETS_TIMES = 4.0  # lambda of online sets, in units of d/B_p^2
 FIRST_ROOM = 64  # episodes
 SETS = ("online", "stored", "stored-plain")
 
@@ -54,7 +55,8 @@ class SetAgent(Agent):
                            which logistic rewards take in any case; None: the first with online sets, the second with
                            stored ones
     predictor, form        of "online" sets (`estimators.LikelihoodRatioSet`); form also of the posterior
-    regularization         lambda of the transition estimates
+    regularization         lambda of the transition estimates; None: d/B_p^2 for a posterior, the precision of an entry
+                           of a row of length B_p, and four times that for online sets, near the best of their widths
     reward_regularization  lambda of the reward estimates"""
 
     group = "beyond"
@@ -133,9 +135,10 @@ class SetAgent(Agent):
         store = empty_store(S, A, H, d, FIRST_ROOM if keeps else 0)
         reward_par = with_refresh(reward_par, rewards, reward_work, store)
         predictor, kron = PREDICTORS.index(o.get("predictor", "unscented")), o.get("form", "full") == "kron"
-        lam = o.get("regularization") or 1.0
-        head = d, p.weight_bound, log_p, lam
-        sampler_par, sampler, sampler_work = likelihood_parts(count, *head, predictor, True, kron)
+        natural, lam = d / p.weight_bound**2, o.get("regularization")
+        head = d, p.weight_bound, log_p, lam or SETS_TIMES * natural
+        prior = d, p.weight_bound, log_p, lam or natural
+        sampler_par, sampler, sampler_work = likelihood_parts(count, *prior, predictor, True, kron)
         transitions: Any
         if linear:
             transitions = sign_union_parts(count, d, o.get("regularization"), log_p)

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from .._checks import Floats
 from .._random import LUCK
-from ..agents.set_agent import REWARD_SHARE
+from ..agents.set_agent import REWARD_SHARE, SETS_TIMES
 from ..links import MultinomialLogit
 from ..planning import TIE
 from ..worlds import World
@@ -86,9 +86,10 @@ class Learner:
         S, A, H, d = self.shape = p.n_states, p.n_actions, p.horizon, p.context_dim
         N, f = S * A, np.zeros
         log = math.log(N / (0.98 * delta))
-        self.W, self.inverse = f((N, S, d)), np.tile(np.eye(S * d), (N, 1, 1))
+        lam = SETS_TIMES * d / p.weight_bound**2
+        self.W, self.inverse = f((N, S, d)), np.tile(np.eye(S * d) / lam, (N, 1, 1))
         norm2 = p.weight_bound**2 * (0.5 if S == 2 else S - 1)
-        self.rho2 = np.full(N, norm2 + 2.0 * (log - math.log(1.0 - REWARD_SHARE)))
+        self.rho2 = np.full(N, lam * norm2 + 2.0 * (log - math.log(1.0 - REWARD_SHARE)))
         self.theta, self.ridge = f((N, d)), np.tile(np.eye(d), (N, 1, 1))
         self.growth = np.full(N, 2.0 * (log - math.log(REWARD_SHARE)))  # 2 ln(1/delta_r) + ln det V
         self.reward_bound, self.weight_bound = p.reward_bound, p.weight_bound

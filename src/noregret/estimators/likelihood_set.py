@@ -31,7 +31,8 @@ class LikelihoodRatioSet:
     weight_bound     B_p: rows of W*, after the last one has been subtracted from all, have norm at most B_p
     predictor        "unscented", "plug-in", or "given": then every `update` brings its own prediction
     form             "full", or "kron" for large n_outcomes * context_dim: d x d matrices, a wider set
-    regularization   lambda; any positive number is valid, about d / B_p^2 is good"""
+    regularization   lambda; any positive number is valid. None: 4 d/B_p^2, within a few percent of the narrowest for
+                     d = 3 to 8, n = 2 to 10, B_p = 1 to 4 and some thousand observations"""
 
     def __init__(
         self,
@@ -42,7 +43,7 @@ class LikelihoodRatioSet:
         delta: float = 0.05,
         predictor: str = "unscented",
         form: str = "full",
-        regularization: float = 1.0,
+        regularization: float | None = None,
     ) -> None:
         n = check.integer("n_outcomes", n_outcomes)
         self.delta = self._made_for = check.positive("delta", delta, below=1.0)
@@ -52,9 +53,11 @@ class LikelihoodRatioSet:
         self.problem = Problem(1, 1, 1, context_dim, context_bound=context_bound, weight_bound=weight_bound)
         self.n_outcomes, self.predictor, self.form = n, predictor, form
         self._count = np.full((1, 1), n, np.int64)
+        natural = 4.0 * self.problem.context_dim / self.problem.weight_bound**2
+        lam = natural if regularization is None else check.positive("regularization", regularization)
         self._par, self._state, self._work = parts = likelihood_parts(
             self._count, self.problem.context_dim, self.problem.weight_bound, math.log(1.0 / self.delta),
-            check.positive("regularization", regularization), PREDICTORS.index(predictor), False, form == "kron",
+            lam, PREDICTORS.index(predictor), False, form == "kron",
         )  # fmt: skip
         with announced("the estimator LikelihoodRatioSet"):
             self._learn = direct(likelihood_step, *parts, self._count[0], 0, 0, 0, np.zeros(context_dim), 0.0)

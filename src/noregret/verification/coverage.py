@@ -129,9 +129,7 @@ def _stored(form: str) -> Callable[..., Any]:
 
 def _likelihood(predictor: str, form: str = "full") -> Callable[..., Any]:
     def make(m: int, d: int, bound: float, delta: float, lam: float | None, truth: Floats) -> LikelihoodRatioSet:
-        return LikelihoodRatioSet(
-            m, d, bound, delta=delta, predictor=predictor, form=form, regularization=1.0 if lam is None else lam
-        )
+        return LikelihoodRatioSet(m, d, bound, delta=delta, predictor=predictor, form=form, regularization=lam)
 
     return make
 
