@@ -28,7 +28,7 @@ def referral(
             help=f"one with certificates (built in: {', '.join(with_kernel('certificate_kernel')) or 'none'}); options "
             "follow as :name=value"
         ),
-    ],
+    ] = "certified-psrl",
     world: Annotated[
         str, typer.Option(help=f"one of {', '.join(world_names())}; options follow as :name=value")
     ] = "clinic",
