@@ -24,6 +24,14 @@ OPTIONS = [
     ("glm-rlsvi", {}),
     ("glm-rlsvi", {"constants": "paper"}),
     ("glm-rlsvi", {"confidence": "conversion", "learner": "ftrl"}),
+    ("lr-orl", {}),
+    ("lr-orl", {"bonus": "sharp", "predictor": "plug-in", "reward_sets": "bernstein"}),
+    ("lr-orl", {"optimism": "randomised", "form": "kron", "reward_sets": "ridge"}),
+    ("lr-orl", {"sets": "stored", "bonus": "taylor", "reward_sets": "hoeffding"}),
+    ("psrl-glm", {}),
+    ("psrl-glm", {"draws": 3, "posterior_scale": 0.5}),
+    ("certified-psrl", {}),
+    ("certified-psrl", {"sets": "stored", "kappa": 2.0}),
     ("orlc-si", {}),
     ("orlc-si", {"normalise": True, "bonus_scale": 0.05}),
     ("abbasi-yadkori-neu", {}),
@@ -111,11 +119,16 @@ def test_conformance(name, options, where, tmp_path):
     world = place(name, where)
     if where == "logistic" and name.startswith("glm-") and options.get("constants") == "paper" and name != "glm-ucb":
         pytest.skip("the paper prints nothing for logistic rewards")
-    if nr.agents.agent_class(name).refusal(world.problem) is not None:
-        with pytest.raises(ValueError, match="link must be"):
+    stored = options.get("sets", "online") != "online"
+    if nr.agents.agent_class(name).refusal(world.problem) is not None or (stored and where == "linear"):
+        with pytest.raises(ValueError, match=r'link must be|sets must be "online" under LinearCombination'):
             make(name, options, world)
         pytest.skip("refused, in one sentence")
-    agent = make(name, options, world)
+    conforms(make(name, options, world), make(name, options, world, seed=3), world, tmp_path / "agent.npz")
+
+
+def conforms(agent, one, world, file):
+    """agent, and one which is the same with seed 3, do what every agent must."""
     a = nr.simulate(agent, world, 120, seeds=[3, 4])
     # Same seed, same run: again, on other numbers of workers, at another resolution, alone, and through the live verbs.
     assert np.array_equal(a.regret, nr.simulate(agent, world, 120, seeds=[3, 4]).regret)
@@ -124,12 +137,11 @@ def test_conformance(name, options, where, tmp_path):
     live = nr.simulate(agent, world, 120, seeds=[3, 4], compiled=False)
     assert np.array_equal(a.regret, live.regret)
     other = nr.simulate(agent, world, 120, seeds=[5])
-    if name != "oracle":
+    if agent.name != "oracle":
         assert not np.array_equal(a.regret[0], other.regret[0])
     # Regret is a sum of shortfalls; nothing is taken that is not available; values are finite.
     assert (np.diff(a.regret) >= -1e-8).all()
     assert np.isfinite(a.regret).all()
-    one = make(name, options, world, seed=3)
     decisions, regret = play(one, world, range(60), seed=3)
     assert np.allclose(regret, a.regret[0, :60], atol=1e-8)
     someone = world.individual(60, seed=3)
@@ -145,8 +157,8 @@ def test_conformance(name, options, where, tmp_path):
     if world.problem.horizon > 1:
         one.observe(*someone.step(one.act(someone.state)))
     outcome = someone.step(one.act(someone.state))
-    one.save(tmp_path / "agent.npz")  # asked, but the outcome has not come in
-    two = nr.load(tmp_path / "agent.npz")
+    one.save(file)  # asked, but the outcome has not come in
+    two = nr.load(file)
     for agent in (one, two):
         agent.observe(*outcome)
         agent.end_episode()
@@ -155,7 +167,105 @@ def test_conformance(name, options, where, tmp_path):
     assert decisions[-1] == decisions[-2]
     for (_, u), (_, v) in zip(files._leaves("", one.state), files._leaves("", two.state), strict=True):
         assert np.array_equal(u, v)
-    assert sum(v.nbytes for _, v in files._leaves("", one.state)) == size
+    assert one.room or sum(v.nbytes for _, v in files._leaves("", one.state)) == size
+
+
+COMPOSED = {
+    "certified psrl-glm": lambda w: nr.Certified(nr.PSRLGLM(w.problem)),
+    "certified glm-orl, stored": lambda w: nr.Certified(nr.GLMORL(w.problem, bonus_scale=0.1), sets="stored"),
+    "referral of lr-orl to the oracle": lambda w: nr.Referral(nr.LRORL(w.problem, delta=0.5), oracle(w), 2.5),
+    "referral of certified-psrl, stored": lambda w: nr.Referral(
+        nr.CertifiedPSRL(w.problem, sets="stored", delta=0.5), nr.UniformRandom(w.problem), 2.5
+    ),
+    "referral of certified, stored": lambda w: nr.Referral(
+        nr.Certified(nr.PSRLGLM(w.problem), delta=0.5, sets="stored", bonus="taylor"), first_actions(w), 2.5
+    ),
+    "referral by doubt, psrl-glm": lambda w: nr.Referral(nr.PSRLGLM(w.problem, 3), oracle(w), 0.4, "doubt"),
+    "referral by doubt, certified-psrl": lambda w: nr.Referral(nr.CertifiedPSRL(w.problem), oracle(w), 0.4, "doubt"),
+}
+
+
+def oracle(world):
+    return nr.Oracle(world.problem, world.weights, world.reward_weights)
+
+
+def first_actions(world):
+    return np.tile(world.problem.layout.available.argmax(1), (world.problem.horizon, 1))
+
+
+@pytest.mark.parametrize("where", ["logit", "linear", "clinic"])
+@pytest.mark.parametrize("kind", COMPOSED)
+def test_composed_agents_conform(kind, where, tmp_path):
+    if where == "linear" and "stored" in kind:
+        pytest.skip("linear links have online sets only")
+    world = WORLDS[where]()
+    agent = COMPOSED[kind](world)
+    conforms(agent, agent.fresh(seed=3), world, tmp_path / "agent.npz")
+    assert agent.episode == 0
+    if isinstance(agent, nr.Referral):
+        met = agent.fresh(seed=3)
+        play(met, world, range(100), seed=3)
+        assert met.referred.size == 100
+
+
+@pytest.mark.parametrize("name", ["lr-orl", "certified-psrl", "certified", "referral"])
+def test_stored_agents_outgrow_their_room(name, tmp_path):
+    """Beyond the first 64 episodes: the same as with room from the start, saved and loaded with what has grown."""
+    world = WORLDS["clinic"]()
+
+    def built():
+        if name == "certified":
+            return nr.Certified(nr.PSRLGLM(world.problem, seed=3), sets="stored", bonus="taylor")
+        if name == "referral":
+            return nr.Referral(nr.CertifiedPSRL(world.problem, sets="stored", seed=3), first_actions(world), 5.5)
+        return nr.make_agent(name, world.problem, sets="stored", seed=3)
+
+    grown, roomy = built(), built()
+    roomy.make_room(1000)
+    assert roomy.room >= 1000
+    a, b = (play(agent, world, range(150), seed=3)[0] for agent in (grown, roomy))
+    assert a == b
+    assert 150 <= grown.room < 1000
+    x = world.context(3, 150)
+    grown.save(tmp_path / "agent.npz")
+    loaded = nr.load(tmp_path / "agent.npz")
+    assert loaded.room == grown.room
+    assert loaded.episode == 150
+    c, d = (play(agent, world, range(150, 330), seed=3)[0] for agent in (grown, loaded))
+    assert c == d
+    plans = [agent.begin_episode(x) for agent in (grown, loaded)]
+    assert np.array_equal(plans[0].values, plans[1].values)
+    assert (plans[0].lower is None) == (plans[1].lower is None)
+    assert plans[0].lower is None or np.array_equal(plans[0].lower, plans[1].lower)
+    judges = [getattr(agent, "agent", agent) if name == "referral" else agent for agent in (grown, loaded)]
+    bounds = [judge.certify(x, plans[0].policy) for judge in judges]
+    assert np.array_equal(bounds[0].lower, bounds[1].lower)
+    assert np.array_equal(bounds[0].upper, plans[0].upper)
+
+
+def test_known_rewards_need_not_be_learned(tmp_path):
+    """Agents with local sets take them as they are: the range is a point, and all of delta goes to the transitions."""
+    base = WORLDS["logit"]()
+    problem = dataclasses.replace(base.problem, known_rewards=base.reward_weights)
+    world = nr.World(problem, base.weights, None, base.contexts)
+    for make_one in (nr.LRORL, nr.PSRLGLM, nr.CertifiedPSRL, lambda p, seed=0: nr.Certified(nr.PSRLGLM(p, seed=seed))):
+        conforms(make_one(problem), make_one(problem, seed=3), world, tmp_path / "agent.npz")
+    agent = nr.LRORL(problem)
+    agent.begin_episode(world.context(0, 0))
+    assert np.allclose(agent.work.local.low, world.rewards(world.context(0, 0)), atol=1e-12)
+    assert np.array_equal(agent.work.local.low, agent.work.local.high)
+
+
+def test_the_same_past_gives_the_same_numbers_wherever_the_memory_lies():
+    """Twelve agents with arrays all over the heap: equal states to the last bit."""
+    world, kept = WORLDS["logit"](), []
+    for i in range(12):
+        kept.append(np.zeros(4 + 3 * i))  # so that free gaps of all sizes arise
+        agent = nr.LRORL(world.problem, seed=3)
+        play(agent, world, range(30), seed=3)
+        kept.append([v.copy() for _, v in files._leaves("", agent.state)])
+    for states in kept[3::2]:
+        assert all(np.array_equal(u, v) for u, v in zip(kept[1], states, strict=True))
 
 
 def test_oracle_has_no_regret_and_uniform_has_a_lot():

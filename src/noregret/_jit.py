@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
 from numba import config, njit, typeof, types
 from numba.core import cgutils, errors, event
 from numba.extending import intrinsic, register_jitable
@@ -33,6 +34,7 @@ DISABLED = bool(config.DISABLE_JIT)
 
 # Not the full "fast": nan and inf must keep their meaning, and the exponential's rounding trick must survive.
 _RELAXED = {"reassoc", "contract", "nsz", "arcp"}
+APART = 512  # bytes: eight numbers at a time, eight times unrolled
 _OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 
@@ -196,6 +198,31 @@ else:
 
 
 invoke = caller()  # for the engine only
+
+
+def apart(value: Any, _seen: dict[int, Any] | None = None) -> Any:
+    """The same array, or nested tuples of arrays, where every array is followed by APART bytes of its own; arrays that
+    have so much room already stay the same objects.
+
+    Before a loop that may work on several entries at once, the compiler puts a test that what is written begins not
+    just behind what is read. Small arrays that happen to lie side by side fail it, the loop then adds in another order,
+    and two agents with the same past differ in the last digit by where their memory came from."""
+    seen = {} if _seen is None else _seen
+    if isinstance(value, tuple):
+        parts = [apart(part, seen) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    if not isinstance(value, np.ndarray):
+        return value
+    base = value.base
+    if value.nbytes >= APART or (isinstance(base, np.ndarray) and base.nbytes >= value.nbytes + APART):
+        return value
+    if id(value) not in seen:
+        room = np.zeros(value.size + -(-APART // value.itemsize), value.dtype)
+        made = room[: value.size].reshape(value.shape)
+        made[...] = value
+        made.setflags(write=value.flags.writeable)
+        seen[id(value)] = made
+    return seen[id(value)]
 
 
 def _to_stderr(line: str) -> None:

@@ -23,7 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _checks as check
 from .._checks import Floats
-from .._jit import address, announced, direct, kernel
+from .._jit import address, announced, apart, direct, kernel
 from ..planning import Plan
 from ..problem import Problem
 
@@ -71,12 +71,12 @@ class Agent:
         if refusal is not None:
             raise ValueError(refusal)
         self.problem, self.seed, self.options = problem, check.integer("seed", seed, 0), options
-        self.par, self.state, self.work = self._build()
+        self.par, self.state, self.work = apart(self._build())
         H, S = problem.horizon, problem.n_states
         self.episode = 0  # episodes finished
-        self._x = np.zeros(problem.context_dim)
-        self._out = PlanBuffer(np.zeros((H, S), np.int64), np.zeros((H + 1, S)))
-        self._path = Trajectory(np.zeros(H + 1, np.int64), np.zeros(H, np.int64), np.zeros(H))
+        self._x = apart(np.zeros(problem.context_dim))
+        self._out = apart(PlanBuffer(np.zeros((H, S), np.int64), np.zeros((H + 1, S))))
+        self._path = apart(Trajectory(np.zeros(H + 1, np.int64), np.zeros(H, np.int64), np.zeros(H)))
         self._step, self._asked, self._open = 0, False, False
         self._direct: tuple[Any, Any] | None = None  # the kernels for the live verbs
         self._direct_replan: Any = None
@@ -136,8 +136,9 @@ class Agent:
         self.make_room(1)
         if self._direct is None:
             self._direct = self._compile(direct)
-        self._direct[0](self.par, self.state, self.work, x, self.episode, self._out)
-        self._x[:], self._step, self._asked, self._open = x, 0, False, True
+        self._x[:] = x
+        self._direct[0](self.par, self.state, self.work, self._x, self.episode, self._out)
+        self._step, self._asked, self._open = 0, False, True
         values, lower = self._out.values.copy(), self._lower()
         upper = values.copy() if self.bounds_values else None
         gap = None if upper is None or lower is None else float((upper[0] - lower[0])[self.problem.starts].max())

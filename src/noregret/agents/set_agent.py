@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 
 from .. import _checks as check
 from .._checks import Floats
-from .._jit import address, announced, direct
+from .._jit import address, announced, apart, direct
 from ..estimators.likelihood_ratio import PREDICTORS, LikelihoodState, likelihood_parts
 from ..estimators.mixture import mixture_parts
 from ..estimators.reward_sets import FORMS, reward_set_parts, with_refresh
@@ -199,8 +199,8 @@ class SetAgent(Agent):
         individual's outcomes were seen. Nothing is learned or changed."""
         if not self.certifies:
             raise ValueError(f"certify: {self.label} keeps no valid sets, it certifies nothing")
-        x, actions = self.problem.context(x), self.problem.policy(policy)
-        par, state, work, upper = self.par, self.state, self.work, np.zeros_like(self.work.values)
+        par, state, work = self.par, self.state, self.work
+        x, actions, upper = apart((self.problem.context(x), self.problem.policy(policy), np.zeros(work.values.shape)))
         if self._judge is None:
             self._judge = direct(judge, par, state, work, x, 0, actions, upper)
         self._judge(par, state, work, x, self.episode, actions, upper)

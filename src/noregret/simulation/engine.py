@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import Floats
-from .._jit import address, announced, inlined, invoke, kernel
+from .._jit import address, announced, apart, inlined, invoke, kernel
 from ..agents.base import Agent
 from ..worlds import World
 from ..worlds.contexts import Adversary
@@ -132,7 +132,7 @@ class Session:
             world.contexts.fill(self.seed, self.done, X, self.agent)
         else:
             world.contexts.fill(self.seed, self.done, X)
-        X = world.problem.contexts(X, f"contexts of episodes {self.done} and on, row ")
+        X = apart(world.problem.contexts(X, f"contexts of episodes {self.done} and on, row "))
         starts = np.zeros(n, np.int64)
         world.fill_starts(self.seed, self.done, starts)
         return X, starts

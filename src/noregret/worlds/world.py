@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from .. import _checks as check
 from .._checks import Floats
-from .._jit import announced, direct, inlined, merged, strict
+from .._jit import announced, apart, direct, inlined, merged, strict
 from .._linear_algebra import predictors
 from .._random import LUCK, START, uniforms
 from ..links import LinearCombination, apply_gradient, sigmoid
@@ -305,7 +305,8 @@ class World:
         weights: Any = self._slots.copy(), self.reward_weights.copy(), int(p.rewards == "logistic")
         policy = np.zeros((p.horizon, S), np.int64)
         scratch: Any = f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), policy, f(shape), f(shape)
-        return Truth(*addresses, seed, p.layout, *weights, *scratch)
+        made: Truth = apart(Truth(*addresses, seed, p.layout, *weights, *scratch))
+        return made
 
 
 class Individual:
@@ -317,7 +318,7 @@ class Individual:
             self._truth = world.truth(seed)
             self.context = world.context(seed, episode)
             self.state = world.start(seed, episode)
-            individual(self._truth, self.context)
+            individual(self._truth, apart(self.context))
             self._reward, self._after = np.zeros(1), np.zeros(1, np.int64)
             self._luck = direct(transition, self._truth, 0, 0, 0, 0, self._reward, self._after)
 
