@@ -147,7 +147,7 @@ class Agent:
     @property
     def policy(self) -> NDArray[np.int64]:
         """A copy of the policy in force, [H, S]: that of `begin_episode`, or what `pause` has made of it."""
-        return self._out.policy.copy()
+        return np.array(self._out.policy)
 
     def _lower(self) -> Floats | None:
         """Lower bounds [H+1, S] on the values of the plan just made, for agents that have them."""
