@@ -106,6 +106,8 @@ def largest_mean(z, V, cov, rho, n, limit, work):
                 return min(t, high, limit)
             if not raised and f[KAPPA] * eta <= TOLERANCE * (value - start) + slack:
                 t += 2.0 * f[KAPPA] * eta  # G <= eta here; a slightly larger t takes that off
+                if t >= min(high, limit):
+                    return min(high, limit)
                 raised = True
                 continue
         elif eta <= 1e-6:

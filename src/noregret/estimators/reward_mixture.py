@@ -134,7 +134,7 @@ def half_width(par, state, work, s, a, form, hh, rest):
     w = mixture_width(
         par.log, par.lambdas, par.prior, state.head[s, a], state.trace[s, a], state.reach[s, a], form, hh, work.share
     )
-    return (w + par.bound * math.sqrt(max(rest, 0.0))) * (1.0 + 1e-9) + 1e-12
+    return (w + par.bound * math.sqrt(max(rest, 0.0))) * (1.0 + 1e-9) + 1e-7  # `extremes` may lose eight digits
 
 
 @kernel

@@ -13,7 +13,7 @@ With probability 1 - delta, for all times and all x of the simplex at once,
 
 and never more than 1 - min_j P_hat_j. The first two terms are what starting from the uniform distribution can cost; the
 last is what chance can do to the n outcomes, taken together in all 2^{n-1} - 1 ways to split them in two. The proof is
-in docs/parts/refer.md. Contexts and actions may depend on everything seen before.
+in docs/beyond.md. Contexts and actions may depend on everything seen before.
 
 A step costs O(n d + d^2), a width O(n d + d^2) per pair, memory is constant in time. The inverse, and W with it, are
 recomputed every REFRESH steps. Caveat: contexts outside the simplex void the set; a `Problem` refuses them.
