@@ -14,6 +14,8 @@ Three passes of the Bellman operator use it, all clipped to [0, H - h], with mea
     upwards over all actions (`optimum`): at least the optimal values
     upwards and downwards along a given policy (`assess`): its own values lie between
 
+Where all pairs have the same possible next states, all Taylor bonuses of a backup are found together (`all_bonuses`).
+
 Both are compiled once, for all agents and kinds of sets, and reached by address.
 """
 
@@ -23,8 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._checks import Floats
-from ._jit import address, caller, inlined, kernel
+from ._jit import address, caller, inlined, kernel, merged
 from ._random import PERTURBATION, TIE, inverse_normal, uniforms, words
+from ._tiles import LANES, padded, set_product, set_wide_product
 from .local_sets import LocalSets
 from .maximisation import MaximisationWork, largest_mean, maximisation_work
 from .planning import backward_induction_with, hook_addresses
@@ -51,6 +54,8 @@ class SearchWork(NamedTuple):
     best: Floats  # [1], a maximum found
     reward: Floats  # [S, A], as planned with
     Q: Floats  # [S, A]
+    products: Floats  # [M(M+1)/2], V_j V_k
+    forms: Floats  # [N], rho^2 g' cov g of all pairs
     maximum: MaximisationWork
 
 
@@ -60,7 +65,10 @@ def search_parts(
     """Parameters with compiled passes, and scratch; draws > 0: `perturbed` bonuses, with so many draws."""
     S, A, M = layout.outcomes.shape
     f, i = np.zeros, np.zeros((1, 1), np.int64)
-    work = SearchWork(f(M), f(M), np.ones(1), f(1), f((S, A)), f((S, A)), maximisation_work(M))
+    work = SearchWork(
+        f(M), f(M), np.ones(1), f(1), f((S, A)), f((S, A)), f(M * (M + 1) // 2), f(padded(S * A, LANES)),
+        maximisation_work(M),
+    )  # fmt: skip
     par = SearchPar(layout, seed, kind, float(draws), 0, 0, 0, 0)
     if kind == SHARP:
         table = f((1, 1))
@@ -130,6 +138,49 @@ def bonus(par, local, s, a, V, sign, work):
     return max(most, 0.0)
 
 
+@inlined
+def all_forms(local, V, sign, work):
+    """work.forms <- rho^2 g' cov g of every pair, 0 where rho is infinite; the smallest and largest entry of sign V."""
+    S, forms = V.shape[0], work.forms
+    low, high, at, n = math.inf, -math.inf, 0, forms.shape[0]
+    for j in range(S):
+        low, high = min(low, V[j]), max(high, V[j])
+    for j in range(S):
+        v = V[j] - low  # g does not change with a constant, and rounding is that of differences
+        for k in range(j, S):
+            work.products[at] = v * (V[k] - low)
+            at += 1
+    g = 0
+    while g + 24 <= n:
+        set_wide_product(forms, g, 0, work.products, 0, 0, 1, local.slopes, g, n, at)
+        g += 24
+    while g < n:
+        set_product(forms, g, 0, work.products, 0, 0, 1, local.slopes, g, n, at)
+        g += 8
+    if sign < 0.0:
+        return -high, -low
+    return low, high
+
+
+@inlined
+def one_bonus(form, rho, second, half, span, room):
+    """`bonus` from its parts; room = max V - <P, V>."""
+    most = min(span * half, room)
+    most = min(most, math.sqrt(max(form, 0.0)) + span * second) if rho < math.inf else most
+    return max(most, 0.0)
+
+
+@kernel
+def all_bonuses(local, V, scale, reward, work, Q):
+    """Q [S, A], which holds reward + P V, gains every pair's bonus upwards, times scale."""
+    low, high = all_forms(local, V, 1.0, work)
+    span = high - low
+    if span > 0.0:
+        q, r, rho, second, half = merged(Q), merged(reward), merged(local.rho), merged(local.second), merged(local.half)
+        for i in range(q.shape[0]):
+            q[i] += scale * one_bonus(work.forms[i], rho[i], second[i], half[i], span, high - (q[i] - r[i]))
+
+
 @kernel
 def random_bonus(local, layout, s, a, V, factor, work):
     """`bonus` upwards with its first-order term times `factor`, which is random; never negative."""
@@ -146,6 +197,9 @@ def random_bonus(local, layout, s, a, V, factor, work):
 @kernel
 def optimistic(par, local, work, k, h, P, V_next, Q):
     """A hook of `planning.backward_induction_with`: the whole bonus, times work.scale."""
+    if par.kind == TAYLOR and local.slopes.shape[0] > 0:
+        all_bonuses(local, V_next, work.scale[0], work.reward, work, Q)
+        return
     for s in range(Q.shape[0]):
         for a in range(Q.shape[1]):
             if par.layout.available[s, a]:
@@ -180,19 +234,25 @@ def optimum(par, local, work, mean, k, scale, policy, values):
 @kernel
 def assess(par, local, work, policy, upper, lower):
     """upper, lower [H+1, S] <- bounds on the values of a policy [H, S]."""
-    (H, S), layout = policy.shape, par.layout
+    (H, S), A, layout = policy.shape, local.rho.shape[1], par.layout
     for s in range(S):
         upper[H, s] = 0.0
         lower[H, s] = 0.0
+    together = par.kind == TAYLOR and local.slopes.shape[0] > 0
     for h in range(H - 1, -1, -1):
-        for s in range(S):
-            a = policy[h, s]
-            up, down = local.high[s, a], local.low[s, a]
-            for j in range(layout.count[s, a]):
-                t = layout.outcomes[s, a, j]
-                up += local.P[s, a, j] * upper[h + 1, t]
-                down += local.P[s, a, j] * lower[h + 1, t]
-            up += bonus(par, local, s, a, upper[h + 1], 1.0, work)
-            down -= bonus(par, local, s, a, lower[h + 1], -1.0, work)
-            upper[h, s] = min(max(up, 0.0), float(H - h))
-            lower[h, s] = min(max(down, 0.0), float(H - h))
+        for sign, out, reward in ((1.0, upper, local.high), (-1.0, lower, local.low)):
+            V, low, high = out[h + 1], 0.0, 0.0
+            if together:
+                low, high = all_forms(local, V, sign, work)
+            for s in range(S):
+                a, mean = policy[h, s], 0.0
+                for j in range(layout.count[s, a]):
+                    mean += local.P[s, a, j] * V[layout.outcomes[s, a, j]]
+                if not together:
+                    b = bonus(par, local, s, a, V, sign, work)
+                elif high > low:
+                    form, rho, second = work.forms[s * A + a], local.rho[s, a], local.second[s, a]
+                    b = one_bonus(form, rho, second, local.half[s, a], high - low, high - sign * mean)
+                else:
+                    b = 0.0
+                out[h, s] = min(max(reward[s, a] + mean + sign * b, 0.0), float(H - h))

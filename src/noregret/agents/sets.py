@@ -24,8 +24,10 @@ from ..estimators.likelihood_ratio import (
     LikelihoodPar,
     LikelihoodState,
     LikelihoodWork,
+    likelihood_close,
+    likelihood_open,
     likelihood_query,
-    likelihood_step,
+    likelihood_visit,
 )
 from ..estimators.mixture import apply_mixture, mixture_due, mixture_fill
 from ..estimators.reward_sets import (
@@ -41,7 +43,7 @@ from ..estimators.rewards import KNOWN, RIDGE, RewardPar, RewardState, apply_log
 from ..estimators.sign_union import sign_union_sets, sign_union_step
 from ..estimators.store import Store, remember
 from ..links import apply_projection
-from ..local_sets import LocalSets, derive, largest_span, log_softmax
+from ..local_sets import LocalSets, derive, largest_span, log_softmax, softmax_all
 from ..optimism import SearchPar, SearchWork, apply_assess, apply_optimum
 from ..planning import backward_induction_with, expectation
 from ..problem import Layout
@@ -142,10 +144,8 @@ def reward_ranges(par, state, work, x, norm):
 def finish(par, state, work, x, norm, bound):
     """What all ellipsoids of logits have in common."""
     local, count = work.local, par.layout.count
-    for s in range(count.shape[0]):
-        for a in range(count.shape[1]):
-            log_softmax(local.z[s, a], count[s, a], work.smallest, local.P[s, a])
-    derive(local, par.layout, bound, work.table, work.smallest, work.squares)
+    softmax_all(merged(local.z), merged(count), merged(local.P))
+    derive(local, par.layout, bound, work.table, work.smallest)
     reward_ranges(par, state, work, x, norm)
 
 
@@ -299,12 +299,9 @@ def judge(par, state, work, x, k, policy, values):
 # Learning -----------------------------------------------------------------------------------------------------------
 @inlined
 def learn_rest(par, state, work, k, h, s, a, y, reward, x, norm):
-    """What all kinds learn: the store, the sampler, the reward."""
-    count = par.layout.count[s, a : a + 1]
+    """What all kinds learn: the store, the reward."""
     if state.store.contexts.shape[0] > 0:
         remember(state.store, k, h, s, a, y, -1.0 if math.isnan(reward) else reward)
-    if state.sampler.samples.shape[0] > 0:
-        likelihood_step(par.sampler, state.sampler, work.sampler, count, s, a, y, x, norm)
     if not math.isnan(reward):
         reward_learn(par.rewards, state.rewards, work.rewards, s, a, reward, x, norm)
         if par.means.learned == RIDGE:
@@ -327,15 +324,40 @@ def enter(state, x, k):
 
 
 @kernel
+def learn_outcomes(layout, par, state, work, x, n, path, norm):
+    """The outcomes of an episode, all visits of a pair at its first one: pairs know nothing of each other."""
+    for h in range(n):
+        s, a, seen = path.states[h], path.actions[h], 0
+        for i in range(h):
+            seen += 1 if path.states[i] == s and path.actions[i] == a else 0
+        if seen == 0:
+            m, visits = layout.count[s, a], 0
+            likelihood_open(par, state, work, m, s, a, x)
+            for i in range(h, n):
+                if path.states[i] == s and path.actions[i] == a:
+                    y = slot_of(layout, s, a, path.states[i + 1])
+                    likelihood_visit(par, state, work, m, s, a, y, x, norm)
+                    visits += 1
+            likelihood_close(par, state, work, m, s, a, x, visits)
+
+
+@inlined
+def learn_posterior(par, state, work, x, n, path, norm):
+    """The sampler, where there is one."""
+    if state.sampler.samples.shape[0] > 0:
+        learn_outcomes(par.layout, par.sampler, state.sampler, work.sampler, x, n, path, norm)
+
+
+@kernel
 def learn_online(par, state, work, x, k, n, path):
     norm = norm_of(x)
     enter(state, x, k)
+    if state.transitions.samples.shape[0] > 0:
+        learn_outcomes(par.layout, par.transitions, state.transitions, work.transitions, x, n, path, norm)
+    learn_posterior(par, state, work, x, n, path, norm)
     for h in range(n):
         s, a = path.states[h], path.actions[h]
         y = slot_of(par.layout, s, a, path.states[h + 1])
-        if state.transitions.samples.shape[0] > 0:
-            count = par.layout.count[s, a : a + 1]
-            likelihood_step(par.transitions, state.transitions, work.transitions, count, s, a, y, x, norm)
         learn_rest(par, state, work, k, h, s, a, y, path.rewards[h], x, norm)
 
 
@@ -343,6 +365,7 @@ def learn_online(par, state, work, x, k, n, path):
 def learn_stored(par, state, work, x, k, n, path):
     norm = norm_of(x)
     enter(state, x, k)
+    learn_posterior(par, state, work, x, n, path, norm)
     for h in range(n):
         s, a = path.states[h], path.actions[h]
         y = slot_of(par.layout, s, a, path.states[h + 1])

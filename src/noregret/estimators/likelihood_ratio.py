@@ -23,7 +23,12 @@ sampling draws from, and no confidence set (as one it fails).
 The KRON form keeps only Z [d, d], Z <- Z + 2 c min(p) xx', and stands for I (x) Z <= Lambda: (diag p - pp') >= min(p)
 on vectors that sum to 0. Memory d^2 instead of (nd)^2, wider, still free of a global curvature constant.
 
-Cost of a step O(n (nd)^2), of a query O((nd)^2); KRON: O(d^2 + nd) and O(d^2).
+Lambda is known along the all-ones vector (lambda), so the rest is kept, m = n - 1 outcomes relative to the last one:
+Sigma, the inverse there, as a square; once more arranged for queries, as the quadratic forms in x they are; and the sum
+of the 2 c (diag p - pp') (x) xx' without its symmetric copies. `LikelihoodState.precision` and `.inverse` are in full.
+How it is learned: `estimators.likelihood_learn`.
+
+Memory per pair: about 12 (md)^2 bytes. Cost of a step O(m (md)^2), of a query O((md)^2/4); KRON: O(d^2 + nd), O(d^2).
 Caveat: a radius below 0 is an empty set, some assumption is wrong; the set then says nothing (rho = inf in queries).
 """
 
@@ -34,31 +39,67 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import Floats
-from .._jit import inlined, kernel
-from .._linear_algebra import apply_refresh, cholesky, refresh_address
-from ..links import MultinomialLogit, exp
-from ..local_sets import largest_span, log_softmax
-from ..theory.widths import lower_curvature
+from .._jit import address, inlined, kernel
+from .._linear_algebra import refresh_address
+from .._tiles import WIDTH, padded, set_product, set_wide_product
+from ..links import MultinomialLogit
+from .likelihood_learn import (
+    GIVEN,
+    PLUG_IN,
+    REFRESH,
+    UNSCENTED,
+    arrange,
+    likelihood_close,
+    likelihood_open,
+    likelihood_step,
+    likelihood_visit,
+    predictions,
+    products,
+    renew,
+)
 
-PLUG_IN, UNSCENTED, GIVEN = 0, 1, 2
 PREDICTORS = ("plug-in", "unscented", "given")
-REFRESH = 1000  # steps between direct inversions of one pair's precision
+
+__all__ = [
+    "GIVEN", "PLUG_IN", "PREDICTORS", "REFRESH", "UNSCENTED", "LikelihoodPar", "LikelihoodState", "LikelihoodWork",
+    "likelihood_close", "likelihood_cov", "likelihood_open", "likelihood_parts", "likelihood_query", "likelihood_step",
+    "likelihood_visit",
+]  # fmt: skip
 
 
 class LikelihoodPar(NamedTuple):
     refresh: Any  # address of `refresh_inverse`
+    renew: Any  # address of `likelihood_learn.renew`
     predictor: int  # PLUG_IN, UNSCENTED or GIVEN
     posterior: int  # 1: c = 1/2, no set
     kron: int  # 1: the KRON form
     weight_bound: float
+    regularization: float  # lambda
+    size: int  # E, (M-1) d padded
+    pairs: int  # J, M(M-1)/2 padded
 
 
 class LikelihoodState(NamedTuple):
+    """T = d(d+1)/2. Of a pair with n outcomes, m = n - 1 of the M - 1 are used."""
+
     weights: Floats  # [S, A, M, d], rows sum to 0
-    precision: Floats  # Lambda, [S, A, Md, Md]; KRON: Z, [S, A, d, d]
-    inverse: Floats  # likewise
+    gram: Floats  # [S, A, T J], sum of 2 c (diag p - pp') (x) xx' at b <= c, j <= k; KRON: Z, [S, A, dd]
+    covariance: Floats  # Sigma, [S, A, E E + 8], rows of E, index b m + j; KRON: Z^{-1}, [S, A, dd]
+    forms: Floats  # [S, A, T J + 8], Sigma as `likelihood_learn.arrange` has it; KRON: [S, A, 0]
     radius: Floats  # rho2, [S, A]
     samples: NDArray[np.int64]  # [S, A]
+    outcomes: NDArray[np.int64]  # n, [S, A]
+    prior: Floats  # lambda, [S, A]
+
+    @property
+    def precision(self) -> Floats:
+        """Lambda [S, A, Md, Md], index (row j, column b) -> j d + b, the identity beyond n d; KRON: Z [S, A, d, d]."""
+        return _in_full(self, _precision)
+
+    @property
+    def inverse(self) -> Floats:
+        """Its inverse, likewise."""
+        return _in_full(self, _inverse)
 
 
 class LikelihoodWork(NamedTuple):
@@ -66,14 +107,25 @@ class LikelihoodWork(NamedTuple):
     logp: Floats  # [M]
     p: Floats  # [M]
     given: Floats  # [M], the user's prediction
-    cov: Floats  # [M, M]
-    shape: Floats  # [M, M]
-    factor: Floats  # [M, M]
     step: Floats  # [M]
-    rows: Floats  # [M, Md], Lambda^{-1} (e_k (x) x)
-    turned: Floats  # [M, Md]
-    square: Floats  # [Md, Md], of re-inversions
-    column: Floats  # [Md]
+    cov: Floats  # [M, M]
+    factor: Floats  # [M, M]
+    powers: Floats  # [M(M+1)]
+    rows: Floats  # K', rows of E
+    turned: Floats  # G K', rows of E
+    stack: Floats  # C and R
+    both: Floats  # products with them
+    scaled: Floats
+    gain: Floats  # -G
+    hessian: Floats  # D, packed
+    moved: Floats  # [M]
+    products: Floats  # [T], x_b x_c
+    packed: Floats  # [J], a covariance
+    column: Floats  # [E]
+    square: Floats  # [E, E], of re-inversions; KRON: [d, d]
+    inverse: Floats  # likewise
+    lower: Floats
+    solved: Floats  # [E]
     logdet: Floats  # [1]
 
 
@@ -88,64 +140,124 @@ def likelihood_parts(
     kron: bool = False,
 ) -> tuple[LikelihoodPar, LikelihoodState, LikelihoodWork]:
     """Parameters, initial state and scratch for one set per pair; count [S, A] is the number of outcomes."""
-    (S, A), M, d, f = count.shape, int(count.max()), context_dim, np.zeros
-    D = d if kron else M * d
+    (S, A), M, d, lam, f = count.shape, int(count.max()), context_dim, regularization, np.zeros
     norm2 = np.array(
         [0.0] + [MultinomialLogit().weight_norm2(m, weight_bound, d, "corrected") for m in range(1, M + 1)]
     )
-    radius = regularization * norm2[count] + 2.0 * log_inverse_delta
-    eye = np.eye(D)
-    state = LikelihoodState(
-        f((S, A, M, d)), np.tile(regularization * eye, (S, A, 1, 1)), np.tile(eye / regularization, (S, A, 1, 1)),
-        np.ascontiguousarray(radius), np.zeros((S, A), np.int64),
+    radius = np.ascontiguousarray(lam * norm2[count] + 2.0 * log_inverse_delta)
+    E, J, T = padded((M - 1) * d), padded(M * (M - 1) // 2), d * (d + 1) // 2
+    work = likelihood_work(M, d, E, J, d if kron else E)
+    par = LikelihoodPar(
+        refresh_address(1), 0, predictor, int(posterior), int(kron), weight_bound, float(lam), E, J
     )  # fmt: skip
-    par = LikelihoodPar(refresh_address(D), predictor, int(posterior), int(kron), weight_bound)
-    return par, state, likelihood_work(M, d, D)
+    head, tail = f((S, A, M, d)), (radius, f((S, A), np.int64), count.astype(np.int64), np.full((S, A), float(lam)))
+    if kron:
+        eye = np.eye(d).ravel()
+        state = LikelihoodState(
+            head, np.tile(lam * eye, (S, A, 1)), np.tile(eye / lam, (S, A, 1)), f((S, A, 0)), *tail
+        )  # fmt: skip
+    else:
+        state = LikelihoodState(
+            head, f((S, A, padded(T, 4) * J)), f((S, A, E * E + WIDTH)), f((S, A, T * J + WIDTH)), *tail
+        )  # fmt: skip
+        for s, a in np.ndindex(S, A):
+            m = int(count[s, a]) - 1
+            square = state.covariance[s, a, : E * E].reshape(E, E)
+            square[: m * d, : m * d] = np.kron(np.eye(d), np.eye(m) + 1.0) / lam
+            arrange(par, state.covariance[s, a], state.forms[s, a], m, d)
+    return par._replace(renew=address(renew, par, state, work, 1, 1, 0, 0)), state, work
 
 
-def likelihood_work(M: int, d: int, D: int) -> LikelihoodWork:
-    f, wide = np.zeros, (M, M * d)
+def likelihood_work(M: int, d: int, E: int, J: int, D: int) -> LikelihoodWork:
+    f, m = np.zeros, padded(max(M - 1, 1), 4)
+    wide, square, T = padded(2 * m), (D, D), padded(d * (d + 1) // 2, 4)
+    slack = 2 * WIDTH
     return LikelihoodWork(
-        f(M), f(M), f(M), f(M), f((M, M)), f((M, M)), f((M, M)), f(M), f(wide), f(wide), f((D, D)), f(D), f(1)
-    )
+        f(M), f(M), f(M), f(M), f(M), f((M, M)), f((M, M)), f(M * (M + 1) + slack), f(m * E + slack), f(m * E + slack),
+        f(m * wide + slack), f(wide + slack), f(wide + slack), f(m * padded(m) + slack), f(J + slack), f(m + slack),
+        f(T), f(J + slack), f(max(E, d) + slack), f(square), f(square), f(square), f(D), f(1),
+    )  # fmt: skip
+
+
+def _in_full(state: LikelihoodState, of: Any) -> Floats:
+    S, A, M, d = state.weights.shape
+    if state.forms.shape[2] == 0:  # KRON
+        return (state.gram if of is _precision else state.covariance).reshape(S, A, d, d)
+    made = np.tile(np.eye(M * d), (S, A, 1, 1))
+    for s, a in np.ndindex(S, A):
+        n = int(state.outcomes[s, a])
+        made[s, a, : n * d, : n * d] = of(state, s, a, n, d).transpose(1, 0, 3, 2).reshape(n * d, n * d)
+    return made
+
+
+def _precision(state: LikelihoodState, s: int, a: int, n: int, d: int) -> Floats:
+    """[d, n, d, n]. A form given relative to the last outcome has that outcome's entries too: rows sum to 0."""
+    T, m = d * (d + 1) // 2, n - 1
+    packed = state.gram[s, a].reshape(-1, state.gram.shape[2] // padded(T, 4))[:T, : m * n // 2]
+    (b, c), (j, k), made = np.triu_indices(d), np.triu_indices(m), np.zeros((d, n, d, n))
+    for i, at in enumerate(zip(b, c, strict=True)):
+        for p, q in (at, at[::-1]):
+            made[p, j, q, k] = made[p, k, q, j] = packed[i]
+    made[:, m] = -made[:, :m].sum(1)
+    made[:, :, :, m] = -made[:, :, :, :m].sum(3)
+    return np.asarray(made + state.prior[s, a] * np.eye(n * d).reshape(d, n, d, n))
+
+
+def _inverse(state: LikelihoodState, s: int, a: int, n: int, d: int) -> Floats:
+    """[d, n, d, n]: centred, with 1/lambda along the all-ones vector."""
+    m, E = n - 1, math.isqrt(state.covariance.shape[2] - WIDTH)
+    made = np.zeros((d, n, d, n))
+    square = state.covariance[s, a, : E * E].reshape(E, E)
+    made[:, :m, :, :m] = square[: m * d, : m * d].reshape(d, m, d, m)
+    made -= made.mean(1, keepdims=True)
+    made -= made.mean(3, keepdims=True)
+    return np.asarray(made + np.kron(np.eye(d), np.full((n, n), 1.0 / (n * state.prior[s, a]))).reshape(d, n, d, n))
 
 
 @inlined
-def predictions(weights, x, n, z):
-    """z [n] <- W x."""
+def likelihood_cov(par, forms, work, n, d, norm, cov):
+    """cov [n, n] <- (I (x) x') Lambda^{-1} (I (x) x), after `products`."""
+    m, J, e, total, packed, mean = n - 1, par.pairs, 0, 0.0, work.packed, work.step
+    T = d * (d + 1) // 2
+    while e + 24 <= J:
+        set_wide_product(packed, e, 0, work.products, 0, 0, 1, forms, e, J, T)
+        e += 24
+    while e < J:
+        set_product(packed, e, 0, work.products, 0, 0, 1, forms, e, J, T)
+        e += 8
     for j in range(n):
-        v = 0.0
-        for b in range(x.shape[0]):
-            v += weights[j, b] * x[b]
-        z[j] = v
-
-
-@inlined
-def covariance(inverse, x, n, column, cov):
-    """cov [n, n] <- (I (x) x') inverse (I (x) x), from its upper half; column [Md] is scratch."""
-    d = x.shape[0]
-    for j in range(n):
-        for i in range(j * d, n * d):
-            column[i] = 0.0
-        for b in range(d):
-            row, v = j * d + b, x[b]
-            for i in range(j * d, n * d):
-                column[i] += v * inverse[row, i]
-        for k in range(j, n):
-            v = 0.0
-            for b in range(d):
-                v += x[b] * column[k * d + b]
+        mean[j] = 0.0
+    at, scale = 0, 1.0 / n
+    for j in range(m):
+        own = packed[at]
+        for k in range(j + 1, m):
+            v = packed[at + k - j]
+            own += v
+            mean[k] += v
+        mean[j] += own
+        at += m - j
+    for j in range(m):
+        mean[j] *= scale
+        total += mean[j]
+    at, total = 0, scale * (total + norm * norm / par.regularization)
+    for j in range(m):
+        for k in range(j, m):
+            v = packed[at + k - j] - mean[j] - mean[k] + total
             cov[j, k] = v
             cov[k, j] = v
+        at += m - j
+        cov[j, m] = total - mean[j]
+        cov[m, j] = total - mean[j]
+    cov[m, m] = total
 
 
 @inlined
 def kron_covariance(inverse, x, n, cov):
     """cov [n, n] <- ||x||^2_{Z^{-1}} I."""
-    total = 0.0
-    for b in range(x.shape[0]):
-        for c in range(x.shape[0]):
-            total += x[b] * inverse[b, c] * x[c]
+    total, d = 0.0, x.shape[0]
+    for b in range(d):
+        for c in range(d):
+            total += x[b] * inverse[b * d + c] * x[c]
     for j in range(n):
         for k in range(n):
             cov[j, k] = total if j == k else 0.0
@@ -156,191 +268,9 @@ def likelihood_query(par, state, work, n, s, a, x, norm, z, cov):
     """z [n], cov [n, n] <- the ellipsoid of logits at x; returns rho, inf where the set is empty."""
     predictions(state.weights[s, a], x, n, z)
     if par.kron == 1:
-        kron_covariance(state.inverse[s, a], x, n, cov)
+        kron_covariance(state.covariance[s, a], x, n, cov)
     else:
-        covariance(state.inverse[s, a], x, n, work.rows[0], cov)
+        products(x, work.products)
+        likelihood_cov(par, state.forms[s, a], work, n, x.shape[0], norm, cov)
     radius = state.radius[s, a]
     return math.sqrt(radius) if radius >= 0.0 else math.inf
-
-
-@kernel
-def log_prediction(work, cov, y, n):
-    """ln phat(y) of the unscented mixture: weight 1/n at z, 1/(2n) at each z +- sqrt(n) C_i, C the Cholesky factor of
-    cov with the last outcome as the reference."""
-    m = n - 1
-    trace = 0.0
-    for j in range(m):
-        for k in range(m):
-            work.shape[j, k] = cov[j, k] - cov[j, m] - cov[k, m] + cov[m, m]
-        trace += work.shape[j, j]
-    cholesky(work.shape[:m, :m], 1e-12 * trace + 1e-290, work.factor[:m, :m])
-    scale, best = math.sqrt(float(n)), work.logp[y] + math.log(2.0)
-    total = 1.0
-    for i in range(m):
-        for sign in (-1.0, 1.0):
-            top = work.z[m]
-            for j in range(m):
-                work.step[j] = work.z[j] + (sign * scale * work.factor[j, i] if j >= i else 0.0)
-                top = max(top, work.step[j])
-            work.step[m] = work.z[m]
-            mass = 0.0
-            for j in range(n):
-                mass += exp(work.step[j] - top)
-            v = work.step[y] - top - math.log(mass)
-            if v > best:
-                total = total * math.exp(best - v) + 1.0
-                best = v
-            else:
-                total += math.exp(v - best)
-    return best + math.log(total) - math.log(2.0 * n)
-
-
-@kernel
-def likelihood_step(par, state, work, count, s, a, y, x, norm):
-    """Learn outcome y of pair (s, a), one of count[0], at context x with norm = ||x||."""
-    n, d = count[0], x.shape[0]
-    state.samples[s, a] += 1
-    if n == 1:  # nothing to learn
-        return
-    z, p, logp, cov = work.z, work.p, work.logp, work.cov
-    inverse, precision, rows = state.inverse[s, a], state.precision[s, a], work.rows
-    predictions(state.weights[s, a], x, n, z)
-    log_softmax(z, n, logp, p)
-    if par.kron == 1:
-        kron_covariance(inverse, x, n, cov)
-    else:
-        for k in range(n):
-            for i in range(n * d):
-                rows[k, i] = 0.0
-            for b in range(d):
-                v = x[b]
-                for i in range(n * d):
-                    rows[k, i] += v * inverse[k * d + b, i]
-            for j in range(n):
-                v = 0.0
-                for b in range(d):
-                    v += x[b] * rows[k, j * d + b]
-                cov[j, k] = v
-    rho2 = state.radius[s, a]
-    if par.posterior == 1:
-        c, gain = 0.5, 0.0
-    else:
-        c = lower_curvature(
-            largest_span(cov, math.sqrt(rho2) if rho2 >= 0.0 else math.inf, z, par.weight_bound * norm, n)
-        )
-        gain = 0.0
-        if par.predictor == UNSCENTED:
-            gain = log_prediction(work, cov, y, n) - logp[y]
-        elif par.predictor == GIVEN:
-            gain = math.log(work.given[y]) - logp[y]
-    p[y] -= 1.0  # from here on the gradient in the predictor, p - e_y
-    if par.kron == 1:
-        form = kron_update(par, state, work, s, a, n, y, c, x)
-    else:
-        form = full_update(par, state, work, s, a, n, y, c, x)
-    p[y] += 1.0
-    state.radius[s, a] = rho2 + form - 2.0 * gain
-    if state.samples[s, a] % REFRESH == 0:
-        apply_refresh(par.refresh, (precision, inverse, work.logdet, 0.0, work.square, work.column))
-
-
-@inlined
-def full_update(par, state, work, s, a, n, y, c, x):
-    """Lambda, its inverse and W; returns ||gradient||^2 in the new inverse. work.p holds p - e_y.
-
-    With F = diag(sqrt p) - p sqrt(p)', FF' = diag p - pp', and B = I/(2c) + F' cov F, the inverse loses
-    rows' F B^{-1} F' rows (Woodbury)."""
-    d, cov, grad = x.shape[0], work.cov, work.p
-    B, T, q = work.shape, work.factor, work.step
-    precision, inverse, rows, turned = state.precision[s, a], state.inverse[s, a], work.rows, work.turned
-    mean = 0.0
-    grad[y] += 1.0
-    for j in range(n):
-        v = 0.0
-        for k in range(n):
-            v += cov[j, k] * grad[k]
-        q[j] = v
-        mean += v * grad[j]
-    for j in range(n):
-        for k in range(n):
-            h = -grad[j] * grad[k]
-            v = math.sqrt(grad[j] * grad[k]) * (cov[j, k] - q[j] - q[k] + mean)
-            if j == k:
-                h += grad[j]
-                v += 0.5 / c
-            B[j, k] = v
-            h *= 2.0 * c
-            for b in range(d):
-                for e in range(d):
-                    precision[j * d + b, k * d + e] += h * x[b] * x[e]
-    cholesky(B[:n, :n], 0.0, T[:n, :n])
-    # turned = L^{-1} F' rows, one row of L at a time; F' rows = sqrt(p_k) (rows_k - sum_j p_j rows_j)
-    for i in range(n * d):
-        v = 0.0
-        for k in range(n):
-            v += grad[k] * rows[k, i]
-        work.column[i] = v
-    for k in range(n):
-        root = math.sqrt(grad[k])
-        for i in range(n * d):
-            turned[k, i] = root * (rows[k, i] - work.column[i])
-        for j in range(k):
-            v = T[k, j]
-            for i in range(n * d):
-                turned[k, i] -= v * turned[j, i]
-        v = 1.0 / T[k, k]
-        for i in range(n * d):
-            turned[k, i] *= v
-    for i in range(n * d):
-        for k in range(n):
-            v = turned[k, i]
-            for e in range(n * d):
-                inverse[i, e] -= v * turned[k, e]
-    grad[y] -= 1.0
-    # Lambda^{-1} (gradient (x) x), from the new inverse: rows - turned' (turned' x)
-    for i in range(n * d):
-        v = 0.0
-        for k in range(n):
-            v += grad[k] * rows[k, i]
-        work.column[i] = v
-    for k in range(n):
-        v = 0.0
-        for j in range(n):
-            w = 0.0
-            for b in range(d):
-                w += x[b] * turned[k, j * d + b]
-            v += w * grad[j]
-        for i in range(n * d):
-            work.column[i] -= v * turned[k, i]
-    form = 0.0
-    for j in range(n):
-        for b in range(d):
-            form += grad[j] * x[b] * work.column[j * d + b]
-            state.weights[s, a, j, b] -= work.column[j * d + b]
-    return form
-
-
-@inlined
-def kron_update(par, state, work, s, a, n, y, c, x):
-    """The same in the KRON form."""
-    d, grad = x.shape[0], work.p
-    precision, inverse = state.precision[s, a], state.inverse[s, a]
-    least, square = math.inf, 0.0
-    for j in range(n):
-        least = min(least, grad[j] + (1.0 if j == y else 0.0))
-        square += grad[j] * grad[j]
-    kappa, total = 2.0 * c * least, work.cov[0, 0]
-    shrink = 1.0 / (1.0 + kappa * total)
-    for b in range(d):
-        v = 0.0
-        for e in range(d):
-            v += inverse[b, e] * x[e]
-        work.column[b] = v
-    for b in range(d):
-        for e in range(d):
-            inverse[b, e] -= kappa * shrink * work.column[b] * work.column[e]
-            precision[b, e] += kappa * x[b] * x[e]
-    for j in range(n):
-        for b in range(d):
-            state.weights[s, a, j, b] -= grad[j] * shrink * work.column[b]
-    return square * total * shrink

@@ -128,7 +128,7 @@ class LikelihoodRatioSet:
         log_softmax(z, n, f(n), local.P[0, 0])
         bound = self.problem.weight_bound * norm
         local.rho[0, 0], local.span[0, 0] = rho, largest_span(cov, rho, z, bound, n)
-        derive(local, layout, bound, f((4, n + 1)), f(n), f((2, n, n)))
+        derive(local, layout, bound, f((4, n + 1)), f(n))
         return local.P[0, 0], float(2.0 * local.half[0, 0])
 
     def probabilities(self, x: ArrayLike) -> Floats:

@@ -1,0 +1,163 @@
+"""Products of small matrices, eight columns at a time, held in registers: loops over short rows do not become that.
+
+All work on flat arrays with offsets and strides, in place. They read and write whole groups of eight numbers, so rows
+are padded to multiples of eight, or the array has eight numbers to spare. Like `_jit` this module knows the compiler:
+vectors of eight doubles are written down directly, and come out as whatever the machine has. With the compiler disabled
+the same sums are plain loops.
+"""
+
+from typing import Any
+
+from llvmlite import ir  # type: ignore[import-untyped]
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+from numba.np.arrayobj import make_array
+
+from ._jit import DISABLED
+
+WIDTH = 8
+LANES = 32  # problems side by side, in `set_dots`
+
+
+def padded(n: int, to: int = WIDTH) -> int:
+    """The next multiple."""
+    return -(-n // to) * to
+
+
+def _product(rows: int, groups: int, fresh: bool) -> Any:
+    """C[c + r cs + l] <- sum_k A[a + r ar + k ak] B[b + k bs + l], added to what is there unless fresh: a kernel
+    product(C, c, cs, A, a, ar, ak, B, b, bs, count) for r < rows, l < WIDTH groups, k < count."""
+    if DISABLED:
+
+        def plain(C: Any, c: int, cs: int, A: Any, a: int, ar: int, ak: int, B: Any, b: int, bs: int, n: int) -> None:
+            for r in range(rows):
+                for at in range(WIDTH * groups):
+                    total = 0.0 if fresh else C[c + r * cs + at]
+                    for k in range(n):
+                        total += A[a + r * ar + k * ak] * B[b + k * bs + at]
+                    C[c + r * cs + at] = total
+
+        return plain
+
+    @intrinsic
+    def product(
+        typing: Any, C: Any, c: Any, cs: Any, A: Any, a: Any, ar: Any, ak: Any, B: Any, b: Any, bs: Any, count: Any
+    ) -> Any:
+        whole = types.int64
+        signature = types.none(C, whole, whole, A, whole, whole, whole, B, whole, whole, whole)
+
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            C, c, cs, A, a, ar, ak, B, b, bs, count = values
+            vector, lane = ir.VectorType(ir.DoubleType(), WIDTH), ir.IntType(32)
+            kinds = signature.args
+            out, left, right = (make_array(kinds[i])(context, builder, v).data for i, v in ((0, C), (3, A), (7, B)))
+
+            def place(base: Any, at: Any) -> Any:
+                return builder.bitcast(builder.gep(base, [at]), vector.as_pointer())
+
+            def number(n: int) -> Any:
+                return ir.Constant(c.type, n)
+
+            starts = [
+                builder.add(builder.add(c, builder.mul(cs, number(r))), number(WIDTH * g))
+                for r in range(rows) for g in range(groups)
+            ]  # fmt: skip
+            firsts = [builder.add(a, builder.mul(ar, number(r))) for r in range(rows)]
+            sums = [cgutils.alloca_once(builder, vector) for _ in starts]
+            nothing = ir.Constant(vector, [0.0] * WIDTH)
+            for at, total in zip(starts, sums, strict=True):
+                builder.store(nothing if fresh else builder.load(place(out, at), align=8), total)
+            with cgutils.for_range(builder, count) as loop:
+                here = builder.add(b, builder.mul(bs, loop.index))
+                across = [
+                    builder.load(place(right, builder.add(here, number(WIDTH * g))), align=8) for g in range(groups)
+                ]
+                step = builder.mul(ak, loop.index)
+                for r, first in enumerate(firsts):
+                    v = builder.load(builder.gep(left, [builder.add(first, step)]))
+                    one = builder.insert_element(ir.Constant(vector, ir.Undefined), v, lane(0))
+                    same = builder.shuffle_vector(one, one, ir.Constant(ir.VectorType(lane, WIDTH), [0] * WIDTH))
+                    for g, row in enumerate(across):
+                        total = sums[r * groups + g]
+                        term = builder.fmul(same, row, flags=("contract",))
+                        builder.store(builder.fadd(builder.load(total), term, flags=("contract",)), total)
+            for at, total in zip(starts, sums, strict=True):
+                builder.store(builder.load(total), place(out, at), align=8)
+            return context.get_dummy_value()
+
+        return signature, generate
+
+    return product
+
+
+add_product = _product(1, 1, False)
+add_products = _product(4, 1, False)  # four rows
+set_product = _product(1, 1, True)
+set_products = _product(4, 1, True)
+set_wide_product = _product(1, 3, True)  # three groups of eight
+
+
+def _plain_dots(C: Any, c: int, A: Any, a: int, ak: int, B: Any, b: int, bk: int, count: int) -> None:
+    for at in range(LANES):
+        total = 0.0
+        for k in range(count):
+            total += A[a + k * ak + at] * B[b + k * bk + at]
+        C[c + at] = total
+
+
+def _plain_sum(out: Any, o: int, A: Any, a: int, B: Any, b: int) -> None:
+    for at in range(WIDTH):
+        out[o + at] = A[a + at] + B[b + at]
+
+
+if DISABLED:
+    set_sum: Any = _plain_sum
+    set_dots: Any = _plain_dots
+else:
+
+    @intrinsic
+    def set_dots(typing: Any, C: Any, c: Any, A: Any, a: Any, ak: Any, B: Any, b: Any, bk: Any, count: Any) -> Any:
+        """C[c + l] <- sum_k A[a + k ak + l] B[b + k bk + l], l < LANES, k < count."""
+        whole = types.int64
+
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            C, c, A, a, ak, B, b, bk, count = values
+            vector, kinds = ir.VectorType(ir.DoubleType(), WIDTH), signature.args
+            out, left, right = (make_array(kinds[i])(context, builder, v).data for i, v in ((0, C), (2, A), (5, B)))
+
+            def place(base: Any, at: Any, group: int) -> Any:
+                there = builder.add(at, ir.Constant(at.type, WIDTH * group))
+                return builder.bitcast(builder.gep(base, [there]), vector.as_pointer())
+
+            sums = [cgutils.alloca_once(builder, vector) for _ in range(LANES // WIDTH)]
+            for total in sums:
+                builder.store(ir.Constant(vector, [0.0] * WIDTH), total)
+            with cgutils.for_range(builder, count) as loop:
+                i = builder.add(a, builder.mul(ak, loop.index))
+                j = builder.add(b, builder.mul(bk, loop.index))
+                for g, total in enumerate(sums):
+                    u, v = (builder.load(place(base, at, g), align=8) for base, at in ((left, i), (right, j)))
+                    term = builder.fmul(u, v, flags=("contract",))
+                    builder.store(builder.fadd(builder.load(total), term, flags=("contract",)), total)
+            for g, total in enumerate(sums):
+                builder.store(builder.load(total), place(out, c, g), align=8)
+            return context.get_dummy_value()
+
+        return types.none(C, whole, A, whole, whole, B, whole, whole, whole), generate
+
+    @intrinsic
+    def set_sum(typing: Any, out: Any, o: Any, A: Any, a: Any, B: Any, b: Any) -> Any:
+        """out[o + l] <- A[a + l] + B[b + l], l < WIDTH."""
+
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            vector = ir.VectorType(ir.DoubleType(), WIDTH)
+            where = []
+            for i in (0, 2, 4):
+                data = make_array(signature.args[i])(context, builder, values[i]).data
+                where.append(builder.bitcast(builder.gep(data, [values[i + 1]]), vector.as_pointer()))
+            total = builder.fadd(builder.load(where[1], align=8), builder.load(where[2], align=8))
+            builder.store(total, where[0], align=8)
+            return context.get_dummy_value()
+
+        return types.none(out, types.int64, A, types.int64, B, types.int64), generate
