@@ -5,7 +5,7 @@ seed of the run being that of the world. Reported for each: regret, the certific
 do), how often a certificate or a set was wrong, and the 1-norm width of the transitions at the pairs visited.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,14 +17,21 @@ from ..agents import make_agent
 from ..simulation import Run, simulate
 from ..worlds import World, random_logit
 
-AGENTS: tuple[tuple[str, dict[str, Any]], ...] = (
-    ("glm-orl", {"constants": "paper"}),
-    ("glm-orl", {}),
-    ("lr-orl", {}),
-    ("lr-orl", {"sets": "stored"}),
-    ("certified-psrl", {}),
-    ("certified-psrl", {"sets": "stored"}),
-    ("psrl-glm", {}),
+Maker = Callable[[World], Any]  # an agent for a world
+
+
+def maker(name: str, **options: Any) -> Maker:
+    return lambda world: make_agent(name, world.problem, **options)
+
+
+AGENTS: tuple[Maker, ...] = (
+    maker("glm-orl", constants="paper"),
+    maker("glm-orl"),
+    maker("lr-orl"),
+    maker("lr-orl", sets="stored"),
+    maker("certified-psrl"),
+    maker("certified-psrl", sets="stored"),
+    maker("psrl-glm"),
 )
 POINTS = 200  # recorded per run
 LAST = 20  # the last part over which certificates are averaged, one in so many episodes
@@ -66,18 +73,17 @@ def frontier(
     worlds: int = 10,
     episodes: int = 20_000,
     weight_bound: float = 2.0,
-    agents: tuple[tuple[str, dict[str, Any]], ...] = AGENTS,
+    agents: Sequence[Maker] = AGENTS,
     done: Callable[[int], None] | None = None,
 ) -> Iterator[Standing]:
     """One `Standing` an agent, in order; done(n): n episodes were finished."""
     check.integer("worlds", worlds)
     every = max(check.integer("episodes", episodes) // POINTS, 1)
-    for name, options in agents:
+    for make in agents:
         runs: list[Run] = []
         for seed in range(worlds):
             world = population(seed, check.positive("weight_bound", weight_bound))
-            agent = make_agent(name, world.problem, **options)
-            runs.append(simulate(agent, world, episodes, [seed], every=every, diagnostics=True, progress=done))
+            runs.append(simulate(make(world), world, episodes, [seed], every=every, diagnostics=True, progress=done))
         yield _standing(runs)
 
 
