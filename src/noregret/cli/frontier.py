@@ -51,7 +51,7 @@ def frontier(
             bars.update(task, description=standing.label)
     console.print(_table(made, episodes))
     console.print(
-        "regret: mean over worlds; of printed: as a part of the first row's; certificate: mean over the last twentieth "
+        "regret: mean over worlds; of first: as a part of the first row's; certificate: mean over the last twentieth "
         "of the episodes; wrong: episodes with a wrong certificate; sets missed: those in which a set missed the truth",
         style="dim", highlight=False,
     )  # fmt: skip
@@ -68,7 +68,7 @@ def _player(text: str, world: World) -> Agent:
 def _table(made: list[Standing], episodes: int) -> Table:
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("agent", overflow="fold")
-    for name in ("regret", "se", "of printed", "certificate", "wrong", "sets missed", "episodes/s"):
+    for name in ("regret", "se", "of first", "certificate", "wrong", "sets missed", "episodes/s"):
         table.add_column(name, justify="right", no_wrap=True)
     base = made[0].final.mean()
     for s in made:
