@@ -27,6 +27,7 @@ def small(monkeypatch):
     monkeypatch.setattr(suite, "QUICK", SMALL)
     monkeypatch.setattr(suite, "set_rows", lambda effort, done: [])
     monkeypatch.setattr(promises, "PLAYS", (("newton", "logit"), ("conversion ftrl", "linear adversary")))
+    monkeypatch.setattr(promises, "CERTIFIED_PLAYS", (("CertifiedPSRL", "logit"),))
 
 
 def run(*args):
@@ -41,6 +42,7 @@ def test_verify_writes_a_table_and_ends_well(small, tmp_path):
     assert sum(row["section"] == "errata" for row in rows) == len(CHECKS)
     assert all(row["holds"] == "True" for row in rows)
     assert "GLM-ORL, conversion ftrl" in done.output
+    assert "CertifiedPSRL" in done.output
     assert f"{len(CHECKS)} checks" in done.output
 
 
@@ -85,6 +87,30 @@ def test_optimism_that_fails_shows(monkeypatch):
 
     monkeypatch.setattr(promises.GLMORL, "__init__", lying)
     found = promises.optimism("newton", "logit", 20, 500)
+    assert found.refuted > 0
+    assert not found.holds
+
+
+def test_certificates_that_fail_show(monkeypatch):
+    """Sets a third as large as they should be, and bounds without their bonuses: more failures than delta allows, and
+    certificates that are wrong although the sets, as checked, held."""
+
+    class Narrow(promises.LRORL):
+        def _shares(self):
+            return -0.85, 0.01
+
+    monkeypatch.setitem(promises.CERTIFIED, "LR-ORL", lambda p: Narrow(p, delta=0.3))
+    found = promises.certified("LR-ORL", "logit", 20, 400)
+    assert found.failures > 15
+    assert not found.holds
+
+    class Forgetful(promises.LRORL):
+        def _build(self):
+            par, state, work = super()._build()
+            return par._replace(scale=0.0), state, work
+
+    monkeypatch.setitem(promises.CERTIFIED, "LR-ORL", lambda p: Forgetful(p, delta=0.3))
+    found = promises.certified("LR-ORL", "logit", 4, 100)
     assert found.refuted > 0
     assert not found.holds
 

@@ -74,9 +74,9 @@ class Agent:
         self.par, self.state, self.work = apart(self._build())
         H, S = problem.horizon, problem.n_states
         self.episode = 0  # episodes finished
-        self._x = apart(np.zeros(problem.context_dim))
-        self._out = apart(PlanBuffer(np.zeros((H, S), np.int64), np.zeros((H + 1, S))))
-        self._path = apart(Trajectory(np.zeros(H + 1, np.int64), np.zeros(H, np.int64), np.zeros(H)))
+        self._x: Floats = apart(np.zeros(problem.context_dim))
+        self._out: PlanBuffer = apart(PlanBuffer(np.zeros((H, S), np.int64), np.zeros((H + 1, S))))
+        self._path: Trajectory = apart(Trajectory(np.zeros(H + 1, np.int64), np.zeros(H, np.int64), np.zeros(H)))
         self._step, self._asked, self._open = 0, False, False
         self._direct: tuple[Any, Any] | None = None  # the kernels for the live verbs
         self._direct_replan: Any = None

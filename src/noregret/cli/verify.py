@@ -110,8 +110,9 @@ _HEADS = {
 _LEGENDS = {
     "sets": "claimed, failed: probability that the truth is ever outside, and how often it was; d2/r: largest squared "
     "distance / radius (above 1 in a run that failed); loose: median factor by which the radius was too large",
-    "agents": "claimed, failed: as above, for sets, optimism and regret bounds of a whole run together (GLM-RLSVI: for "
-    "the chance that an episode is not optimistic, 1 - 0.159); bound/R: data-dependent bound / regret, median",
+    "agents": "claimed, failed: as above, for sets, optimism, certificates and regret bounds of a whole run together "
+    "(GLM-RLSVI: for the chance that an episode is not optimistic, 1 - 0.159); bound/R: data-dependent bound / regret, "
+    "median",
     "radii": "least: smallest ratio in any run; mean: ratio of the means. gamma alone lives in two different norms",
     "scaling": "exponents with standard errors over worlds. Every world's gap is tuned to its size, so the family "
     "itself fixes the exponents, also those of uniform play; what an agent achieves is its ratio to it, in the figure",

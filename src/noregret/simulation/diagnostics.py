@@ -143,6 +143,11 @@ def logits_ratio(local, truth, s, a, shape, factor):
         for k in range(m):
             shape[j, k] = cov[j, k] - cov[j, m] - cov[k, m] + cov[m, m]
         trace += shape[j, j]
+    if trace <= 0.0:  # a context of length 0: the set is a point
+        for j in range(m):
+            if abs(math.log(truth.P[s, a, j]) - local.z[s, a, j] - last) > _SLACK:
+                return math.inf
+        return 0.0
     cholesky(shape[:m, :m], 1e-13 * trace, factor[:m, :m])
     total = 0.0
     for j in range(m):  # forward substitution; the entries are kept in the last column of shape

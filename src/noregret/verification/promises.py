@@ -4,6 +4,10 @@ GLM-ORL, delta = 0.3. A run fails if in any episode any pair's set misses its tr
 optimal ones anywhere, or the regret exceeds one of the two bounds the run itself computes: the guarantee says that all
 of this happens with probability at most delta. Besides, optimism that fails although all sets held refutes a proof.
 
+Agents with certificates, delta = 0.3. The same, and a run fails as well if in any episode the plan falls short of
+optimal by more than its certificate, or its value lies outside its bounds, in any state and step, or if the regret
+exceeds the sum of the certificates. A certificate that is wrong in a run whose sets all held refutes a proof.
+
 GLM-RLSVI. An episode fails if its planned value lies below the optimal one: at most 1 - F(-1) = 0.841 of them, given
 the past, as long as the sets hold.
 """
@@ -15,8 +19,13 @@ from typing import Any
 
 import numpy as np
 
+from ..agents.base import Agent
+from ..agents.certified import Certified
+from ..agents.certified_psrl import CertifiedPSRL
 from ..agents.glm_orl import GLMORL
 from ..agents.glm_rlsvi import GLMRLSVI
+from ..agents.lr_orl import LRORL
+from ..agents.psrl_glm import PSRLGLM
 from ..problem import Problem
 from ..simulation import simulate
 from ..worlds import World, clinic, random_linear, random_logit, sparse_logit
@@ -28,8 +37,8 @@ from .coverage import DELTA
 @dataclass(frozen=True)
 class Promise:
     """claimed: the probability of failure a guarantee allows; failures among trials (runs, or episodes); refuted:
-    episodes in which optimism failed though all sets held; worst: largest squared distance / radius; slack: the
-    smaller data-dependent bound / regret at the end, median over runs (nan where there is none)."""
+    episodes in which optimism, or a certificate, failed though all sets held; worst: largest squared distance / radius;
+    slack: the smaller data-dependent bound / regret at the end, median over runs (nan where there is none)."""
 
     name: str
     world: str
@@ -51,7 +60,9 @@ def adversarial(world: World, candidates: int = 12) -> World:
     world.contexts.fill(99, 0, pool)
 
     def worst(seed: int, episode: int, agent: Any) -> Any:
-        return pool[np.argmax(np.einsum("cd,sade,ce->c", pool, agent.state.transitions.inverse, pool))]
+        kept = getattr(agent.state, "judge", agent.state)
+        inverse = kept.means.inverse if hasattr(kept, "means") else kept.transitions.inverse
+        return pool[np.argmax(np.einsum("cd,sade,ce->c", pool, inverse, pool))]
 
     return World(world.problem, world.weights, world.reward_weights, worst, name=f"{world.name}, adversary")
 
@@ -113,6 +124,38 @@ def optimism(confidence: str, world: str, seeds: int = 40, episodes: int = 1500)
     slack = float(np.median(smaller / np.maximum(run.final, 1e-9)))
     refuted, worst = int(counts["justified_failures"].sum()), float(counts["worst_ratio"].max())
     return Promise(f"GLM-ORL, {confidence}", world, DELTA, seeds, int(failed.sum()), refuted, worst, slack)
+
+
+CERTIFIED: dict[str, Callable[[Problem], Agent]] = {
+    "LR-ORL": lambda p: LRORL(p, delta=DELTA),
+    "CertifiedPSRL": lambda p: CertifiedPSRL(p, delta=DELTA),
+    "CertifiedPSRL, stored": lambda p: CertifiedPSRL(p, delta=DELTA, sets="stored"),
+    "Certified PSRL-GLM": lambda p: Certified(PSRLGLM(p), delta=DELTA),
+}
+CERTIFIED_PLAYS = tuple(
+    (kind, world)
+    for kind in CERTIFIED
+    for world in ("logit", "linear", "clinic", "logistic rewards", "logit adversary")
+    if not (world == "linear" and "stored" in kind)
+    and (kind != "Certified PSRL-GLM" or world in ("logit", "clinic"))  # its judge is LR-ORL's
+)
+SLOWER = 10  # an agent with stored sets runs so much less
+
+
+def certified(kind: str, world: str, seeds: int = 40, episodes: int = 1500) -> Promise:
+    """One of `CERTIFIED` in one of `WORLDS`, with fewer episodes where they cost more."""
+    place = WORLDS[world]()
+    less = (SLOWER if "stored" in kind else 1) * (5 if "adversary" in world else 1)
+    run = simulate(CERTIFIED[kind](place.problem), place, max(episodes // less, 1), seeds, diagnostics=True)
+    counts = {name: column[:, -1] for name, column in run.diagnostics.items()}
+    over = np.any([(run.regret > bound + 1e-6).any(1) for bound in run.bounds.values()], axis=0)
+    missed, wrong = counts["set_failures"] > 0, counts["certificate_failures"]
+    failed = missed | (counts["optimism_failures"] > 0) | (wrong > 0) | over
+    smaller = np.min([bound[:, -1] for bound in run.bounds.values()], axis=0)
+    slack = float(np.median(smaller / np.maximum(run.final, 1e-9)))
+    refuted = int(counts["justified_failures"].sum() + wrong[~missed].sum())
+    worst = float(counts["worst_ratio"].max())
+    return Promise(kind, world, DELTA, seeds, int(failed.sum()), refuted, worst, slack)
 
 
 def perturbed(world: str, episodes: int = 1000) -> Promise:

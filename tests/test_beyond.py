@@ -1,0 +1,370 @@
+"""Attempts to refute what agents with local sets promise: random members of the sets, exact values, chance counted."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+import noregret as nr
+from noregret._random import inverse_normal
+from noregret.local_sets import derive, largest_span, local_sets
+from noregret.optimism import SHARP, TAYLOR, bonus, perturbed, search_parts
+from noregret.verification import promises
+from noregret.verification.chance import allowed
+from test_agents import play
+
+SLACK = 1e-9
+
+
+def place(seed=2, starts=(0,)):
+    world = nr.worlds.random_logit(3, 2, 3, 2, weight_bound=2.0, seed=seed)
+    problem = dataclasses.replace(world.problem, initial_states=starts)
+    return nr.World(problem, world.weights, world.reward_weights, world.contexts)
+
+
+def softmax(z):
+    e = np.exp(z - z.max(-1, keepdims=True))
+    return e / e.sum(-1, keepdims=True)
+
+
+def root_of(cov):
+    values, vectors = np.linalg.eigh(cov)
+    return vectors * np.sqrt(np.maximum(values, 0.0))
+
+
+# Bonuses ------------------------------------------------------------------------------------------------------------
+def one_set(g, m, size, reach):
+    """(problem, local, z*, V): a random ellipsoid of logits of one pair with z* on its boundary, within the reach."""
+    problem = nr.Problem(m, 1, 1, 1, weight_bound=reach)
+    local = local_sets(problem.layout)
+    root = g.standard_normal((m, m)) * g.random(m) ** 3
+    cov, rho, V = root @ root.T, size * g.random() ** 2, g.random(m) * g.choice([1.0, 1e-3])
+    truth = np.append(g.uniform(-reach, reach, m - 1), 0.0)
+    u = root.T @ (softmax(truth) * (V - V.mean())) if g.random() < 0.5 else g.standard_normal(m)
+    v = g.choice([-1.0, 1.0]) * rho * root @ u / np.linalg.norm(u)
+    z = truth - v + g.standard_normal()
+    local.z[:], local.P[:], local.cov[:], local.rho[:] = z, softmax(z), cov, rho
+    local.span[:] = largest_span(cov, rho, z, reach, m)
+    derive(local, problem.layout, reach, np.zeros((4, m + 1)), np.zeros(m), np.zeros((2, m, m)))
+    return problem, local, truth, v, V
+
+
+def exceeds(g, kind, m, size, reach):
+    """By how much the mean at the true logits leaves what the bonus allows, either way."""
+    problem, local, truth, v, V = one_set(g, m, size, reach)
+    assert np.ptp(v) <= local.span[0, 0] + SLACK
+    par, work = search_parts(problem.layout, local, 0, kind)
+    gain = softmax(truth) @ V - local.P[0, 0] @ V
+    assert abs(gain) <= np.ptp(V) * local.half[0, 0] + SLACK
+    return max(s * gain - bonus(par, local, 0, 0, V, s, work) for s in (-1.0, 1.0))
+
+
+@pytest.mark.parametrize(("kind", "cases"), [(TAYLOR, 1500), (SHARP, 400)])
+def test_no_member_of_the_set_exceeds_the_bonus(kind, cases):
+    """Either way, for members on the boundary in random and in the worst first-order direction."""
+    g = np.random.default_rng(kind)
+    for _ in range(cases):
+        over = exceeds(g, kind, int(g.integers(2, 6)), g.choice([0.1, 1.0, 5.0]), g.choice([0.5, 2.0, 8.0]))
+        assert over <= SLACK
+
+
+@pytest.mark.xfail(reason="local_sets.derive: (tr B^4)^(1/4) underflows to 0 where upper_curvature overflows")
+def test_sets_far_off_say_nothing_rather_than_something_wrong():
+    """Estimates with logits in the hundreds, as tiny regularization makes them: all mass on one outcome, rounded."""
+    g = np.random.default_rng(5)
+    for _ in range(300):
+        assert exceeds(g, TAYLOR, 3, 400.0, 2.0) <= SLACK
+
+
+# Values of whole models ---------------------------------------------------------------------------------------------
+def member(g, agent, x):
+    """(P [S, A, S'], r [S, A]): a random model in the sets described last; None where no member was found."""
+    local, problem = agent.work.local, agent.problem
+    S, A, M = local.P.shape
+    P = np.zeros((S, A, M))
+    reach = problem.weight_bound * np.linalg.norm(x)
+    for s, a in np.ndindex(S, A):
+        if not agent.par.logits:
+            q = g.dirichlet(np.full(M, 0.3))
+            share = min(1.0, 2.0 * local.half[s, a] / np.abs(q - local.P[s, a]).sum())
+            P[s, a] = (1.0 - share) * local.P[s, a] + share * q
+            continue
+        root, rho = root_of(local.cov[s, a]), min(local.rho[s, a], 1e6)
+        for _ in range(500):
+            u = g.standard_normal(M)
+            t = local.z[s, a] + g.random() ** 0.3 * rho * root @ (u / np.linalg.norm(u))
+            if np.abs(t - t[-1]).max() <= reach:
+                P[s, a] = softmax(t)
+                break
+        else:
+            return None
+    low, high = local.low, local.high
+    mix = g.choice([0.0, 1.0], (S, A)) if g.random() < 0.5 else g.random((S, A))
+    return P, low + mix * (high - low)
+
+
+def values_of(P, r, H, policy=None):
+    """[H+1, S]: optimal values, or those of a policy."""
+    S = r.shape[0]
+    V = np.zeros((H + 1, S))
+    for h in range(H - 1, -1, -1):
+        Q = r + P @ V[h + 1]
+        V[h] = Q.max(1) if policy is None else Q[np.arange(S), policy[h]]
+    return V
+
+
+@pytest.mark.parametrize("kind", ["online", "sharp", "stored", "linear"])
+def test_values_of_every_model_in_the_sets_lie_within_the_bounds(kind):
+    g = np.random.default_rng(3)
+    world = nr.worlds.random_linear(3, 2, 3, 2, seed=2) if kind == "linear" else place()
+    options = {"sharp": {"bonus": "sharp"}, "stored": {"sets": "stored"}}.get(kind, {})
+    agent, H = nr.LRORL(world.problem, delta=0.3, **options), world.problem.horizon
+    models, k = 0, 0
+    for episodes in (0, 40, 160) if kind == "stored" else (0, 100, 900):
+        play(agent, world, range(k, k + episodes))
+        k += episodes
+        for i in range(6):
+            x, policy = world.context(9, i), g.integers(0, 2, (H, 3))
+            plan = agent.certify(x, policy)
+            for _ in range(8):
+                found = member(g, agent, x)
+                if found is None:
+                    continue
+                models += 1
+                own = values_of(*found, H, policy)
+                assert (values_of(*found, H) <= plan.upper + SLACK).all()
+                assert (plan.lower - SLACK <= own).all()
+                assert (own <= plan.values + SLACK).all()
+    assert models > 60
+
+
+@pytest.mark.parametrize("kind", ["lr-orl", "certified-psrl", pytest.param("certified", marks=pytest.mark.slow)])
+def test_certify_contains_the_exact_value_of_any_policy(kind):
+    """Sets at delta = 1e-6: that one of them fails would be news."""
+    world, g = place(starts=None), np.random.default_rng(0)
+    agent = {
+        "lr-orl": lambda: nr.LRORL(world.problem, delta=1e-6),
+        "certified-psrl": lambda: nr.CertifiedPSRL(world.problem, delta=1e-6),
+        "certified": lambda: nr.Certified(nr.PSRLGLM(world.problem), delta=1e-6),
+    }[kind]()
+    least = 3.0
+    for k in range(0, 1500, 300):
+        play(agent, world, range(k, k + 300))
+        for i in range(20):
+            x, policy = world.context(5, i), g.integers(0, 2, (3, 3))
+            plan, own, best = agent.certify(x, policy), world.values(policy, x), world.optimal(x).values
+            assert np.array_equal(plan.policy, policy)
+            assert (plan.lower - SLACK <= own).all()
+            assert (own <= plan.values + SLACK).all()
+            assert (best <= plan.upper + SLACK).all()
+            assert plan.certificate == (plan.upper[0] - plan.lower[0]).max()
+            assert (best[0] - own[0]).max() <= plan.certificate + SLACK
+            least = min(least, (plan.upper[0] - plan.lower[0]).min())
+    assert least < 2.5  # of 3: the bounds say something
+
+
+def test_certificates_are_about_initial_states():
+    """Where an episode may begin in some states only, the certificate is the largest there, and not of the others."""
+    world, gaps = place(starts=None), {}
+    for starts in ((0,), (2,), (0, 2), None):
+        problem = dataclasses.replace(world.problem, initial_states=starts)
+        agent = nr.LRORL(problem)
+        first = 2 if starts == (2,) else 0
+        there = nr.World(problem, world.weights, world.reward_weights, world.contexts, first)
+        play(agent, there, range(800))
+        plan = agent.begin_episode(world.context(0, 0))
+        rows = list(starts or range(3))
+        assert plan.certificate == (plan.upper[0] - plan.lower[0])[rows].max()
+        gaps[starts] = plan.certificate
+        assert agent.certify(world.context(0, 0), plan.policy).certificate == pytest.approx(plan.certificate, abs=1e-12)
+    assert gaps[(0, 2)] <= gaps[None]
+    assert gaps[(0,)] < 2.9
+
+
+# The gate -----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(("kappa", "scale"), [(0.0, 1.0), (0.2, 0.0), (0.5, 1.0), (3.0, 0.05)])
+def test_the_gate(kappa, scale):
+    """Every episode: what is played passes, the certificate is V~ - L, and bounds the shortfall, as do the widths; also
+    for samplers that have collapsed."""
+    world = place(starts=(0, 1))
+    agent = nr.CertifiedPSRL(world.problem, kappa=kappa, posterior_scale=scale, delta=1e-3)
+    width = regret = 0.0
+    for k in range(1500):
+        someone = world.individual(k)
+        x = someone.context
+        plan = agent.begin_episode(x)
+        U, L, top = agent.work.upper[0, :2], agent.work.lower[0, :2], plan.values[0, :2]
+        assert (top - U <= kappa * (U - L) + 2e-12).all()
+        assert plan.certificate == (top - L).max()
+        assert np.array_equal(plan.lower[0, :2], L)
+        lost = (world.optimal(x).values[0] - world.values(plan.policy, x)[0])[:2]
+        assert (lost <= (1.0 + kappa) * (U - L) + SLACK).all()  # as long as the sets hold, which they do at 1e-3
+        assert (lost <= top - L + SLACK).all()
+        width += U[0] - L[0]
+        regret += lost[0]
+        while someone.steps < 3:
+            agent.observe(*someone.step(agent.act(someone.state)))
+        agent.end_episode()
+    assert sum(agent.gate.values()) == 1500
+    assert regret <= (1.0 + kappa) * width
+    if kappa < 0.5:
+        assert agent.gate["part"] + agent.gate["optimism"] > 20
+
+
+def test_a_sampler_that_is_always_wrong_is_held():
+    """Draws around minus the truth, with no spread: alone a regret of the worst kind; behind the gate, once the sets
+    know, others are played instead."""
+    world = place()
+    free, held = (nr.CertifiedPSRL(world.problem, kappa=kappa, posterior_scale=0.0) for kappa in (1e9, 0.1))
+    lost = []
+    for agent in (free, held):
+        each = []
+        for k in range(3000):
+            agent.state.sampler.weights[...] = -world.weights
+            agent.state.means.theta[...] = -world.reward_weights
+            each.append(play(agent, world, [k])[1][0])
+        lost.append(sum(each[2000:]))
+    assert free.gate["draw"] == 3000
+    assert held.gate["draw"] < 2500
+    assert lost[1] < 0.7 * lost[0]
+
+
+# Randomised optimism ------------------------------------------------------------------------------------------------
+def test_the_perturbation_is_the_largest_of_normals():
+    """Kolmogorov and Smirnov: the distribution function Phi^J, to sqrt(ln(2/1e-9)/(2 n)) (Massart), which chance
+    exceeds once in 1e9."""
+    problem = nr.Problem(3, 2, 2, 1)
+    local, J, n = local_sets(problem.layout), 19.0, 3000
+    local.P[:], local.cov[:], local.rho[:], local.half[:] = [0.2, 0.3, 0.5], 1e-8 * np.eye(3), 1.0, 1.0
+    par, work = search_parts(problem.layout, local, 7, TAYLOR, J)
+    V, seen = np.array([0.1, 0.5, 1.0]), []
+    gradient = local.P[0, 0] * (V - local.P[0, 0] @ V)
+    for k in range(n // 6):
+        Q = np.zeros((3, 2))
+        perturbed(par, local, work, k, 0, local.P, V, Q)
+        seen += list(Q.ravel() / math.sqrt(gradient @ local.cov[0, 0] @ gradient))
+    x = np.sort(seen)
+    F = np.array([0.5 * math.erfc(-v / math.sqrt(2.0)) for v in x]) ** J
+    limit = math.sqrt(math.log(2.0 / 1e-9) / (2.0 * n))
+    distance = max((np.arange(1, n + 1) / n - F).max(), (F - np.arange(n) / n).max())
+    assert distance < limit
+    assert abs(np.median(x) - inverse_normal(0.5 ** (1.0 / J))) < 0.1
+    wrong = np.array([0.5 * math.erfc(-v / math.sqrt(2.0)) for v in x]) ** (J - 5.0)
+    assert max((np.arange(1, n + 1) / n - wrong).max(), (wrong - np.arange(n) / n).max()) > limit
+
+
+def test_randomised_optimism_is_frequent_enough():
+    """Plans of one moment, drawn anew 600 times: at least 0.158 of them optimistic, up to what chance does once in a
+    million."""
+    world = place()
+    agent = nr.LRORL(world.problem, delta=0.3, optimism="randomised")
+    play(agent, world, range(3000))
+    for x in (world.context(1, 0), world.context(1, 1)):
+        best, below, seen = world.optimal(x).values[0, 0], 0, []
+        for _ in range(300):
+            value = agent.begin_episode(x).values[0, 0]
+            agent.end_episode()
+            below += int(value < best - SLACK)
+            seen.append(value)
+        assert below <= allowed(300, 1.0 - 0.158)
+        assert np.std(seen) > 1e-3  # it is random
+
+
+# Whole runs ---------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("kind", "world", "episodes"),
+    [
+        ("CertifiedPSRL", "logit adversary", 600),
+        ("CertifiedPSRL, stored", "logit adversary", 2000),
+        ("LR-ORL", "logistic rewards", 800),
+    ],
+)
+def test_promises_are_kept(kind, world, episodes):
+    """delta = 0.3, 40 runs: sets, optimism, certificates and bounds fail in no more of them than chance explains at one
+    in a million, and nothing fails where the sets held."""
+    found = promises.certified(kind, world, 40, episodes)
+    assert found.holds
+    assert found.slack > 1.0
+
+
+def test_bounds_on_the_regret():
+    """Both hold in every run and at every moment, and that of the certificates is their sum."""
+    world = place()
+    run = nr.simulate(nr.CertifiedPSRL(world.problem, delta=1e-3), world, 3000, 8, diagnostics=True)
+    assert set(run.bounds) == {"returns", "certificates"}
+    for bound in run.bounds.values():
+        assert (run.regret <= bound).all()
+    assert np.array_equal(run.bounds["certificates"], run.diagnostics["certificate"])
+    assert (run.diagnostics["certificate_failures"] == 0).all()
+    assert nr.Referral.regret_delta is None  # what is certified is the agent's plan, not what was played
+
+
+def test_the_posterior_of_the_sampler_is_no_confidence_set():
+    """Its curvature, c = 1/2, is not a lower bound. With the radius its own steps would give, at delta = 0.05 and
+    weights at a bound of 5, it misses the truth in more runs than chance explains; the set beside it does not."""
+    world, runs, missed, failed = nr.worlds.random_logit(2, 1, 2, 1, weight_bound=6.0, seed=1), 60, 0, 0
+    for seed in range(runs):
+        agent = nr.CertifiedPSRL(world.problem, delta=0.05, regularization=0.1, seed=seed)
+        out = dict.fromkeys(("transitions", "sampler"), False)
+        for k in range(60):
+            play(agent, world, [k], seed)
+            for name in out:
+                part = getattr(agent.state, name)
+                for s in range(2):
+                    error = part.weights[s, 0] - (world.weights[s, 0] - world.weights[s, 0].mean(0))
+                    out[name] |= bool(error.ravel() @ part.precision[s, 0] @ error.ravel() > part.radius[s, 0])
+        missed += out["sampler"]
+        failed += out["transitions"]
+    assert failed <= allowed(runs, 0.05)
+    assert missed > allowed(runs, 0.05)
+
+
+# Extremes -----------------------------------------------------------------------------------------------------------
+def extreme(S, A, H, d, reach, rows, reward=0.5, **more):
+    problem = nr.Problem(S, A, H, d, weight_bound=reach, reward_bound=1.5, **more)
+    W = np.random.default_rng(S).standard_normal((S, A, S, d))
+    W *= reach / np.linalg.norm(W, axis=-1, keepdims=True)
+    W[:, :, -1] = 0.0
+    W = W if problem.support is None else 0.4 * W
+    return nr.World(problem, W, np.full((S, A, d), reward), rows)
+
+
+SUPPORT = np.array([[[1, 1, 0], [0, 0, 1]], [[1, 0, 0], [1, 1, 1]], [[0, 1, 1], [0, 1, 0]]], bool)
+MIXED = [[0.6, 0.4], [0.0, 1.0], [0.9, 0.05], [0.5, 0.5]]
+EXTREMES = {
+    "near certainty": (lambda: extreme(3, 2, 3, 2, 60.0, MIXED), {}),
+    "two states, one feature": (lambda: extreme(2, 2, 3, 1, 6.0, [[1.0]]), {}),
+    "one state": (lambda: extreme(1, 2, 3, 2, 1.0, MIXED), {}),
+    "one action": (lambda: extreme(3, 1, 3, 2, 2.0, MIXED), {}),
+    "one step": (lambda: extreme(3, 2, 1, 2, 2.0, MIXED), {}),
+    "pairs with one outcome": (lambda: extreme(3, 2, 3, 2, 2.0, MIXED, support=SUPPORT), {}),
+    "twelve states": (lambda: extreme(12, 2, 3, 2, 3.0, MIXED), {}),
+    "nobody": (lambda: extreme(3, 2, 3, 2, 3.0, np.zeros((1, 2))), {}),
+    "tiny contexts": (lambda: extreme(3, 2, 3, 2, 3.0, [[1e-9, 0.0], [1e-160, 1e-170], [0.0, 1.0]]), {}),
+    "never a reward": (lambda: extreme(3, 2, 3, 2, 3.0, MIXED, 0.0), {}),
+    "always a reward": (lambda: extreme(3, 2, 3, 2, 3.0, [[0.6, 0.4], [0.0, 1.0]], 1.0), {}),
+    "delta 1e-12": (lambda: extreme(3, 2, 3, 2, 3.0, MIXED), {"delta": 1e-12}),
+    "delta 0.999": (lambda: extreme(3, 2, 3, 2, 3.0, MIXED), {"delta": 0.999}),
+    "lambda 1e8": (lambda: extreme(3, 2, 3, 2, 3.0, MIXED), {"regularization": 1e8}),
+}
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("name", ["lr-orl", "certified-psrl", pytest.param("stored", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("where", EXTREMES)
+def test_extremes(where, name):
+    """Numbers stay numbers, certificates between 0 and H, and right where the sets held."""
+    made, options = EXTREMES[where]
+    world = made()
+    name, options = ("certified-psrl", options | {"sets": "stored"}) if name == "stored" else (name, options)
+    run = nr.simulate(nr.make_agent(name, world.problem, **options), world, 300, 3, diagnostics=True)
+    count = run.diagnostics
+    assert all(np.isfinite(column).all() for column in count.values())
+    gaps = np.diff(count["certificate"], prepend=0.0)
+    assert gaps.min() >= -SLACK
+    assert gaps.max() <= world.problem.horizon + SLACK
+    held = count["set_failures"][:, -1] == 0
+    assert count["justified_failures"].max() == 0
+    assert (count["certificate_failures"][held] == 0).all()
+    assert held.all() or where == "delta 0.999"
