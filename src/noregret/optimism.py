@@ -143,6 +143,7 @@ def all_forms(local, V, sign, work):
     """work.forms <- rho^2 g' cov g of every pair, 0 where rho is infinite; the smallest and largest entry of sign V."""
     S, forms = V.shape[0], work.forms
     low, high, at, n = math.inf, -math.inf, 0, forms.shape[0]
+    needed = local.rho.shape[0] * local.rho.shape[1]
     for j in range(S):
         low, high = min(low, V[j]), max(high, V[j])
     for j in range(S):
@@ -151,10 +152,10 @@ def all_forms(local, V, sign, work):
             work.products[at] = v * (V[k] - low)
             at += 1
     g = 0
-    while g + 24 <= n:
+    while g + 16 < needed:
         set_wide_product(forms, g, 0, work.products, 0, 0, 1, local.slopes, g, n, at)
         g += 24
-    while g < n:
+    while g < needed:
         set_product(forms, g, 0, work.products, 0, 0, 1, local.slopes, g, n, at)
         g += 8
     if sign < 0.0:

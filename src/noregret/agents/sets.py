@@ -18,16 +18,19 @@ from numpy.typing import NDArray
 
 from .._checks import Floats
 from .._jit import caller, inlined, kernel, merged
-from .._linear_algebra import cholesky
+from .._linear_algebra import cholesky, predictors
 from .._random import fill_normals
 from ..estimators.likelihood_ratio import (
     LikelihoodPar,
     LikelihoodState,
     LikelihoodWork,
+    kron_covariance,
     likelihood_close,
+    likelihood_cov,
     likelihood_open,
     likelihood_query,
     likelihood_visit,
+    products,
 )
 from ..estimators.mixture import apply_mixture, mixture_due, mixture_fill
 from ..estimators.reward_sets import (
@@ -153,11 +156,17 @@ def finish(par, state, work, x, norm, bound):
 def describe_online(par, state, work, x):
     """work.local <- the sets of the individual with context x."""
     norm, local, count = norm_of(x), work.local, par.layout.count
-    bound = par.transitions.weight_bound * norm
+    bound, sets = par.transitions.weight_bound * norm, state.transitions
+    predictors(merged(sets.weights), x, merged(local.z))
+    products(x, work.transitions.products)
     for s in range(count.shape[0]):
         for a in range(count.shape[1]):
-            n, z, cov = count[s, a], local.z[s, a], local.cov[s, a]
-            rho = likelihood_query(par.transitions, state.transitions, work.transitions, n, s, a, x, norm, z, cov)
+            n, z, cov, radius = count[s, a], local.z[s, a], local.cov[s, a], sets.radius[s, a]
+            if par.transitions.kron == 1:
+                kron_covariance(sets.covariance[s, a], x, n, cov)
+            else:
+                likelihood_cov(par.transitions, sets.forms[s, a], work.transitions, n, x.shape[0], norm, cov)
+            rho = math.sqrt(radius) if radius >= 0.0 else math.inf
             local.rho[s, a] = rho
             local.span[s, a] = largest_span(cov, rho, z, bound, n)
     finish(par, state, work, x, norm, bound)

@@ -46,7 +46,7 @@ def predictions(weights, x, n, z):
         z[j] = v
 
 
-@kernel
+@inlined
 def open_pair(par, state, work, n, s, a, x):
     """work.z, rows (K'), stack (C beside R, both transposed), gain (G), hessian (D), moved."""
     d, m, E = x.shape[0], n - 1, par.size
@@ -110,7 +110,7 @@ def log_gain(work, n, y):
     return math.log((1.0 + 0.5 * total) / n)
 
 
-@kernel
+@inlined
 def visit(par, state, work, n, s, a, y, x, norm):
     """Outcome y of the pair that is open, at the same x; norm = ||x||."""
     m, z, p, logp, stack, both, root = n - 1, work.z, work.p, work.logp, work.stack, work.both, work.column
@@ -132,18 +132,16 @@ def visit(par, state, work, n, s, a, y, x, norm):
         for k in range(j, m):
             work.hessian[at] += 2.0 * c * p[j] * ((1.0 if j == k else 0.0) - p[k])
             at += 1
-    tail = 0.0
-    for j in range(n):
-        tail += p[j]
+    tails = work.step
+    tails[m] = p[m]
+    for j in range(m - 1, -1, -1):
+        tails[j] = tails[j + 1] + p[j]
     for j in range(m):
-        after = 0.0
-        for i in range(j + 1, n):
-            after += p[i]
-        head = math.sqrt(2.0 * c * p[j] / tail)
-        tail, after = after, math.sqrt(after)
+        head, after = math.sqrt(2.0 * c * p[j] / tails[j]), math.sqrt(tails[j + 1])
         root[j] = head * after
+        head /= -after
         for i in range(j + 1, m):
-            root[i] = -head * p[i] / after
+            root[i] = head * p[i]
         for g in range(0, wide, 8):
             set_product(both, g, 0, root, j, 0, 1, stack, j * wide + g, wide, m - j)
         size = 1.0
@@ -170,7 +168,7 @@ def visit(par, state, work, n, s, a, y, x, norm):
     state.samples[s, a] += 1
 
 
-@kernel
+@inlined
 def close_pair(par, state, work, n, s, a, x, visits):
     """What the visits, so many, have changed of the pair that is open."""
     d, m, E, J = x.shape[0], n - 1, par.size, par.pairs
@@ -258,7 +256,7 @@ def renew(par, state, work, n, d, s, a):
 apply_renew = caller()
 
 
-@kernel
+@inlined
 def kron_visit(par, state, work, n, s, a, y, x, norm):
     """A step of the KRON form, at once: Z <- Z + 2 c min(p) xx'. Over its outcomes C = ||x||^2_{Z^-1} I."""
     d, m, z, p, logp, column = x.shape[0], n - 1, work.z, work.p, work.logp, work.column
@@ -310,14 +308,14 @@ def kron_visit(par, state, work, n, s, a, y, x, norm):
                 inverse[b * d + e] = work.inverse[b, e]
 
 
-@kernel
+@inlined
 def likelihood_open(par, state, work, n, s, a, x):
     """Before the outcomes, n of them possible, of pair (s, a) in one episode, at context x."""
     if n > 1 and par.kron == 0:
         open_pair(par, state, work, n, s, a, x)
 
 
-@kernel
+@inlined
 def likelihood_visit(par, state, work, n, s, a, y, x, norm):
     """Learn outcome y of the pair that is open; norm = ||x||."""
     if n == 1:  # nothing to learn
@@ -328,7 +326,7 @@ def likelihood_visit(par, state, work, n, s, a, y, x, norm):
         visit(par, state, work, n, s, a, y, x, norm)
 
 
-@kernel
+@inlined
 def likelihood_close(par, state, work, n, s, a, x, visits):
     """After the outcomes, so many."""
     if n > 1 and par.kron == 0:

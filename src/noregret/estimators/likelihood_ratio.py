@@ -61,9 +61,23 @@ from .likelihood_learn import (
 PREDICTORS = ("plug-in", "unscented", "given")
 
 __all__ = [
-    "GIVEN", "PLUG_IN", "PREDICTORS", "REFRESH", "UNSCENTED", "LikelihoodPar", "LikelihoodState", "LikelihoodWork",
-    "likelihood_close", "likelihood_cov", "likelihood_open", "likelihood_parts", "likelihood_query", "likelihood_step",
+    "GIVEN",
+    "PLUG_IN",
+    "PREDICTORS",
+    "REFRESH",
+    "UNSCENTED",
+    "LikelihoodPar",
+    "LikelihoodState",
+    "LikelihoodWork",
+    "kron_covariance",
+    "likelihood_close",
+    "likelihood_cov",
+    "likelihood_open",
+    "likelihood_parts",
+    "likelihood_query",
+    "likelihood_step",
     "likelihood_visit",
+    "products",
 ]  # fmt: skip
 
 
