@@ -22,6 +22,8 @@ from .links import exp
 from .problem import Layout
 from .theory.widths import upper_curvature
 
+FAR = 100.0  # a span from which on psi is beyond measure, while the other factor of `second` may underflow
+
 
 class LocalSets(NamedTuple):
     z: Floats  # [S, A, M], centre; padding 0
@@ -164,7 +166,7 @@ def derive(local, layout, bound, table, smallest):
         for i in range(here):
             r = span[first + i]
             largest = 0.25 * r * r
-            if rho[first + i] < math.inf:
+            if rho[first + i] < math.inf and r < FAR:
                 largest = min(largest, lanes[factor, i] * math.sqrt(math.sqrt(lanes[trace, i])) * (1.0 + 1e-12))
             second[first + i] = largest * upper_curvature(r) if largest > 0.0 else 0.0
             half[first + i] = 2.0 * math.tanh(0.25 * r)
