@@ -46,7 +46,7 @@ def one_set(g, m, size, reach):
     z = truth - v + g.standard_normal()
     local.z[:], local.P[:], local.cov[:], local.rho[:] = z, softmax(z), cov, rho
     local.span[:] = largest_span(cov, rho, z, reach, m)
-    derive(local, problem.layout, reach, np.zeros((4, m + 1)), np.zeros(m), np.zeros((2, m, m)))
+    derive(local, problem.layout, reach, np.zeros((4, m + 1)), np.zeros(m))
     return problem, local, truth, v, V
 
 
