@@ -117,8 +117,9 @@ def derive(local, layout, bound, table, smallest):
         slopes[(j, k), pair], j <= k:   rho^2 g' cov g = sum of them times V_j V_k,   g = P * (V - <P, V>)
 
     psi = `theory.widths.upper_curvature`. lambda is (tr B^4)^{1/4}, B_jk = sqrt(P_j P_k) N_jk,
-    N_jk = cov_jk - (cov P)_j - (cov P)_k + P'cov P, which has the same eigenvalues as (diag P - PP') cov, none of them negative: at most the fourth
-    root of M - 1 too large. The form above has the matrix sqrt(P_j P_k) B_jk. Many pairs are worked on side by side."""
+    N_jk = cov_jk - (cov P)_j - (cov P)_k + P'cov P, which has the same eigenvalues as (diag P - PP') cov, none of them
+    negative: at most the fourth root of M - 1 too large. The form above has the matrix sqrt(P_j P_k) B_jk. Many pairs
+    are worked on side by side."""
     S, A, M = local.P.shape
     N, count, P, cov, rho = S * A, merged(layout.count), merged(local.P), merged(local.cov), merged(local.rho)
     span, second, half, lanes = merged(local.span), merged(local.second), merged(local.half), local.lanes
