@@ -1,0 +1,61 @@
+"""Products in registers against NumPy, and learning an episode at once against learning it step by step."""
+
+import numpy as np
+import pytest
+
+from noregret import _tiles as tiles
+from noregret._jit import kernel
+from noregret.estimators.likelihood_ratio import likelihood_close, likelihood_open, likelihood_parts, likelihood_step
+from noregret.estimators.likelihood_ratio import likelihood_visit as visit
+
+
+@kernel
+def all_tiles(C, A, B, out):
+    for r in range(0, 8, 4):
+        for e in range(0, 24, 8):
+            tiles.add_products(C, r * 24 + e, 24, A, r, 1, 8, B, e, 24, 5)
+    tiles.set_wide_product(out, 0, 0, A, 3, 0, 8, B, 0, 24, 5)
+    tiles.set_product(out, 24, 0, A, 3, 0, 8, B, 8, 24, 5)
+    tiles.set_products(out, 32, 8, A, 0, 1, 8, B, 16, 24, 5)
+    tiles.set_sum(out, 64, A, 1, B, 2)
+    tiles.set_dots(out, 72, B, 0, 24, B, 8, 24, 3)
+
+
+def test_products():
+    g = np.random.default_rng(0)
+    C, A, B, out = g.normal(size=(8, 24)), g.normal(size=(5, 8)), g.normal(size=(5, 24)), np.zeros(104)
+    flat = C.ravel().copy()
+    all_tiles(flat, A.ravel(), B.ravel(), out)
+    product, b = A.T @ B, B.ravel()
+    np.testing.assert_allclose(flat.reshape(8, 24), C + product, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(out[:24], product[3], rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(out[24:32], product[3, 8:16], rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(out[32:64].reshape(4, 8), product[:4, 16:], rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(out[64:72], A.ravel()[1:9] + b[2:10], rtol=1e-13)
+    dots = sum(b[24 * k : 24 * k + 32] * b[24 * k + 8 : 24 * k + 40] for k in range(3))
+    np.testing.assert_allclose(out[72:], dots, rtol=1e-12, atol=1e-13)
+
+
+@kernel
+def episode(par, state, work, n, x, norm, outcomes):
+    likelihood_open(par, state, work, n, 0, 0, x)
+    for i in range(outcomes.shape[0]):
+        visit(par, state, work, n, 0, 0, outcomes[i], x, norm)
+    likelihood_close(par, state, work, n, 0, 0, x, outcomes.shape[0])
+
+
+@pytest.mark.parametrize(("n", "d"), [(2, 3), (4, 2), (10, 3)])
+def test_an_episode_at_once(n, d):
+    g, count = np.random.default_rng(n), np.full((1, 1), n)
+    whole, single = (likelihood_parts(count, d, 1.0, 3.0, 0.5) for _ in range(2))
+    for _ in range(6):
+        x, outcomes = g.normal(size=d) / 2, g.integers(0, n, 4)
+        norm = float(np.linalg.norm(x))
+        episode(*whole, n, x, norm, outcomes)
+        for y in outcomes:
+            likelihood_step(*single, count[0], 0, 0, int(y), x, norm)
+    for name in ("weights", "precision", "inverse", "radius", "samples"):
+        ours, theirs = getattr(whole[1], name), getattr(single[1], name)
+        np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-11, err_msg=name)
+    state = whole[1]
+    np.testing.assert_allclose(state.precision[0, 0] @ state.inverse[0, 0], np.eye(n * d), atol=1e-10)
