@@ -234,11 +234,11 @@ def test_hoeffding_ranges_are_those_of_the_twin(n):
     mix.renew(est._par, est._state, est._work, 0, 0)
     twin = Twin(X, r, np.full(n, 0.25), np.full(n, 0.25), math.inf, math.log(100), math.sqrt(2))
     for x, old in zip(population(np.random.default_rng(9), 20)[0], loose, strict=True):
-        assert est.interval(x) == pytest.approx(twin.interval(x), abs=1e-7)
+        assert est.interval(x) == pytest.approx(twin.interval(x), abs=3e-7)
         assert est.interval(x) == pytest.approx(old, abs=2e-3)  # covariances up to 5% of the data old cost little
     for reach in (2.0, 4.5):  # tilts that may not go as far as they should
         est._state.reach[0, 0] = twin.reach = reach
-        assert est.interval(x) == pytest.approx(twin.interval(x), abs=1e-7)
+        assert est.interval(x) == pytest.approx(twin.interval(x), abs=3e-7)
 
 
 def filled(n, seed=3, **kind):

@@ -25,7 +25,7 @@ def rows_of(folder):
 @pytest.fixture
 def small(monkeypatch):
     monkeypatch.setattr(suite, "QUICK", SMALL)
-    monkeypatch.setattr(suite, "set_rows", lambda effort, done: [])
+    monkeypatch.setattr(suite, "set_rows", lambda effort, done, match="": [])
     monkeypatch.setattr(promises, "PLAYS", (("newton", "logit"), ("conversion ftrl", "linear adversary")))
     monkeypatch.setattr(promises, "CERTIFIED_PLAYS", (("CertifiedPSRL", "logit"),))
 
@@ -60,7 +60,7 @@ def test_a_broken_guarantee_shows_in_the_exit_status(small, tmp_path, monkeypatc
     broken = replace(kind, make=narrow)
     monkeypatch.setattr(suite, "KINDS", (broken,))
     monkeypatch.setattr(
-        suite, "set_rows", lambda effort, done: suite._set_row(broken.name, "random", 60, 40, 3, 2, 1.0, None)
+        suite, "set_rows", lambda effort, done, match="": suite._set_row(broken.name, "random", 60, 40, 3, 2, 1.0, None)
     )
     done = run("--only", "sets", "--out", tmp_path)
     assert done.exit_code == 1
@@ -120,8 +120,8 @@ def test_sets_run_on_several_processes():
     effort = replace(SMALL, runs=5, steps=5)
     ticks = []
     rows = suite.set_rows(effort, lambda: ticks.append(1), workers=2)
-    assert len(rows) == len(ticks) == suite.set_count(effort) == len(coverage.KINDS) * len(coverage.CONTEXTS)
-    where = next(iter(suite._set_settings(effort)))
+    assert len(rows) == len(ticks) == suite.set_count(effort) == len(coverage.KINDS) * 5 + len(suite.REWARD_KINDS) * 4
+    where = next(iter(suite._set_settings(effort, "")))
     assert repr(rows[0]) == repr(suite._set_row(*where)[0])
 
 
