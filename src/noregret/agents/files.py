@@ -1,15 +1,13 @@
 """Agents as files: one zip of plain arrays (`.npz`) with a JSON header, no pickle in either direction."""
 
 import json
-import os
-import tempfile
 import zipfile
 from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .._files import write_whole
 from ..links import LinearCombination, Link, MultinomialLogit
 from ..problem import Problem
 from .base import Agent
@@ -65,24 +63,19 @@ def _describe_problem(p: Problem, prefix: str, arrays: dict[str, Any]) -> dict[s
     return {k: getattr(p, k) for k in _FIELDS + _NAMES} | {"link": p.link.name}
 
 
-def write(agent: Agent, path: Any) -> None:
+def contents(agent: Agent) -> tuple[dict[str, Any], dict[str, Any]]:
+    """(header, arrays) of an agent's file."""
     arrays = dict(_live(agent))
     header = {"noregret": FORMAT} | _describe(agent, "", arrays)
     header["problem"] = _describe_problem(agent.problem, "", arrays)
     header["clock"] = [agent.episode, agent._step, agent._asked, agent._open]
-    target = Path(path)
-    # Written beside the target and renamed: a crash leaves the old file or the new one, never half of one.
-    handle, temporary = tempfile.mkstemp(dir=target.parent, prefix=target.name, suffix=".part")
-    try:
-        mask = os.umask(0)
-        os.umask(mask)
-        os.chmod(temporary, 0o666 & ~mask)  # as any other file the user writes
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, header=np.frombuffer(json.dumps(header).encode(), np.uint8), **arrays)
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    return header, arrays
+
+
+def write(agent: Agent, path: Any) -> None:
+    header, arrays = contents(agent)
+    head = np.frombuffer(json.dumps(header).encode(), np.uint8)
+    write_whole(path, lambda file: np.savez(file, header=head, **arrays))
 
 
 def load(path: Any, link: Link | None = None, expert: Callable[..., Any] | None = None) -> Agent:
@@ -106,7 +99,14 @@ def load(path: Any, link: Link | None = None, expert: Callable[..., Any] | None 
 
 
 def _rebuild(header: dict[str, Any], arrays: dict[str, Any], link: Link | None, expert: Any) -> Agent:
-    agent = _construct(header, "", arrays, _problem(header["problem"], "", arrays, link), link, expert)
+    return revived(header, arrays, _problem(header["problem"], "", arrays, link), link, expert)
+
+
+def revived(
+    header: dict[str, Any], arrays: dict[str, Any], problem: Problem, link: Link | None = None, expert: Any = None
+) -> Agent:
+    """The agent with these `contents`, for a problem that is the one it was made for."""
+    agent = _construct(header, "", arrays, problem, link, expert)
     for key, array in _live(agent):
         if key not in arrays or arrays[key].shape != array.shape or arrays[key].dtype != array.dtype:
             raise ValueError(f"{key} is missing or has the wrong shape or type")

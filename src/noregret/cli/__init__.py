@@ -1,4 +1,4 @@
-"""The command line: `noregret compare`, `referral`, `frontier`, `bounds`, `verify`, `bench`."""
+"""The command line: `noregret compare`, `referral`, `frontier`, `study`, `bounds`, `verify`, `bench`."""
 
 import sys
 from typing import Annotated, Any
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
-from . import bench, bounds, compare, frontier, referral, verify
+from . import bench, bounds, compare, frontier, referral, study, verify
 
 
 class _Commands(typer.core.TyperGroup):
@@ -49,6 +49,7 @@ def _main(
 
 app.command()(compare.compare)
 app.command()(referral.referral)
+app.add_typer(study.app, name="study")
 app.command()(bounds.bounds)
 app.command()(frontier.frontier)
 app.command()(verify.verify)

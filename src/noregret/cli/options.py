@@ -1,19 +1,15 @@
 """Worlds and agents on the command line: `name:option=value:option=value`."""
 
 import ast
-import inspect
 from typing import Any
 
-import numpy as np
 from rich.console import Console
 
-from .. import _checks as check
-from ..agents import agent_class, kmeans, make_agent
+from ..agents import agent_class
 from ..agents import names as agent_names
 from ..agents.base import Agent
-from ..agents.controls import Oracle
-from ..worlds import World, make_world
-from ..worlds.contexts import Adversary
+from ..simulation.named import named_agent, named_world
+from ..worlds import World
 
 
 def terminal() -> Console:
@@ -39,36 +35,13 @@ def parse(text: str) -> tuple[str, dict[str, Any]]:
 
 def world_from(text: str, episodes: int | None = None) -> World:
     """`episodes`: how many will be run, for worlds that are tuned to it unless the text says otherwise."""
-    name, options = parse(text)
-    if episodes is not None and name.startswith("hard-"):
-        options.setdefault("episodes", episodes)
-    world = make_world(name, **options)
+    world = named_world(*parse(text), episodes)
     world.name = text.strip()  # results say which world it was
     return world
 
 
-def cells_of(world: World, n_cells: Any) -> Any:
-    """Centres of so many cells of the world's contexts: k-means on a few thousand of them."""
-    if isinstance(world.contexts, Adversary):
-        raise ValueError("cells need a world whose contexts do not look at the agent")
-    X = np.empty((4096, world.problem.context_dim))
-    world.contexts.fill(0, 0, X)
-    return kmeans(world.problem.contexts(X), check.integer("cells", n_cells))
-
-
 def agents_from(text: str, world: World) -> list[Agent]:
-    """Comma-separated agents; "all" stands for all that are for such a problem. The oracle is told the truth here, at
-    the seam between world and learner."""
-    made: list[Agent] = []
+    """Comma-separated agents; "all" stands for all that are for such a problem."""
     fitting = [name for name in agent_names() if agent_class(name).refusal(world.problem) is None]
     items = [name for item in text.split(",") for name in (fitting if item.strip() == "all" else [item])]
-    for item in items:
-        name, options = parse(item)
-        if "seed" in options:
-            raise ValueError(f"agent {name}: seed is not an option here, --seeds decides")
-        if agent_class(name) is Oracle:
-            options |= {"weights": world.weights, "reward_weights": world.reward_weights}
-        if "cells" in options and "centres" in inspect.signature(agent_class(name)).parameters:
-            options["centres"] = cells_of(world, options.pop("cells"))
-        made.append(make_agent(name, world.problem, **options))
-    return made
+    return [named_agent(*parse(item), world) for item in items]

@@ -197,9 +197,23 @@ def simulate(
         except BaseException:  # Ctrl-C
             stop.set()
             raise
+    return run_of(agent, world, chosen, recorded, regret, seconds, tallies, epsilon is not None)
+
+
+def run_of(
+    agent: Any,
+    world: World,
+    seeds: tuple[int, ...],
+    episodes: NDArray[np.int64],
+    regret: Floats,
+    seconds: Floats,
+    tallies: Floats | None,
+    mistakes: bool,
+) -> Run:
+    """The result of sessions that have ended: regret [seeds, points], tallies [seeds, points, columns] or None."""
     counts = {}
     if tallies is not None:
-        counts = {name: tallies[:, :, COLUMNS.index(name)] for name in columns_for(agent, epsilon is not None)}
+        counts = {name: tallies[:, :, COLUMNS.index(name)] for name in columns_for(agent, mistakes)}
     sound = _assumptions_hold(agent, world)
     label = getattr(agent, "label", type(agent).__name__)
     return Run(
@@ -207,12 +221,12 @@ def simulate(
         label=label if sound else f"{label} (other assumptions than the world's)",
         world=world.name,
         guarantee=getattr(agent, "guarantee", None) if sound else None,
-        seeds=chosen,
-        episodes=recorded,
+        seeds=seeds,
+        episodes=episodes,
         regret=regret,
         seconds=seconds,
         diagnostics=counts,
-        bounds=regret_bounds(agent, counts, recorded) if sound else {},
+        bounds=regret_bounds(agent, counts, episodes) if sound else {},
         group=getattr(agent, "group", "other"),
     )
 

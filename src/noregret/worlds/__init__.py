@@ -48,8 +48,12 @@ def names() -> list[str]:
     return list(_WORLDS)
 
 
+def world_maker(name: str) -> Callable[..., World]:
+    return check.known("world", name, _WORLDS)
+
+
 def make_world(name: str, /, **options: Any) -> World:
     """`make_world("random-logit", n_states=4)` is `random_logit(n_states=4)`."""
-    make = check.known("world", name, _WORLDS)
+    make = world_maker(name)
     check.fits(f"world {name}", make, **options)
     return make(**options)

@@ -1,0 +1,142 @@
+"""What a run looks like on a terminal, and in a log."""
+
+import time
+from collections import defaultdict, deque
+from typing import Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from ..studies.engines import Engine
+from ..studies.results import Results
+from ..studies.work import Answer, Task
+
+RECENT = 20.0  # seconds over which the speed is taken
+LINES = 10.0  # seconds between two lines where there is no terminal
+
+
+class View:
+    """A watcher: cells done, running, failed, episodes per second, time left; failures as they come."""
+
+    def __init__(self, console: Console) -> None:
+        self.console, self.live = (
+            console,
+            None if not console.is_terminal else Live(console=console, refresh_per_second=4),
+        )
+
+    def begin(self, results: Results, engine: Engine, left: list[Any]) -> None:
+        self.start = self.said = time.monotonic()
+        self.slots, self.total, self.before = engine.slots, len(results.study.cells), len(results.done())
+        self.left = {cell.id: cell.episodes for cell in left}
+        for cell in left:
+            kept = results.checkpoint(cell.id)
+            self.left[cell.id] -= 0 if kept is None else _done_in(kept)
+        self.kind = {cell.id: (cell.agent, cell.world) for cell in left}
+        self.done = self.failed = self.running = 0
+        self.speeds: dict[Any, list[float]] = defaultdict(lambda: [0.0, 0.0])  # seconds, episodes
+        self.recent: deque[tuple[float, int]] = deque()
+        self.last = "workers start, and compile what is not in the cache yet"
+        if self.live is not None:
+            self.live.start()
+            self.live.update(self._picture())
+
+    def answered(self, task: Task, answer: Answer, facts: dict[str, Any]) -> None:
+        now, key = time.monotonic(), answer.id
+        self.recent.append((now, answer.episodes))
+        while self.recent and self.recent[0][0] < now - RECENT:
+            self.recent.popleft()
+        self.left[key] = task.cell.episodes - answer.done
+        if answer.result is not None:
+            self.done += 1
+            del self.left[key]
+            spent = self.speeds[self.kind[key]]
+            spent[0] += facts["seconds"]
+            spent[1] += task.cell.episodes
+            self.last = task.cell.describe()
+        elif answer.failure is not None:
+            self.failed += 1
+            del self.left[key]
+            why = answer.failure.strip().splitlines()[-1]
+            self.console.print(Text(f"failed  {key}  {task.cell.describe()}\n        {why}", style="red"))
+
+    def tick(self, running: int) -> None:
+        self.running, now = running, time.monotonic()
+        if self.live is not None:
+            self.live.update(self._picture())
+        elif now - self.said > LINES:
+            self.said = now
+            self.console.print(self._line(), highlight=False)
+
+    def end(self) -> None:
+        self.running = 0
+        if self.live is not None:
+            self.live.update(self._picture())
+            self.live.stop()
+        else:
+            self.console.print(self._line(), highlight=False)
+
+    # ---------------------------------------------------------------------------------------------------------------
+    def _rate(self) -> float:
+        span = min(max(time.monotonic() - self.start, 1e-3), RECENT)
+        return sum(n for _, n in self.recent) / span
+
+    def _time_left(self) -> str:
+        """From the processor time an episode took, per agent and world where some are done."""
+        spent, run = (sum(v[i] for v in self.speeds.values()) for i in (0, 1))
+        if not self.left:
+            return "0 s"
+        if run == 0.0:
+            return "?"
+        wanted = 0.0
+        for key, episodes in self.left.items():
+            seconds, seen = self.speeds.get(self.kind[key], (0.0, 0.0))
+            wanted += episodes * (seconds / seen if seen else spent / run)
+        return _duration(wanted / min(self.slots, len(self.left)))
+
+    def _line(self) -> str:
+        parts = [f"{self.before + self.done}/{self.total} cells", f"{self.running} running"]
+        parts += [f"{self.failed} failed"] if self.failed else []
+        parts += [f"{self._rate():,.0f} episodes/s", f"{_duration(time.monotonic() - self.start)}"]
+        if not self.speeds and self.left:
+            return f"{parts[0]}: {self.last}, {parts[-1]}"
+        return ", ".join([*parts, f"{self._time_left()} left"])
+
+    def _picture(self) -> Group:
+        table = Table.grid(padding=(0, 3, 0, 0))
+        for _ in range(5):
+            table.add_column(justify="left")
+        failed = Text(f"{self.failed} failed", style="bold red" if self.failed else "dim")
+        table.add_row(
+            Text(f"{self.before + self.done} of {self.total} cells", style="bold"), f"{self.running} running", failed,
+            f"{self._rate():,.0f} episodes/s", f"{self._time_left()} left",
+        )  # fmt: skip
+        bar = ProgressBar(
+            total=max(self.total, 1), completed=self.before + self.done, width=min(self.console.width, 78)
+        )
+        return Group(bar, table, Text(self.last[: self.console.width - 1], style="dim"))
+
+
+def _done_in(checkpoint: bytes) -> int:
+    """Episodes a checkpoint has behind it; 0 where it is damaged."""
+    import io
+    import json
+
+    import numpy as np
+
+    try:
+        with np.load(io.BytesIO(checkpoint), allow_pickle=False) as file:
+            return int(json.loads(bytes(file["header"]).decode())["done"])
+    except Exception:
+        return 0
+
+
+def _duration(seconds: float) -> str:
+    s = round(seconds)
+    if s < 60:
+        return f"{s} s"
+    if s < 3600:
+        return f"{s // 60} min {s % 60:02d} s"
+    return f"{s // 3600} h {s % 3600 // 60:02d} min"

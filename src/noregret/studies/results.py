@@ -1,0 +1,227 @@
+"""The folder of a study: what is done, what failed, what is left.
+
+    study.toml            the study as it was run last
+    manifest.json         what was run, by which version, on which machine, how long; made from the files below
+    cells/ID.parquet      one cell that is done (`cell_file`)
+    failed/ID.json        one that failed, and why
+    checkpoints/ID.npz    one that is under way
+
+Files are written beside their place and renamed, so they are whole or absent; a damaged one counts as absent and its
+cell is run again. Only the process that runs the study writes here.
+"""
+
+import json
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from .._files import PART, write_whole
+from .cell import Cell
+from .cell_file import Finished, decode, measured
+from .study import Study, load
+
+STUDY, MANIFEST = "study.toml", "manifest.json"
+_OLD = 3600.0  # seconds after which a file half written belongs to nobody
+
+
+class Failure(NamedTuple):
+    id: str
+    cell: Cell
+    message: str  # the last line of the traceback
+    traceback: str
+
+
+class Results:
+    """The results of a study in a folder, which may be empty, unfinished or finished.
+
+    `study` as in the folder's study.toml, unless given. finished, failed and missing are read when first asked for."""
+
+    def __init__(self, folder: Any, study: Study | None = None) -> None:
+        self.folder = Path(folder)
+        if study is None:
+            if not (self.folder / STUDY).is_file():
+                raise ValueError(f"{self.folder} is not the folder of a study: it has no {STUDY}")
+            study = load(self.folder / STUDY)
+        self.study = study
+        self._finished: dict[str, Finished] | None = None
+        self.damaged: list[str] = []  # names of files that could not be read
+
+    # What it is about -----------------------------------------------------------------------------------------------
+    @property
+    def name(self) -> str:
+        return self.study.name
+
+    @property
+    def title(self) -> str:
+        return self.study.title or self.study.name
+
+    @property
+    def description(self) -> str:
+        return self.study.description
+
+    @property
+    def claims(self) -> list[dict[str, Any]]:
+        return [claim.model_dump() for claim in self.study.claims]
+
+    @property
+    def command(self) -> str:
+        """What was typed to make these results."""
+        try:
+            return str(json.loads((self.folder / MANIFEST).read_text())["command"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return f"noregret study run {self.folder / STUDY}"
+
+    # Reading --------------------------------------------------------------------------------------------------------
+    def done(self) -> dict[str, Finished]:
+        """id -> what was found, for the study's cells, in the study's order. Damaged files are left out and named in
+        `damaged`."""
+        if self._finished is None:
+            self._finished, self.damaged = {}, []
+            settings = self.study.settings
+            for key, cell in self.study.cells.items():
+                path = self.folder / "cells" / f"{key}.parquet"
+                try:
+                    data = path.read_bytes()
+                except FileNotFoundError:
+                    continue
+                try:
+                    made = decode(data)
+                    if made.id != key:
+                        raise ValueError("another cell")
+                except ValueError:
+                    self.damaged.append(path.name)
+                    continue
+                self._finished[key] = Finished(cell, made.facts | {"setting": settings[key]}, made.columns)
+        return self._finished
+
+    def finished(self) -> list[Finished]:
+        return list(self.done().values())
+
+    def failed(self) -> list[Failure]:
+        made = []
+        for key, cell in self.study.cells.items():
+            try:
+                about = json.loads((self.folder / "failed" / f"{key}.json").read_text())
+                trace = str(about["traceback"])
+            except FileNotFoundError:
+                continue
+            except (OSError, ValueError, KeyError, TypeError):
+                trace = "the record of this failure is damaged"
+            if key not in self.done():
+                made.append(Failure(key, cell, trace.strip().splitlines()[-1], trace))
+        return made
+
+    def missing(self) -> list[Cell]:
+        """Cells that neither are done nor have failed."""
+        over = set(self.done()) | {failure.id for failure in self.failed()}
+        return [cell for key, cell in self.study.cells.items() if key not in over]
+
+    def checkpoint(self, key: str) -> bytes | None:
+        try:
+            return (self.folder / "checkpoints" / f"{key}.npz").read_bytes()
+        except FileNotFoundError:
+            return None
+
+    def table(self) -> Any:
+        """All points of all finished cells as one Arrow table in the study's order: id, setting, names and options of
+        world and agent (as world_NAME and agent_NAME), seed, episode, regret and what else was recorded."""
+        import pyarrow as pa
+
+        def text(values: Iterable[str], lengths: list[int]) -> Any:
+            names = list(values)
+            order = {name: i for i, name in enumerate(dict.fromkeys(names))}
+            rows = [order[name] for name, n in zip(names, lengths, strict=True) for _ in range(n)]
+            return pa.DictionaryArray.from_arrays(pa.array(rows, pa.int32()), list(order))
+
+        import numpy as np
+
+        cells = self.finished()
+        lengths = [done.columns["episode"].size for done in cells]
+        columns: dict[str, Any] = {"cell": text((c.id for c in cells), lengths)}
+        columns["setting"] = text((c.facts["setting"] for c in cells), lengths)
+        columns["world"] = text((c.cell.world for c in cells), lengths)
+        columns["agent"] = text((c.facts["label"] for c in cells), lengths)
+        for kind in ("world", "agent"):
+            known = [getattr(c.cell, f"{kind}_options") for c in cells]
+            for name in dict.fromkeys(k for options in known for k in options):
+                columns[f"{kind}_{name}"] = _column([options.get(name) for options in known], lengths)
+        columns["seed"] = np.repeat(np.array([c.cell.seed for c in cells], np.int64), lengths)
+        for name in ("episode", "regret", *measured()):
+            kind = pa.int64() if name == "episode" else pa.float64()
+            parts = [
+                pa.array(c.columns[name], kind) if name in c.columns else pa.nulls(n, kind)
+                for c, n in zip(cells, lengths, strict=True)
+            ]
+            columns[name] = pa.chunked_array(parts, kind).combine_chunks()
+        return pa.table(columns)
+
+    # Writing --------------------------------------------------------------------------------------------------------
+    def open(self, text: str) -> None:
+        """Make the folder, with the study's own text, ready to be written to."""
+        for part in ("cells", "failed", "checkpoints"):
+            (self.folder / part).mkdir(parents=True, exist_ok=True)
+            for path in (self.folder / part).glob(f".*{PART}"):
+                if time.time() - path.stat().st_mtime > _OLD:
+                    path.unlink(missing_ok=True)
+        write_whole(self.folder / STUDY, lambda file: file.write(text.encode()))
+
+    def keep(self, key: str, data: bytes) -> Finished:
+        """A cell's file."""
+        made = decode(data)
+        write_whole(self.folder / "cells" / f"{key}.parquet", lambda file: file.write(data))
+        for stale in (self.folder / "checkpoints" / f"{key}.npz", self.folder / "failed" / f"{key}.json"):
+            stale.unlink(missing_ok=True)
+        return made
+
+    def keep_checkpoint(self, key: str, data: bytes) -> None:
+        write_whole(self.folder / "checkpoints" / f"{key}.npz", lambda file: file.write(data))
+
+    def keep_failure(self, key: str, traceback: str) -> None:
+        about = json.dumps({"cell": key, "what": self.study.cells[key].describe(), "traceback": traceback}, indent=1)
+        write_whole(self.folder / "failed" / f"{key}.json", lambda file: file.write(about.encode()))
+
+    def forgive(self) -> int:
+        """Forget the failures; how many there were."""
+        failed = self.failed()
+        for failure in failed:
+            (self.folder / "failed" / f"{failure.id}.json").unlink(missing_ok=True)
+        return len(failed)
+
+    def write_manifest(self, command: str) -> None:
+        from .. import __version__
+        from .work import machine
+
+        self._finished = None
+        done = self.done()
+        about = {
+            "study": self.name,
+            "command": command,
+            "version": __version__,
+            "machine": machine(),
+            "cells": len(self.study.cells),
+            "done": [
+                {"id": key, "what": made.cell.describe(), "seed": made.cell.seed}
+                | {k: made.facts[k] for k in ("seconds", "version", "machine", "date")}
+                for key, made in done.items()
+            ],
+            "failed": [{"id": f.id, "what": f.cell.describe(), "why": f.message} for f in self.failed()],
+            "left_out": self.study.left_out,
+        }
+        write_whole(self.folder / MANIFEST, lambda file: file.write(json.dumps(about, indent=1).encode()))
+
+
+def _column(values: list[Any], lengths: list[int]) -> Any:
+    """One value a cell, repeated; numbers where all are numbers, else text."""
+    import pyarrow as pa
+
+    known = [v for v in values if v is not None]
+    rows = [v for v, n in zip(values, lengths, strict=True) for _ in range(n)]
+    if all(isinstance(v, bool) for v in known):
+        return pa.array(rows, pa.bool_())
+    if all(isinstance(v, int) and not isinstance(v, bool) for v in known):
+        return pa.array(rows, pa.int64())
+    if all(isinstance(v, int | float) and not isinstance(v, bool) for v in known):
+        return pa.array([None if v is None else float(v) for v in rows], pa.float64())
+    shown = [None if v is None else v if isinstance(v, str) else json.dumps(v, sort_keys=True) for v in rows]
+    return pa.array(shown, pa.string()).dictionary_encode()

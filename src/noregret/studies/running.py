@@ -1,0 +1,91 @@
+"""Run what is left of a study, on any engine. The same call after any interruption goes on where things stood."""
+
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Protocol
+
+from .engines import Engine
+from .engines.local import LocalEngine
+from .results import Results
+from .study import Study
+from .work import Answer, Task
+
+
+class Watcher(Protocol):
+    """Is told what happens."""
+
+    def begin(self, results: Results, engine: Engine, left: list[Any]) -> None: ...
+
+    def answered(self, task: Task, answer: Answer, facts: dict[str, Any]) -> None: ...
+
+    def tick(self, running: int) -> None: ...
+
+    def end(self) -> None: ...
+
+
+def run(
+    study: Study,
+    folder: Any,
+    engine: Engine | None = None,
+    text: str | None = None,
+    command: str = "",
+    only: Iterable[str] | None = None,
+    patience: float = 30.0,
+    watcher: Watcher | None = None,
+) -> Results:
+    """Run the cells that are missing in `folder`; those that failed before are left alone (`Results.forgive`).
+
+    engine     where; default processes on all cores. It is closed at the end
+    text       the study file's text, kept in the folder
+    only       ids of cells: run these, also if they failed or are done
+    patience   seconds after which a long cell is written down as a checkpoint
+
+    The results do not depend on the engine, on the number of workers or on how often the run was interrupted."""
+    results = Results(folder, study)
+    results.open(text if text is not None else "")
+    if only is None:
+        left = results.missing()
+    else:
+        left = [_known(study, key) for key in only]
+    queue = deque(left)
+    engine = engine if engine is not None else LocalEngine()
+    try:
+        if watcher is not None:
+            watcher.begin(results, engine, left)
+        while queue or engine.waiting:
+            while queue and engine.waiting < 2 * engine.slots + 2:
+                cell = queue.popleft()
+                engine.submit(Task(cell, results.checkpoint(cell.id), patience))
+            over = engine.next(0.25)
+            if over is not None:
+                _take(results, engine, *over, patience, watcher)
+            if watcher is not None:
+                watcher.tick(min(engine.waiting, engine.slots))
+    finally:
+        engine.close()
+        if watcher is not None:
+            watcher.end()
+        results.write_manifest(command)
+    return results
+
+
+def _take(
+    results: Results, engine: Engine, task: Task, answer: Answer, patience: float, watcher: Watcher | None
+) -> None:
+    facts: dict[str, Any] = {}
+    if answer.result is not None:
+        facts = results.keep(answer.id, answer.result).facts
+    elif answer.checkpoint is not None:
+        results.keep_checkpoint(answer.id, answer.checkpoint)
+        engine.submit(Task(task.cell, answer.checkpoint, patience))
+    else:
+        results.keep_failure(answer.id, answer.failure or "no answer")
+    if watcher is not None:
+        watcher.answered(task, answer, facts)
+
+
+def _known(study: Study, key: str) -> Any:
+    found = [cell for name, cell in study.cells.items() if name.startswith(key)]
+    if len(found) != 1 or not key:
+        raise ValueError(f"{key!r} is the id of {len(found) or 'no'} cell{'s' * (len(found) != 1)} of this study")
+    return found[0]

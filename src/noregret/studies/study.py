@@ -1,0 +1,221 @@
+"""Study files: worlds x agents x episodes x seeds, in TOML. `load` reads one and says where it is wrong."""
+
+import itertools
+import re
+import tomllib
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+
+from .. import _checks as check
+from ..simulation.named import agent_options, named_agent, refusal, world_options
+from ..worlds import World, make_world
+from .cell import Cell
+from .grids import MOST, combinations, is_range, values_of
+
+
+class Entry(BaseModel):
+    """A world or an agent: its name, and options with one value, several, or a range."""
+
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    name: str
+
+    def tables(self) -> list[dict[str, Any]]:
+        return list(combinations({"name": self.name} | (self.model_extra or {})))
+
+
+class ClaimedGrowth(BaseModel):
+    """What a paper claims about the growth of an agent's regret, for the report to put beside what was measured."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    agent: str
+    source: str
+    exponents: dict[str, float]  # option of the world, or "episodes" -> power
+
+
+class Study(BaseModel):
+    """A study as its file has it. Every combination of a world, an agent, a number of episodes and a seed is a cell.
+
+    episodes, seeds   one or several; `seeds = 10` means seeds 0 to 9. A world's option `seed = "run"` draws the world
+                      from the run's seed
+    points            recorded per cell, evenly spaced; each episode's regret is counted either way
+    diagnostics       also record what only the truth can tell (`simulation.diagnostics`), and bounds on the regret
+    epsilon           count episodes worse than optimal by more than this
+    unfit             what to do with an agent that is not for a world: "error" or "skip" """
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=80)
+    title: str = ""
+    description: str = ""
+    episodes: Any
+    seeds: Any = 1
+    points: int = Field(default=400, ge=1, le=100_000)
+    diagnostics: bool = False
+    epsilon: float | None = Field(default=None, gt=0)
+    unfit: Literal["error", "skip"] = "error"
+    worlds: list[Entry] = Field(min_length=1)
+    agents: list[Entry] = Field(min_length=1)
+    claims: list[ClaimedGrowth] = []
+
+    @field_validator("episodes")
+    @classmethod
+    def _counts(cls, value: Any) -> list[int]:
+        return [check.integer("episodes", v) for v in values_of(value)]
+
+    @field_validator("seeds")
+    @classmethod
+    def _seeds(cls, value: Any) -> list[int]:
+        several = isinstance(value, list) or is_range(value)
+        made = values_of(value) if several else list(range(min(check.integer("seeds", value), MOST + 1)))
+        if len(made) > MOST:
+            raise ValueError(f"seeds must be at most {MOST:,}")
+        return [check.integer("seeds", v, 0) for v in made]
+
+    @cached_property
+    def _expanded(self) -> tuple[dict[str, tuple[Cell, str]], list[str]]:
+        """(id -> cell and its setting, in the order of the file and each once; sentences about what was left out)."""
+        made: dict[str, tuple[Cell, str]] = {}
+        left: dict[str, None] = {}
+        unfit: dict[str, str | None] = {}
+        rest = {"diagnostics": self.diagnostics, "epsilon": self.epsilon}
+        places = [table for entry in self.worlds for table in entry.tables()]
+        players = [table for entry in self.agents for table in entry.tables()]
+        for place, player, episodes, seed in itertools.product(places, players, self.episodes, self.seeds):
+            cell = Cell.of(place, player, seed, episodes, self.points, **rest)
+            setting = cell.setting(place.get("seed") == "run")
+            key = repr((cell.world, cell.agent, cell.agent_options, _shape(cell.world_options)))
+            if key not in unfit:
+                unfit[key] = _refusal(cell)
+            if unfit[key] is None:
+                made.setdefault(cell.id, (cell, setting))
+            else:
+                left[f"{cell.agent} is not for {setting}: {unfit[key]}"] = None
+            if len(made) > MOST:
+                raise ValueError(f"a study has at most {MOST:,} cells")
+        if left and self.unfit == "error":
+            raise ValueError(f'{next(iter(left))} (unfit = "skip" leaves such cells out)')
+        return made, list(left)
+
+    @property
+    def cells(self) -> dict[str, Cell]:
+        """id -> cell, in the order of the file."""
+        return {key: cell for key, (cell, _) in self._expanded[0].items()}
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """id -> the cell's world without what differs between runs: by this, cells are compared and averaged."""
+        return {key: setting for key, (_, setting) in self._expanded[0].items()}
+
+    @property
+    def left_out(self) -> list[str]:
+        """Combinations left out because the agent is not for the world, one sentence each."""
+        return self._expanded[1]
+
+
+def _shape(options: dict[str, Any]) -> Any:
+    return {k: v for k, v in options.items() if k != "seed"}
+
+
+def _refusal(cell: Cell) -> str | None:
+    """Why the agent is not for the world; a ValueError where an option has a value it cannot have."""
+    world: World = make_world(cell.world, **cell.world_options)
+    why = refusal(cell.agent, cell.agent_options, world)
+    if why is None:
+        for name, options in _alone(cell.agent, cell.agent_options):
+            named_agent(name, options, world)
+    return why
+
+
+def _alone(name: str, options: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """The agents one is made of, or itself: what can be made without compiling anything."""
+    inner = [dict(v) for v in options.values() if isinstance(v, dict) and "name" in v]
+    return [pair for part in inner for pair in _alone(part.pop("name"), part)] if inner else [(name, options)]
+
+
+def load(path: Any) -> Study:
+    """The study in a file, checked through: every world and agent exists and takes the options it is given."""
+    try:
+        text = Path(path).read_text(encoding="utf-8")
+        table = tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise ValueError(f"{path} is not a TOML file: {error}") from None
+    try:
+        study = Study.model_validate(table)
+    except ValidationError as error:
+        found = [_sentence(path, text, e["loc"], e["msg"], table) for e in error.errors()]
+        raise ValueError("\n".join(found)) from None
+    for kind, entries in (("worlds", study.worlds), ("agents", study.agents)):
+        for i, entry in enumerate(entries):
+            _check_entry(path, text, kind, i, entry)
+    try:
+        study.cells  # noqa: B018  (builds every kind of cell once)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+    return study
+
+
+def _check_entry(path: Any, text: str, kind: str, i: int, entry: Entry) -> None:
+    """Names and options of one entry, key by key, so that the sentence can say where."""
+    fill = world_options if kind == "worlds" else agent_options
+    options = entry.model_extra or {}
+    try:
+        tables = entry.tables()
+    except ValidationError as error:
+        bad = next((k for k, v in options.items() if _fails(values_of, v)), "name")
+        raise ValueError(_sentence(path, text, (kind, i, bad), error.errors()[0]["msg"])) from None
+    for table in tables:
+        given = {k: v for k, v in table.items() if k != "name"}
+        try:
+            fill(entry.name, given)
+        except ValueError as error:
+            bad = next((k for k in given if repr(k) in str(error)), "name")
+            raise ValueError(_sentence(path, text, (kind, i, bad), str(error))) from None
+
+
+def _fails(function: Any, value: Any) -> bool:
+    try:
+        function(value)
+    except ValueError:
+        return True
+    return False
+
+
+def _sentence(path: Any, text: str, loc: tuple[Any, ...], message: str, table: Any = None) -> str:
+    """ "studies/x.toml, line 14, agents[1].delta: must be ..." """
+    message = message.removeprefix("Value error, ")
+    if message == "Extra inputs are not permitted":
+        message = f"unknown key (keys: {', '.join(Study.model_fields)})"
+        if len(loc) > 1:
+            message = f"unknown key (keys: {', '.join(ClaimedGrowth.model_fields)})"
+    elif message == "Field required":
+        message = "is missing"
+    where = "".join(f"[{k}]" if isinstance(k, int) else f".{k}" for k in loc).removeprefix(".")
+    line = line_of(text, loc)
+    return f"{path}, {f'line {line}, ' if line else ''}{where}: {message}"
+
+
+def line_of(text: str, loc: tuple[Any, ...]) -> int | None:
+    """The line, from 1, where the key at `loc` stands: the i-th [[table]] and its `key = `, or the key at the top."""
+    kind = str(loc[0])
+    if len(loc) > 1 and isinstance(loc[1], int):
+        heads = [n for n, line in enumerate(text.splitlines(), 1) if re.match(rf"\s*\[\[\s*{kind}\s*\]\]", line)]
+        if loc[1] >= len(heads):
+            return line_of(text, loc[:1])
+        start, key = heads[loc[1]], str(loc[2]) if len(loc) > 2 else ""
+        for n, line in enumerate(text.splitlines()[start:], start + 1):
+            if re.match(r"\s*\[", line) and not re.match(rf"\s*\[\s*{kind}\.", line):
+                break
+            if key and re.match(rf"""\s*["']?{re.escape(key)}["']?\s*[.=]""", line):
+                return n
+        return start
+    for n, line in enumerate(text.splitlines(), 1):
+        if re.match(r"\s*\[", line):
+            break
+        if re.match(rf"""\s*["']?{re.escape(kind)}["']?\s*[.=]""", line):
+            return n
+    return None

@@ -1,0 +1,116 @@
+"""What a worker does, whatever engine it belongs to: run a cell for a while, and hand back bytes.
+
+A worker reads and writes no files, so it may sit anywhere. A cell that is not done when its time is up comes back as a
+checkpoint, and goes on from there in whichever worker gets it next.
+"""
+
+import contextlib
+import datetime
+import os
+import platform
+import time
+import traceback
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .cell import Cell
+from .cell_file import Finished, encode
+
+
+@dataclass(frozen=True)
+class Task:
+    """A cell, the checkpoint to go on from (or None), and for how many seconds at most to work on it before handing it
+    back (it is looked at after every chunk of episodes)."""
+
+    cell: Cell
+    checkpoint: bytes | None = None
+    patience: float = 30.0
+
+
+@dataclass(frozen=True)
+class Answer:
+    """One of: result (a cell's file), checkpoint, failure (a traceback). episodes: run in this task."""
+
+    id: str
+    episodes: int = 0
+    done: int = 0
+    result: bytes | None = None
+    checkpoint: bytes | None = None
+    failure: str | None = None
+
+
+def work(task: Task) -> Answer:
+    """Never raises for what the cell does wrong."""
+    try:
+        return _advanced(task)
+    except Exception:
+        return Answer(task.cell.id, failure=traceback.format_exc())
+
+
+def _advanced(task: Task) -> Answer:
+    from ..simulation.checkpoint import begun, resumed, snapshot
+
+    cell, start = task.cell, time.monotonic()
+    world = cell.make_world()
+    where = world, cell.seed, cell.episodes, cell.every, cell.diagnostics, cell.epsilon
+    session, seconds = None, 0.0
+    if task.checkpoint is not None:
+        with contextlib.suppress(ValueError):  # damaged: from the beginning
+            session, seconds = resumed(task.checkpoint, *where)
+    if session is None:
+        session = begun(cell.make_agent(world), *where)
+    first = session.done
+    while session.done < cell.episodes:
+        before = time.thread_time()
+        session.advance()
+        seconds += time.thread_time() - before
+        if session.done < cell.episodes and time.monotonic() - start > task.patience:
+            kept = snapshot(session, seconds)
+            return Answer(cell.id, session.done - first, session.done, checkpoint=kept)
+    return Answer(cell.id, session.done - first, session.done, result=encode(_finished(cell, session, world, seconds)))
+
+
+def _finished(cell: Cell, session: Any, world: Any, seconds: float) -> Finished:
+    from .. import __version__
+    from ..agents.referral import Referral
+    from ..simulation.run import recorded_episodes, run_of
+
+    agent, meter = session.agent, session.meter
+    points = recorded_episodes(cell.episodes, cell.every)
+    tallies = meter.tallies[None] if session.diagnostics else None
+    world.name = cell.setting()
+    run = run_of(
+        agent, world, (cell.seed,), points, meter.curve[None], np.array([seconds]), tallies, cell.epsilon is not None
+    )  # fmt: skip
+    columns = {"episode": points, "regret": run.regret[0]}
+    columns |= {k: v[0] for k, v in run.diagnostics.items()}
+    columns |= {f"bound_from_{k}": v[0] for k, v in run.bounds.items()}
+    if isinstance(agent, Referral):
+        kept = np.where(agent.referred, 0.0, agent.gaps)
+        columns |= {"referred": agent.referred.cumsum()[points - 1], "kept_certificate": kept.cumsum()[points - 1]}
+    p, inner = world.problem, getattr(agent, "agent", agent)
+    facts = {
+        "label": run.label,
+        "agent": run.agent,
+        "group": run.group,
+        "guarantee": run.guarantee,
+        "world": run.world,
+        "problem": {
+            "S": p.n_states, "A": p.n_actions, "H": p.horizon, "d": p.context_dim, "link": p.link.name,
+            "weight_bound": p.weight_bound, "context_bound": p.context_bound, "reward_bound": p.reward_bound,
+        },
+        "delta": agent.options.get("delta", inner.options.get("delta")),
+        "seconds": round(seconds, 6),
+        "version": __version__,
+        "machine": machine(),
+        "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+    }  # fmt: skip
+    return Finished(cell, facts, columns)
+
+
+def machine() -> str:
+    """What kind of machine this is, in words."""
+    system = f"{platform.system()} {platform.machine()}"
+    return f"{system}, {os.cpu_count()} cores, Python {platform.python_version()}"
