@@ -155,7 +155,7 @@ def _summary(results: Any) -> None:
     console, done = terminal(), results.done()
     failed, missing = {f.id for f in results.failed()}, {c.id for c in results.missing()}
     begun = {key for key in missing if results.checkpoint(key) is not None}
-    seconds = sum(made.facts["seconds"] for made in done.values())
+    seconds = sum(facts["seconds"] for facts in done.values())
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("agent in world", overflow="fold")
     for name in ("done", "under way", "failed", "missing"):
@@ -175,7 +175,7 @@ def _summary(results: Any) -> None:
         f"{len(done)} of {total} cells done ({seconds:,.0f} processor seconds), {len(begun)} under way, "
         f"{len(failed)} failed, {len(missing) - len(begun)} missing", highlight=False,
     )  # fmt: skip
-    versions = Counter(made.facts["version"] for made in done.values())
+    versions = Counter(facts["version"] for facts in done.values())
     if len(versions) > 1:
         said = ", ".join(f"{n} by {v}" for v, n in versions.items())
         console.print(f"cells were made by different versions: {said}", style="yellow", highlight=False)

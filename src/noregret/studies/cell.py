@@ -3,6 +3,7 @@
 import hashlib
 import json
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from typing import Any, Self
 
 from ..agents.base import Agent
@@ -42,7 +43,7 @@ class Cell:
             where, world_options(where, place, episodes), who, agent_options(who, player), seed, episodes, every, **rest
         )
 
-    @property
+    @cached_property
     def id(self) -> str:
         """16 hexadecimal digits. 1 and 1.0 are the same value."""
         content = json.dumps(_plain(asdict(self)) | {"semantics": SEMANTICS}, sort_keys=True, separators=(",", ":"))

@@ -12,7 +12,7 @@ cell is run again. Only the process that runs the study writes here.
 
 import json
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +35,7 @@ class Failure(NamedTuple):
 class Results:
     """The results of a study in a folder, which may be empty, unfinished or finished.
 
-    `study` as in the folder's study.toml, unless given. finished, failed and missing are read when first asked for."""
+    `study` as in the folder's study.toml, unless given. What is done is read when first asked for."""
 
     def __init__(self, folder: Any, study: Study | None = None) -> None:
         self.folder = Path(folder)
@@ -44,7 +44,7 @@ class Results:
                 raise ValueError(f"{self.folder} is not the folder of a study: it has no {STUDY}")
             study = load(self.folder / STUDY)
         self.study = study
-        self._finished: dict[str, Finished] | None = None
+        self._done: dict[str, dict[str, Any]] | None = None
         self.damaged: list[str] = []  # names of files that could not be read
 
     # What it is about -----------------------------------------------------------------------------------------------
@@ -73,34 +73,39 @@ class Results:
             return f"noregret study run {self.folder / STUDY}"
 
     # Reading --------------------------------------------------------------------------------------------------------
-    def done(self) -> dict[str, Finished]:
-        """id -> what was found, for the study's cells, in the study's order. Damaged files are left out and named in
-        `damaged`."""
-        if self._finished is None:
-            self._finished, self.damaged = {}, []
-            settings = self.study.settings
-            for key, cell in self.study.cells.items():
-                path = self.folder / "cells" / f"{key}.parquet"
-                try:
-                    data = path.read_bytes()
-                except FileNotFoundError:
-                    continue
-                try:
-                    made = decode(data)
-                    if made.id != key:
-                        raise ValueError("another cell")
-                except ValueError:
-                    self.damaged.append(path.name)
-                    continue
-                self._finished[key] = Finished(cell, made.facts | {"setting": settings[key]}, made.columns)
-        return self._finished
-
     def finished(self) -> list[Finished]:
-        return list(self.done().values())
+        """The cells that are done, in the study's order, read and checked. Damaged files are left out and named in
+        `damaged`; facts have the cell's `setting` in this study, too."""
+        return list(self._read())
+
+    def done(self) -> dict[str, dict[str, Any]]:
+        """id -> facts of the cells that are done, in the study's order. Read once, each file checked through."""
+        if self._done is None:
+            self._done = {made.id: made.facts for made in self._read()}
+        return self._done
+
+    def _read(self) -> Iterator[Finished]:
+        self.damaged = []
+        settings = self.study.settings
+        for key, cell in self.study.cells.items():
+            path = self.folder / "cells" / f"{key}.parquet"
+            try:
+                made = decode(path.read_bytes())
+                if made.id != key:
+                    raise ValueError("another cell")
+            except FileNotFoundError:
+                continue
+            except ValueError:
+                self.damaged.append(path.name)
+                continue
+            yield Finished(cell, made.facts | {"setting": settings[key]}, made.columns)
 
     def failed(self) -> list[Failure]:
         made = []
+        noted = {path.stem for path in (self.folder / "failed").glob("*.json")}
         for key, cell in self.study.cells.items():
+            if key not in noted:
+                continue
             try:
                 about = json.loads((self.folder / "failed" / f"{key}.json").read_text())
                 trace = str(about["traceback"])
@@ -126,6 +131,7 @@ class Results:
     def table(self) -> Any:
         """All points of all finished cells as one Arrow table in the study's order: id, setting, names and options of
         world and agent (as world_NAME and agent_NAME), seed, episode, regret and what else was recorded."""
+        import numpy as np
         import pyarrow as pa
 
         def text(values: Iterable[str], lengths: list[int]) -> Any:
@@ -133,8 +139,6 @@ class Results:
             order = {name: i for i, name in enumerate(dict.fromkeys(names))}
             rows = [order[name] for name, n in zip(names, lengths, strict=True) for _ in range(n)]
             return pa.DictionaryArray.from_arrays(pa.array(rows, pa.int32()), list(order))
-
-        import numpy as np
 
         cells = self.finished()
         lengths = [done.columns["episode"].size for done in cells]
@@ -172,6 +176,7 @@ class Results:
         write_whole(self.folder / "cells" / f"{key}.parquet", lambda file: file.write(data))
         for stale in (self.folder / "checkpoints" / f"{key}.npz", self.folder / "failed" / f"{key}.json"):
             stale.unlink(missing_ok=True)
+        self.done()[key] = made.facts | {"setting": self.study.settings[key]}
         return made
 
     def keep_checkpoint(self, key: str, data: bytes) -> None:
@@ -192,8 +197,7 @@ class Results:
         from .. import __version__
         from .work import machine
 
-        self._finished = None
-        done = self.done()
+        done, cells = self.done(), self.study.cells
         about = {
             "study": self.name,
             "command": command,
@@ -201,9 +205,10 @@ class Results:
             "machine": machine(),
             "cells": len(self.study.cells),
             "done": [
-                {"id": key, "what": made.cell.describe(), "seed": made.cell.seed}
-                | {k: made.facts[k] for k in ("seconds", "version", "machine", "date")}
-                for key, made in done.items()
+                {"id": key, "what": cell.describe(), "seed": cell.seed}
+                | {k: done[key][k] for k in ("seconds", "version", "machine", "date")}
+                for key, cell in cells.items()
+                if key in done
             ],
             "failed": [{"id": f.id, "what": f.cell.describe(), "why": f.message} for f in self.failed()],
             "left_out": self.study.left_out,

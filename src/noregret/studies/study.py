@@ -53,7 +53,7 @@ class Study(BaseModel):
     title: str = ""
     description: str = ""
     episodes: Any
-    seeds: Any = 1
+    seeds: Any = Field(default=1, validate_default=True)
     points: int = Field(default=400, ge=1, le=100_000)
     diagnostics: bool = False
     epsilon: float | None = Field(default=None, gt=0)
@@ -101,12 +101,12 @@ class Study(BaseModel):
             raise ValueError(f'{next(iter(left))} (unfit = "skip" leaves such cells out)')
         return made, list(left)
 
-    @property
+    @cached_property
     def cells(self) -> dict[str, Cell]:
         """id -> cell, in the order of the file."""
         return {key: cell for key, (cell, _) in self._expanded[0].items()}
 
-    @property
+    @cached_property
     def settings(self) -> dict[str, str]:
         """id -> the cell's world without what differs between runs: by this, cells are compared and averaged."""
         return {key: setting for key, (_, setting) in self._expanded[0].items()}

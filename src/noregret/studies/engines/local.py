@@ -1,12 +1,16 @@
 """Processes on this machine, one a core. A worker that dies takes no result with it."""
 
+import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 import time
+from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
+from typing import Any
 
 from ... import _checks as check
 from ..work import Answer, Task, work
@@ -26,6 +30,19 @@ def _begin(parent: int) -> None:
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+@contextlib.contextmanager
+def _without_main() -> Iterator[None]:
+    """New processes import the module of their task, not the caller's script: a script needs no guard against being run
+    again in every worker."""
+    main = sys.modules["__main__"]
+    kept: dict[str, Any] = {name: main.__dict__.pop(name) for name in ("__file__", "__spec__") if name in main.__dict__}
+    main.__dict__["__spec__"] = None
+    try:
+        yield
+    finally:
+        main.__dict__.update(kept)
 
 
 class LocalEngine:
@@ -51,7 +68,8 @@ class LocalEngine:
 
     def submit(self, task: Task) -> None:
         try:
-            self._running[self._pool.submit(work, task)] = task
+            with _without_main():  # submitting is what starts processes
+                self._running[self._pool.submit(work, task)] = task
         except BrokenProcessPool:
             self._mend([task])
 
@@ -92,7 +110,9 @@ class LocalEngine:
         for _ in range(2):
             with self._fresh(1) as pool:
                 try:
-                    return task, pool.submit(work, task).result()
+                    with _without_main():
+                        future = pool.submit(work, task)
+                    return task, future.result()
                 except BrokenProcessPool:
                     pass
         why = "the worker process died twice while running this cell alone (killed, out of memory, or a crash)"
