@@ -23,7 +23,7 @@ class DaskEngine:
     """scheduler: an address ("tcp://host:8786"), or None to start one here with `workers` processes (default: one per
     core). dask gives a task whose worker died to another one; a task under which several died has failed."""
 
-    def __init__(self, scheduler: str | None = None, workers: int | None = None) -> None:
+    def __init__(self, scheduler: str | None = None, workers: int | None = None, timeout: float = 20.0) -> None:
         try:
             import dask
             import distributed
@@ -40,7 +40,7 @@ class DaskEngine:
         elif workers is not None:
             raise ValueError("workers goes with a scheduler started here; the one at that address has its own")
         try:
-            self._client = distributed.Client(self._cluster or scheduler, timeout=20)
+            self._client = distributed.Client(self._cluster or scheduler, timeout=timeout)
         except (OSError, ValueError, TimeoutError) as error:
             raise ValueError(
                 f"scheduler must be the address of a running dask scheduler, got {scheduler!r}: {error}"

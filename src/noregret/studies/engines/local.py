@@ -7,7 +7,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
@@ -49,9 +49,9 @@ class LocalEngine:
     """A pool of processes. When one dies, the pool is broken: it is made anew, and what was in it is given to it again.
     A task that was around at several deaths is run alone, so that the next one is surely its own, and then fails."""
 
-    def __init__(self, workers: int | None = None) -> None:
+    def __init__(self, workers: int | None = None, work: Callable[[Task], Answer] = work) -> None:
         self.slots = check.integer("workers", workers if workers is not None else os.cpu_count() or 1)
-        self._pool = self._fresh(self.slots)
+        self._work, self._pool = work, self._fresh(self.slots)
         self._running: dict[Future[Answer], Task] = {}
         self._deaths: dict[str, int] = {}
         self._alone: list[Task] = []
@@ -69,7 +69,7 @@ class LocalEngine:
     def submit(self, task: Task) -> None:
         try:
             with _without_main():  # submitting is what starts processes
-                self._running[self._pool.submit(work, task)] = task
+                self._running[self._pool.submit(self._work, task)] = task
         except BrokenProcessPool:
             self._mend([task])
 
@@ -111,7 +111,7 @@ class LocalEngine:
             with self._fresh(1) as pool:
                 try:
                     with _without_main():
-                        future = pool.submit(work, task)
+                        future = pool.submit(self._work, task)
                     return task, future.result()
                 except BrokenProcessPool:
                     pass
