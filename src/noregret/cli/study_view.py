@@ -84,12 +84,15 @@ class View:
         return sum(n for _, n in self.recent) / span
 
     def _time_left(self) -> str:
-        """From the processor time an episode took, per agent and world where some are done."""
+        """From the processor time an episode took, per agent and world where some are done; at first, when workers
+        compile more than they run, from the number of cells."""
         spent, run = (sum(v[i] for v in self.speeds.values()) for i in (0, 1))
         if not self.left:
             return "0 s"
         if run == 0.0:
             return "?"
+        if spent < 0.2 * self.slots * (elapsed := time.monotonic() - self.start):
+            return _duration(elapsed * len(self.left) / self.done)
         wanted = 0.0
         for key, episodes in self.left.items():
             seconds, seen = self.speeds.get(self.kind[key], (0.0, 0.0))
@@ -116,7 +119,9 @@ class View:
         bar = ProgressBar(
             total=max(self.total, 1), completed=self.before + self.done, width=min(self.console.width, 78)
         )
-        return Group(bar, table, Text(self.last[: self.console.width - 1], style="dim"))
+        line = Table.grid()
+        line.add_row(bar)
+        return Group(line, table, Text(self.last[: self.console.width - 1], style="dim"))
 
 
 def _done_in(checkpoint: bytes) -> int:

@@ -1,9 +1,11 @@
 """Run what is left of a study, on any engine. The same call after any interruption goes on where things stood."""
 
+import json
 from collections import deque
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+from .cell import Cell
 from .engines import Engine
 from .engines.local import LocalEngine
 from .results import Results
@@ -14,7 +16,7 @@ from .work import Answer, Task
 class Watcher(Protocol):
     """Is told what happens."""
 
-    def begin(self, results: Results, engine: Engine, left: list[Any]) -> None: ...
+    def begin(self, results: Results, engine: Engine, left: list[Cell]) -> None: ...
 
     def answered(self, task: Task, answer: Answer, facts: dict[str, Any]) -> None: ...
 
@@ -47,7 +49,7 @@ def run(
         left = results.missing()
     else:
         left = [_known(study, key) for key in only]
-    queue = deque(left)
+    queue = deque(_different_first(left))
     engine = engine if engine is not None else LocalEngine()
     try:
         if watcher is not None:
@@ -69,6 +71,16 @@ def run(
     return results
 
 
+def _different_first(cells: list[Cell]) -> list[Cell]:
+    """One cell of every kind of agent, then the rest: workers that begin together compile different things, and find
+    the others' in the cache."""
+    first: dict[str, Cell] = {}
+    for cell in cells:
+        first.setdefault(json.dumps([cell.agent, cell.agent_options], sort_keys=True), cell)
+    heads = {cell.id for cell in first.values()}
+    return [*first.values(), *(cell for cell in cells if cell.id not in heads)]
+
+
 def _take(
     results: Results, engine: Engine, task: Task, answer: Answer, patience: float, watcher: Watcher | None
 ) -> None:
@@ -84,7 +96,7 @@ def _take(
         watcher.answered(task, answer, facts)
 
 
-def _known(study: Study, key: str) -> Any:
+def _known(study: Study, key: str) -> Cell:
     found = [cell for name, cell in study.cells.items() if name.startswith(key)]
     if len(found) != 1 or not key:
         raise ValueError(f"{key!r} is the id of {len(found) or 'no'} cell{'s' * (len(found) != 1)} of this study")

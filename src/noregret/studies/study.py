@@ -33,6 +33,7 @@ class ClaimedGrowth(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
     agent: str
+    world: str | None = None  # the worlds it is about; all if not said
     source: str
     exponents: dict[str, float]  # option of the world, or "episodes" -> power
 
