@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 import noregret as nr
+from noregret.studies.engines.local import LocalEngine
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(nr.__file__).parent
@@ -27,9 +28,23 @@ def run_blocks(name, expected, folder, monkeypatch):
 
 
 def test_readme_examples_run(tmp_path, monkeypatch):
-    scope = run_blocks("README.md", 2, tmp_path, monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    text = (ROOT / "studies" / "beyond.toml").read_text()
+    quick = text.replace("20_000", "40").replace("seeds = 10", "seeds = 2").replace("points = 400", "points = 4")
+    (tmp_path / "quick.toml").write_text(quick[: quick.index('[[agents]]\nname = "lr-orl"')])
+    nr.studies.run(nr.studies.load("quick.toml"), "results/beyond", LocalEngine(1), quick)
+    scope = run_blocks("README.md", 3, tmp_path, monkeypatch)
+    assert len(scope["end"]) == 4
     assert scope["run"].regret.shape == (8, 200)
     assert nr.load("clinic.npz").episode == 200
+
+
+def test_shipped_studies_and_those_in_the_documentation_are_right(tmp_path):
+    for path in (ROOT / "studies").glob("*.toml"):
+        assert nr.studies.load(path).left_out == [], path
+    (text,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "studies.md").read_text(), re.DOTALL)
+    (tmp_path / "small.toml").write_text(text)
+    assert len(nr.studies.load(tmp_path / "small.toml").cells) == 3 * 6 * 10
 
 
 def test_howto_runs(tmp_path, monkeypatch, capsys):
@@ -64,6 +79,8 @@ def imports(path):
         ("worlds", ("agents", "estimators", "beliefs", "simulation", "cli", "bench")),
         ("agents", ("worlds", "simulation", "cli", "bench")),
         ("estimators", ("agents", "worlds", "simulation", "beliefs", "planning")),
+        ("simulation", ("studies", "cli", "bench", "figures")),
+        ("studies", ("cli", "bench", "figures", "verification")),
         ("theory", ("agents", "worlds", "simulation", "beliefs", "planning", "estimators", "links", "problem")),
     ],
 )

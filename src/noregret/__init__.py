@@ -1,6 +1,6 @@
 """noregret: sequential decisions for a population, without regret. Import as `nr`."""
 
-from . import agents, estimators, theory, worlds
+from . import agents, estimators, studies, theory, worlds
 from ._jit import kernel
 from .agents import Agent, make_agent
 from .agents.certified import Certified
@@ -50,6 +50,7 @@ __all__ = [
     "make_agent",
     "referral_study",
     "simulate",
+    "studies",
     "theory",
     "worlds",
 ]
