@@ -194,7 +194,7 @@ def test_errors_point_at_the_key(tmp_path, old, new, said):
 
 def test_bad_values_of_agents_are_found_before_anything_runs(tmp_path):
     with pytest.raises(ValueError, match="constants must be one of 'corrected'"):
-        load(written(tmp_path, SMALL + '[[agents]]\nname = "glm-orl"\nconstants = "secret"\n'))
+        load(written(tmp_path, SMALL + '[[agents]]\nname = "glm-orl"\nconstants = "secret"\n')).rehearse()
     with pytest.raises(ValueError, match="missing option 'threshold'"):
         load(written(tmp_path, SMALL + '[[agents]]\nname = "referral"\nagent = "certified-psrl"\nexpert = "oracle"\n'))
 

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import _checks as check
+from .._jit import announce_with
 from .options import terminal
 from .study_view import View
 
@@ -117,6 +118,9 @@ def _run(
     for sentence in study.left_out:
         console.print(f"left out: {sentence}", style="dim", highlight=False)
     left = only or results.missing()
+    if left:
+        with announce_with(lambda line: console.print(line, style="dim", highlight=False)):
+            study.rehearse()
     for name in results.damaged:
         console.print(f"damaged, will be run again: {folder / 'cells' / name}", style="yellow", highlight=False)
     console.print(

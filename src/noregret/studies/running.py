@@ -44,11 +44,8 @@ def run(
 
     The results do not depend on the engine, on the number of workers or on how often the run was interrupted."""
     results = Results(folder, study)
+    left = results.missing() if only is None else [_known(study, key) for key in only]
     results.open(text if text is not None else "")
-    if only is None:
-        left = results.missing()
-    else:
-        left = [_known(study, key) for key in only]
     queue = deque(_different_first(left))
     engine = engine if engine is not None else LocalEngine()
     try:
@@ -99,5 +96,5 @@ def _take(
 def _known(study: Study, key: str) -> Cell:
     found = [cell for name, cell in study.cells.items() if name.startswith(key)]
     if len(found) != 1 or not key:
-        raise ValueError(f"{key!r} is the id of {len(found) or 'no'} cell{'s' * (len(found) != 1)} of this study")
+        raise ValueError(f"{key!r} is the id of {len(found) or 'no'} cell{'s' * (len(found) > 1)} of this study")
     return found[0]

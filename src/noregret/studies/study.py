@@ -11,7 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from .. import _checks as check
 from ..simulation.named import agent_options, named_agent, refusal, world_options
-from ..worlds import World, make_world
+from ..worlds import make_world
 from .cell import Cell
 from .grids import MOST, combinations, is_range, values_of
 
@@ -112,6 +112,18 @@ class Study(BaseModel):
         """id -> the cell's world without what differs between runs: by this, cells are compared and averaged."""
         return {key: setting for key, (_, setting) in self._expanded[0].items()}
 
+    def rehearse(self) -> None:
+        """Make one agent of every kind in one world of every kind, so that a value no agent can take is found before
+        anything runs. May compile."""
+        kinds = {repr((c.world, _shape(c.world_options), c.agent, c.agent_options)): c for c in self.cells.values()}
+        for cell in kinds.values():
+            world = make_world(cell.world, **cell.world_options)
+            for name, options in _alone(cell.agent, cell.agent_options):
+                try:
+                    named_agent(name, options, world)
+                except ValueError as error:
+                    raise ValueError(f"agent {name} in {cell.setting()}: {error}") from None
+
     @property
     def left_out(self) -> list[str]:
         """Combinations left out because the agent is not for the world, one sentence each."""
@@ -123,13 +135,8 @@ def _shape(options: dict[str, Any]) -> Any:
 
 
 def _refusal(cell: Cell) -> str | None:
-    """Why the agent is not for the world; a ValueError where an option has a value it cannot have."""
-    world: World = make_world(cell.world, **cell.world_options)
-    why = refusal(cell.agent, cell.agent_options, world)
-    if why is None:
-        for name, options in _alone(cell.agent, cell.agent_options):
-            named_agent(name, options, world)
-    return why
+    """Why the agent is not for the world."""
+    return refusal(cell.agent, cell.agent_options, make_world(cell.world, **cell.world_options))
 
 
 def _alone(name: str, options: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
@@ -139,7 +146,8 @@ def _alone(name: str, options: dict[str, Any]) -> list[tuple[str, dict[str, Any]
 
 
 def load(path: Any) -> Study:
-    """The study in a file, checked through: every world and agent exists and takes the options it is given."""
+    """The study in a file: every world and agent exists and takes the options it is given. Values of agents' options
+    are looked at by `Study.rehearse`."""
     try:
         text = Path(path).read_text(encoding="utf-8")
         table = tomllib.loads(text)
@@ -154,7 +162,7 @@ def load(path: Any) -> Study:
         for i, entry in enumerate(entries):
             _check_entry(path, text, kind, i, entry)
     try:
-        study.cells  # noqa: B018  (builds every kind of cell once)
+        study.cells  # noqa: B018  (expands it)
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
     return study
