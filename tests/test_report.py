@@ -431,6 +431,52 @@ def test_heavy_figures_are_shown_as_images(tmp_path, monkeypatch):
     assert 'src="data:image/png;base64,' in text
 
 
+# --- from the command line
+
+
+def test_the_command_reports_a_study_that_was_run(tmp_path, monkeypatch):
+    """From a study file over results in a folder to the page, with the package's own results instead of the fake."""
+    pytest.importorskip("noregret.studies")
+    from typer.testing import CliRunner
+
+    from noregret.cli import app
+
+    text = """
+name = "tiny"
+title = "A tiny study"
+episodes = 40
+seeds = 2
+points = 20
+
+[[worlds]]
+name = "random-logit"
+n_states = 3
+seed = "run"
+
+[[agents]]
+name = "uniform-random"
+
+[[agents]]
+name = "oracle"
+"""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("NOREGRET_QUIET", "1")
+    Path("tiny.toml").write_text(text)
+    runner = CliRunner()
+    assert runner.invoke(app, ["study", "run", "tiny.toml", "--workers", "1"]).exit_code == 0
+    for what, where in (("tiny.toml", "results/tiny/report"), ("results/tiny", "elsewhere")):
+        done = runner.invoke(app, ["report", what, *([] if "report" in where else ["--out", where])])
+        assert done.exit_code == 0, done.output
+        page = Path(where, "report.html").read_text(encoding="utf-8")
+        assert "A tiny study" in page
+        assert "noregret study run tiny.toml --only CELL" in page
+        assert Reader(page).bad == []
+        files = re.findall(r"cells/[0-9a-f]{16}\.parquet", page)
+        assert len(files) == 4
+        assert all(Path("results/tiny", file).is_file() for file in files)
+    assert Path("elsewhere/report.html").read_bytes() == Path("results/tiny/report/report.html").read_bytes()
+
+
 # --- in a browser
 
 CHROMIUM = next((p for p in map(shutil.which, ("chromium", "chromium-browser", "google-chrome")) if p), None)

@@ -1,4 +1,4 @@
-"""The command line: `noregret compare`, `referral`, `frontier`, `bounds`, `verify`, `bench`."""
+"""The command line: `noregret compare`, `referral`, `frontier`, `report`, `bounds`, `verify`, `bench`."""
 
 import sys
 from typing import Annotated, Any
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
-from . import bench, bounds, compare, frontier, referral, verify
+from . import bench, bounds, compare, frontier, referral, report, verify
 
 
 class _Commands(typer.core.TyperGroup):
@@ -51,5 +51,6 @@ app.command()(compare.compare)
 app.command()(referral.referral)
 app.command()(bounds.bounds)
 app.command()(frontier.frontier)
+app.command()(report.report)
 app.command()(verify.verify)
 app.command()(bench.bench)

@@ -3,6 +3,7 @@
 Reads anything shaped like `studies.Results`: `finished()`, `failed()`, `missing()`, `claims` and words about itself.
 """
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -288,8 +289,7 @@ def referrals(places: Sequence[Setting]) -> list[Referrals]:
             made.append(
                 Referrals(
                     place,
-                    _told(agent),
-                    _told(expert),
+                    *_told(groups[0]),
                     str(options.get("criterion", "certificate")),
                     tuple(float(g.options["threshold"]) for g in groups),
                     tuple(groups),
@@ -300,8 +300,11 @@ def referrals(places: Sequence[Setting]) -> list[Referrals]:
     return made
 
 
-def _told(part: dict[str, Any]) -> str:
-    return str(part["name"])
+def _told(group: Group) -> tuple[str, str]:
+    """Agent and expert with their options, as the label has them; else their names."""
+    found = re.fullmatch(r"(.*), refers to (.*) above \S+.*", group.label)
+    options = group.options
+    return (found[1], found[2]) if found else (str(options["agent"]["name"]), str(options["expert"]["name"]))
 
 
 def _same(place: Setting, part: dict[str, Any]) -> Group | None:

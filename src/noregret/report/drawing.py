@@ -151,18 +151,16 @@ class Drawing:
         self.rows += [(panel, series, *v) for v in zip(np.asarray(x).tolist(), y, low, high, strict=True)]
 
     def logarithmic(self, axes: Any, which: str = "xy") -> None:
-        from matplotlib.ticker import FuncFormatter
+        """Logarithmic axes with plain numbers, also at 2 and 5 where they span little; for axes with their limits."""
+        from matplotlib.ticker import FuncFormatter, NullFormatter
 
         for way in which:
-            axis, limits = (axes.xaxis, axes.get_xlim) if way == "x" else (axes.yaxis, axes.get_ylim)
+            axis = axes.xaxis if way == "x" else axes.yaxis
             getattr(axes, f"set_{way}scale")("log")
+            low, high = getattr(axes, f"get_{way}lim")()
             axis.set_major_formatter(FuncFormatter(lambda v, _: plain(v)))
-
-            def minor(v: float, _: Any, limits: Any = limits) -> str:
-                low, high = limits()
-                return plain(v) if high < 30.0 * low and f"{v:e}"[0] in "25" else ""
-
-            axis.set_minor_formatter(FuncFormatter(minor))
+            some = FuncFormatter(lambda v, _: plain(v) if f"{v:e}"[0] in "25" else "")
+            axis.set_minor_formatter(some if high < 30.0 * low else NullFormatter())
 
     def linear(self, axes: Any, which: str = "xy") -> None:
         from matplotlib.ticker import FuncFormatter, MaxNLocator
@@ -191,7 +189,7 @@ class Drawing:
             png = io.BytesIO()
             figure.savefig(png, dpi=_SHARPNESS, format="png", metadata={"Software": None})
             boxes = self._boxes()
-            figure.set_layout_engine("none")  # done above
+            figure.set_layout_engine(None)  # done above
             svg = io.StringIO()
             figure.savefig(svg, format="svg", metadata={"Date": None, "Creator": None})
         numbers = self._numbers()

@@ -65,8 +65,8 @@ def regret(place: Setting, looks: Looks) -> Drawing:
     linear.set_ylim(-0.03 * top, 1.05 * top)
     made.linear(linear)
     for axes, curves in ((log, totals), (late, recents)):
-        made.logarithmic(axes)
         _window(axes, curves)
+        made.logarithmic(axes)
     return made
 
 
@@ -81,8 +81,8 @@ def overview(places: Sequence[Setting], looks: Looks, page: str) -> Drawing:
             if total[1][-1] > 1e-9 * place.episodes:
                 made.curve(axes, g.label, *_positive(total), looks[g.label], width=1.3)
                 curves.append(total[1])
-        made.logarithmic(axes)
         _window(axes, curves, 3.0)
+        made.logarithmic(axes)
     return made
 
 
@@ -145,8 +145,8 @@ def certificates(place: Setting, groups: Sequence[Group], looks: Looks) -> Drawi
             curves += [curve[1], mean]
         axes.axhline(place.horizon, color=INK, linewidth=1.0, linestyle=":")
         made.legend.setdefault("H, which says nothing", Look(INK, ":"))
-        made.logarithmic(axes)
         _window(axes, [*curves, np.array([place.horizon])])
+        made.logarithmic(axes)
     if failing:
         axes = next(panels)
         made.head(axes, "share of episodes that failed, so far", "episode")

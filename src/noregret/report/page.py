@@ -44,8 +44,8 @@ class Report:
 def write(results: Any, out: Any) -> Report:
     """Write report.html and figures/ into the folder `out`. The same results give the same bytes."""
     folder = Path(out)
-    finished = sorted(results.finished(), key=lambda run: 0)  # a list of our own
-    failed, missing = list(results.failed()), list(results.missing())
+    finished, missing = list(results.finished()), list(results.missing())
+    failed = [(failure[0], failure[1], str(failure[2])) for failure in results.failed()]
     if not finished:
         raise ValueError(
             f"{results.folder} has no finished cells to report ({len(missing)} missing, {len(failed)} failed)"
@@ -73,7 +73,7 @@ def write(results: Any, out: Any) -> Report:
         title=results.title or results.name,
         description=results.description or "",
         facts=_facts(results, finished, places),
-        alerts=_alerts(finished, failed, missing),
+        alerts=_alerts(results, finished, failed, missing),
         summary=summary(places, tests),
         command=results.command,
         sections=[s for s in sections if s is not None],
@@ -112,7 +112,7 @@ def _facts(results: Any, finished: Sequence[Any], places: Sequence[data.Setting]
     labels = list(dict.fromkeys(g.label for place in places for g in place.groups))
     seeds = sorted({run.cell.seed for run in finished})
     episodes = sorted({place.episodes for place in places})
-    dates = sorted(each("date"))
+    dates = sorted(date[:10] for date in each("date"))
     span = dates[:1] if dates[:1] == dates[-1:] else [dates[0], dates[-1]]
     seconds = sum(float(run.facts.get("seconds") or 0.0) for run in finished)
     made = [
@@ -125,6 +125,7 @@ def _facts(results: Any, finished: Sequence[Any], places: Sequence[data.Setting]
         ("version", listed([f"noregret {v}" for v in each("version")])),
         ("machine", listed(each("machine"))),
         ("date", " to ".join(span)),
+        ("left out", " · ".join(getattr(getattr(results, "study", None), "left_out", ()))),
     ]
     return [(name, text) for name, text in made if text]
 
@@ -147,17 +148,23 @@ def _time(seconds: float) -> str:
     return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.1f} h"
 
 
-def _alerts(finished: Sequence[Any], failed: Sequence[Any], missing: Sequence[Any]) -> list[str]:
+def _alerts(results: Any, finished: Sequence[Any], failed: Sequence[Any], missing: Sequence[Any]) -> list[str]:
     said = []
     total = len(finished) + len(failed) + len(missing)
     if failed:
-        first = str(failed[0][2]).strip().splitlines()
+        first = failed[0][2].strip().splitlines()
         why = f" The first says: {first[-1]}" if first else ""
         said.append(f"{len(failed)} of {counted(total, 'cell')} failed and are not in any number below.{why}")
     if missing:
         said.append(
             f"{len(missing)} of {counted(total, 'cell')} have not been run: this report is of part of the study."
         )
+    damaged = list(getattr(results, "damaged", ()))
+    if damaged:
+        said.append(f"Not readable, and counted as missing: {listed(damaged)}.")
+    versions = list(dict.fromkeys(str(run.facts.get("version")) for run in finished))
+    if len(versions) > 1:
+        said.append(f"The cells were made by different versions of noregret ({listed(versions)}).")
     return said
 
 
@@ -167,7 +174,14 @@ def _appendix(results: Any, finished: Sequence[Any], failed: Sequence[Any], miss
 
     head = [Column("cell", False), Column("setting", False), Column("agent", False), Column("seed"), Column("episodes")]
     rows = [
-        row(r.id, r.facts["setting"], r.facts["label"], r.cell, f"{float(r.facts.get('seconds') or 0.0):.2f}", _file(r))
+        row(
+            r.id,
+            r.facts["setting"],
+            r.facts["label"],
+            r.cell,
+            f"{float(r.facts.get('seconds') or 0.0):.2f}",
+            f"cells/{r.id}.parquet",
+        )
         for r in finished
     ]
     blocks: list[Any] = [
@@ -189,7 +203,3 @@ def _appendix(results: Any, finished: Sequence[Any], failed: Sequence[Any], miss
             table = Table(f"{title.capitalize()} cells", columns, kept)
             blocks.append(Folded(f"All {counted(len(cells), f'{title} cell')}", [table], key=f"cells-{title}"))
     return Section("appendix", "Appendix: every cell", blocks)
-
-
-def _file(run: Any) -> str:
-    return str(getattr(run, "file", "") or run.facts.get("file", "") or "–")

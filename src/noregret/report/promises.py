@@ -48,22 +48,29 @@ def _world(cell: Any) -> Any:
     return make_world(cell.world, **cell.world_options)
 
 
-def prior(place: Setting, group: Group, problem: Problem | None) -> Prior:
-    """Bounds known before the first episode, as functions of K, for an agent that has one and keeps its constants."""
-    if problem is None or group.name not in _CLAIMS or group.options.get("bonus_scale", 1.0) != 1.0 or group.refers:
-        return {}
+def prior(place: Setting, problem: Problem | None, points: int) -> dict[str, Prior]:
+    """Label -> bounds known before the first episode, as functions of K (at so many), for agents that have one and keep
+    its constants."""
     from ..claims import claims
 
-    corrected, printed = _CLAIMS[group.name]
-    at = np.unique(np.geomspace(max(int(group.at[0]), 1), place.episodes, 25).astype(np.int64))
-    made = [claims(problem, int(k), group.delta or 0.05) for k in at]
-    curves: Prior = {}
-    if group.guarantee:
-        curves[CORRECTED] = at, np.array([c[corrected].corrected for c in made], dtype=float)
-    curves[PRINTED] = at, np.array([c[printed].printed for c in made], dtype=float)
-    if place.first.cell.world.startswith("hard-"):
-        curves[LOWER] = at, np.array([c["H sqrt(d S A K)"].printed for c in made], dtype=float)
-    return {name: curve for name, curve in curves.items() if np.isfinite(curve[1]).all()}
+    found: dict[str, Prior] = {}
+    made: dict[float, list[Any]] = {}
+    first = max(int(place.groups[0].at[0]), 1)
+    at = np.unique(np.geomspace(first, place.episodes, points).astype(np.int64)) if points > 1 else [place.episodes]
+    for g in place.compared:
+        if problem is None or g.name not in _CLAIMS or g.options.get("bonus_scale", 1.0) != 1.0:
+            continue
+        delta, (corrected, printed) = g.delta or 0.05, _CLAIMS[g.name]
+        if delta not in made:
+            made[delta] = [claims(problem, int(k), delta) for k in at]
+        curves: Prior = {}
+        if g.guarantee:
+            curves[CORRECTED] = at, np.array([c[corrected].corrected for c in made[delta]], dtype=float)
+        curves[PRINTED] = at, np.array([c[printed].printed for c in made[delta]], dtype=float)
+        if _hard(place):
+            curves[LOWER] = at, np.array([c["H sqrt(d S A K)"].printed for c in made[delta]], dtype=float)
+        found[g.label] = {name: curve for name, curve in curves.items() if np.isfinite(curve[1]).all()}
+    return found
 
 
 def bounds(places: Sequence[Setting], looks: Mapping[str, Look], folder: Path) -> Section | None:
@@ -78,12 +85,11 @@ def bounds(places: Sequence[Setting], looks: Mapping[str, Look], folder: Path) -
     )
     together: list[Row] = []
     for place in places:
-        problem = problem_of(place)
-        known = {g.label: prior(place, g, problem) for g in place.groups}
-        shown = [g for g in place.compared if known[g.label] or any(g.has(c) for c in figures.BOUNDS)]
+        known = prior(place, problem_of(place), 1 if len(places) > MANY else 14)
+        shown = [g for g in place.compared if g.label in known or any(g.has(c) for c in figures.BOUNDS)]
         if not shown:
             continue
-        rows = [_bounded(place, g, known[g.label], looks, len(places) > MANY) for g in shown]
+        rows = [_bounded(place, g, known.get(g.label, {}), looks, len(places) > MANY) for g in shown]
         if len(places) > MANY:
             together += rows
             continue
