@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from noregret.report import data, drawing, statistics, write
+from noregret.report import data, drawing, paired, statistics, varied, write
 from noregret.report.blocks import interval, number
 from noregret.verification.chance import allowed
 
@@ -116,14 +116,14 @@ def test_growth_of_exact_powers_and_what_is_not_one():
 def test_scaling_of_exact_powers():
     sizes = np.array([2.0, 4.0, 8.0])
     luck = np.array([0.5, 1.0, 1.5, 3.0])
-    for paired in (True, False):
-        made = statistics.scaling(sizes, [luck * s**1.5 for s in sizes], paired)
+    for together in (True, False):
+        made = statistics.scaling(sizes, [luck * s**1.5 for s in sizes], together)
         assert made.value == pytest.approx(1.5)
         assert made.off < 1e-12
         assert made.low <= 1.5 + 1e-12
         assert made.high >= 1.5 - 1e-12
-    together = statistics.scaling(sizes, [luck * s**1.5 for s in sizes], True)
-    assert together.high - together.low < 1e-9  # the same luck at every size cancels
+    same = statistics.scaling(sizes, [luck * s**1.5 for s in sizes], True)
+    assert same.high - same.low < 1e-9  # the same luck at every size cancels
     assert statistics.scaling(sizes[:2], [luck, luck], True).kind == "few"
     assert np.isnan(statistics.scaling(sizes, [luck, luck, 0.0 * luck], True).value)
 
@@ -253,10 +253,10 @@ def test_runs_become_settings_and_groups():
     assert [p.title for p in places][:2] == ["random-logit", "random-logit n_states=5"]
     assert [g.label for g in places[0].groups] == ["glm-orl", "epsilon-greedy", "uniform-random"]
     assert places[0].groups[0].regret.shape == (3, 200)
-    (found,) = data.scalings(places)
+    (found,) = varied.scalings(places)
     (axis,) = found.axes
     assert (axis.variable, axis.values) == ("n_states", (4, 5, 6, 8, 10, 12))
-    (team,) = data.referrals(data.settings(small(2).finished()))
+    (team,) = varied.referrals(data.settings(small(2).finished()))
     assert team.thresholds == (0.5, 1.0, 2.0)
     assert (team.alone.label, team.expert_alone.label) == ("certified-psrl", "oracle")
 
@@ -271,12 +271,12 @@ def test_points_that_not_all_runs_have_are_left_out():
 
 def test_tests_find_what_is_there_and_say_when_they_cannot():
     (place,) = data.settings([finished(n, s) for n in ("glm-orl", "epsilon-greedy", "oracle") for s in range(8)])
-    made = data.compare(place)
+    made = paired.compare(place)
     assert made.order == ["epsilon-greedy", "glm-orl"]
     assert made.marks == {"epsilon-greedy": "a", "glm-orl": "b"}
     assert made.pairs[0][5] == statistics.smallest_p(8) == 2.0**-7
     (few,) = data.settings([finished(n, s) for n in ("glm-orl", "epsilon-greedy") for s in range(5)])
-    made = data.compare(few)
+    made = paired.compare(few)
     assert not made.possible  # 2^-4 is above 0.05
     assert made.marks == {}
 
@@ -549,3 +549,15 @@ def test_in_a_browser_the_page_prints(page, tmp_path):
         pytest.skip(f"chromium did not print here: {done.stderr[-300:]}")
     assert target.read_bytes().startswith(b"%PDF")
     assert target.stat().st_size > 50_000
+
+
+if __name__ == "__main__":  # how long 200 cells with diagnostics take, in four settings, each with figures of its own
+    import tempfile
+    import time
+
+    runs = [finished(n, seed, states, 4000) for states in (4, 5, 6, 8) for n in list(AGENTS)[:5] for seed in range(10)]
+    begun, used = time.perf_counter(), time.process_time()
+    with tempfile.TemporaryDirectory() as folder:
+        figures = write(Results(runs), folder).figures
+    wall, used = time.perf_counter() - begun, time.process_time() - used
+    print(f"{len(runs)} cells, {len(figures) // 3} figures: {wall:.1f} s, {used:.1f} s of processor time")

@@ -24,8 +24,9 @@ from .blocks import (
     number,
     power,
 )  # fmt: skip
-from .data import ORACLE, Comparison, Group, Setting
+from .data import ORACLE, Group, Setting
 from .drawing import Look
+from .paired import Comparison
 
 MANY = 4  # settings: more are drawn together, and told one by one only when unfolded
 Looks = Mapping[str, Look]
@@ -88,7 +89,7 @@ def _told(place: Setting, test: Comparison | None, looks: Looks) -> list[Any]:
     caption = f"{place.title}: {counted(place.episodes, 'episode')}, least regret first"
     notes = ["At end: over the last tenth of the episodes. Episodes/s: per processor second."]
     if any(g.growth.kind not in ("power", "none") for g in order):
-        notes.append("* not a power law over the last decade: see how regret grows.")
+        notes.append("* linear, flat or bent over the last decade: see how regret grows.")
     notes.append(_letters(test))
     blocks: list[Any] = [Table(caption, columns, rows, [n for n in notes if n])]
     said = [(g.label, g.guarantee) for g in order if g.guarantee]
@@ -174,7 +175,7 @@ def growth(places: Sequence[Setting], claims: Sequence[dict[str, Any]], looks: L
         everyone = [g for _, groups in found for g in groups]
         rows = [_exponent(place, g, claims, looks, True) for place, groups in found for g in groups]
         unclear = sum(g.growth.kind != "power" for g in everyone)
-        title = f"Exponents of {counted(len(rows), 'curve')}, {unclear} of them not a power law"
+        title = f"Exponents of {counted(len(rows), 'curve')}, {unclear} of them linear, flat or bent"
         made.blocks += [Folded(title, [_exponents("Regret against episodes", rows, everyone, claims)])] if rows else []
     return made if len(made.blocks) > 1 else None
 

@@ -3,7 +3,6 @@
 Reads anything shaped like `studies.Results`: `finished()`, `failed()`, `missing()`, `claims` and words about itself.
 """
 
-import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -112,12 +111,12 @@ class Group:
     def growth(self) -> statistics.Exponent:
         return statistics.growth(self.at, self.regret)
 
-    def thinned(self) -> NDArray[np.int64]:
+    def thinned(self, most: int = MOST_POINTS) -> NDArray[np.int64]:
         """Indices into `at` for drawing: dense early, even later, the last included."""
         m = self.at.size
-        if m <= MOST_POINTS:
+        if m <= most:
             return np.arange(m)
-        half = MOST_POINTS // 2
+        half = most // 2
         both = np.concatenate([np.geomspace(1, m, half), np.linspace(1, m, half)])
         return np.unique(np.round(both).astype(np.int64)) - 1
 
@@ -195,172 +194,3 @@ def _group(setting: str, label: str, runs: Sequence[Any]) -> Group:
         if not np.array_equal(at, run.columns["episode"]):
             at = np.intersect1d(at, run.columns["episode"])
     return Group(setting, label, tuple(ordered), at)
-
-
-@dataclass(frozen=True)
-class Axis:
-    """Settings that differ in one size only: variable "n_states" etc., values ascending, one setting each."""
-
-    variable: str
-    values: tuple[int, ...]
-    settings: tuple[Setting, ...]
-
-    @property
-    def labels(self) -> list[str]:
-        """Agents that met every size."""
-        every = [{g.label for g in s.groups if g.on_its_own} for s in self.settings]
-        return [g.label for g in self.settings[0].groups if g.label in set.intersection(*every)]
-
-    def groups(self, label: str) -> list[Group]:
-        return [g for s in self.settings for g in s.groups if g.label == label]
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """One world made larger along several axes, from a base that they share."""
-
-    world: str
-    base: dict[str, int]
-    axes: tuple[Axis, ...]
-
-    @property
-    def ids(self) -> list[str]:
-        return list(dict.fromkeys(i for a in self.axes for n in a.labels for g in a.groups(n) for i in g.ids))
-
-
-def scalings(places: Sequence[Setting]) -> list[Scaling]:
-    """Where sizes vary one at a time around a base: the base that most settings differ from in one size at most (the
-    smallest of several)."""
-    kinds: dict[tuple[str, str], dict[tuple[int, ...], Setting]] = {}
-    for place in places:
-        if place.problem:
-            kinds.setdefault(place.kind(), {}).setdefault(place.sizes(), place)
-    made: list[Scaling] = []
-    names = list(SIZES)
-    for (world, _), of in kinds.items():
-        base = max(sorted(of), key=lambda b: sum(_apart(b, v) <= 1 for v in of))
-        axes = []
-        for i, name in enumerate(names):
-            along = sorted(v for v in of if all(v[j] == base[j] for j in range(len(names)) if j != i))
-            if len(along) > 1:
-                axis = Axis(name, tuple(v[i] for v in along), tuple(of[v] for v in along))
-                if axis.labels:
-                    axes.append(axis)
-        if axes:
-            made.append(Scaling(world, dict(zip(names, base, strict=True)), tuple(axes)))
-    return made
-
-
-def _apart(one: tuple[int, ...], other: tuple[int, ...]) -> int:
-    return sum(a != b for a, b in zip(one, other, strict=True))
-
-
-@dataclass(frozen=True)
-class Referrals:
-    """One agent and one expert at several thresholds in one setting; alone and expert where the study has them."""
-
-    setting: Setting
-    agent: str
-    expert: str
-    criterion: str
-    thresholds: tuple[float, ...]
-    groups: tuple[Group, ...]
-    alone: Group | None
-    expert_alone: Group | None
-
-    @property
-    def ids(self) -> list[str]:
-        return [i for g in (*self.groups, self.alone, self.expert_alone) if g is not None for i in g.ids]
-
-
-def referrals(places: Sequence[Setting]) -> list[Referrals]:
-    made: list[Referrals] = []
-    for place in places:
-        teams: dict[str, list[Group]] = {}
-        for g in place.groups:
-            if g.refers and g.has("referred"):
-                options = g.options
-                key = repr([options.get(k) for k in ("agent", "expert", "criterion")])
-                teams.setdefault(key, []).append(g)
-        for groups in teams.values():
-            groups.sort(key=lambda g: float(g.options["threshold"]))
-            options = groups[0].options
-            agent, expert = options["agent"], options["expert"]
-            made.append(
-                Referrals(
-                    place,
-                    *_told(groups[0]),
-                    str(options.get("criterion", "certificate")),
-                    tuple(float(g.options["threshold"]) for g in groups),
-                    tuple(groups),
-                    _same(place, agent),
-                    _same(place, expert),
-                )
-            )
-    return made
-
-
-def _told(group: Group) -> tuple[str, str]:
-    """Agent and expert with their options, as the label has them; else their names."""
-    found = re.fullmatch(r"(.*), refers to (.*) above \S+.*", group.label)
-    options = group.options
-    return (found[1], found[2]) if found else (str(options["agent"]["name"]), str(options["expert"]["name"]))
-
-
-def _same(place: Setting, part: dict[str, Any]) -> Group | None:
-    """The group whose agent is `part` on its own."""
-    for g in place.groups:
-        cell = g.runs[0].cell
-        if cell.agent == part["name"] and all(cell.agent_options.get(k) == v for k, v in part.items() if k != "name"):
-            return g
-    return None
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """Paired tests of final regret between the agents of a setting, over the seeds that all of them have.
-
-    order      labels by mean regret, least first; no oracle, whose regret is 0 by definition
-    pairs      (better, worse, mean difference, low, high, p, adjusted p)
-    marks      label -> letters; empty where no test can reach LEVEL with so few seeds"""
-
-    seeds: int
-    order: list[str]
-    pairs: list[tuple[str, str, float, float, float, float, float]]
-    marks: dict[str, str]
-    least: float  # smallest p that so many seeds can give
-    possible: bool
-
-    def differ(self, one: str, other: str) -> bool:
-        return any({one, other} == {p[0], p[1]} and p[6] < 1.0 - statistics.LEVEL for p in self.pairs)
-
-
-def compare(place: Setting) -> Comparison | None:
-    groups = [g for g in place.compared if g.name != ORACLE]
-    if len(groups) < 2:
-        return None
-    shared = sorted(set.intersection(*(set(g.seeds) for g in groups)))
-    finals = {g.label: g.final[[g.seeds.index(s) for s in shared]] for g in groups}
-    order = sorted(finals, key=lambda label: float(finals[label].mean()) if shared else 0.0)
-    n, alpha = len(shared), 1.0 - statistics.LEVEL
-    names = [(a, b) for i, a in enumerate(order) for b in order[i + 1 :]]
-    least = statistics.smallest_p(n) if n else 1.0
-    possible = n > 1 and least * len(names) < alpha
-    if n < 2:
-        return Comparison(n, order, [], {}, least, False)
-    differences = np.stack([finals[b] - finals[a] for a, b in names], axis=1)
-    p = statistics.sign_flip(differences)
-    adjusted = statistics.holm(p)
-    low, high = statistics.mean_interval(differences)
-    pairs = [
-        (a, b, float(differences[:, i].mean()), float(low[i]), float(high[i]), float(p[i]), float(adjusted[i]))
-        for i, (a, b) in enumerate(names)
-    ]
-    marks: dict[str, str] = {}
-    if possible:
-        different = np.zeros((len(order), len(order)), bool)
-        for (a, b), q in zip(names, adjusted, strict=True):
-            i, j = order.index(a), order.index(b)
-            different[i, j] = different[j, i] = q < alpha
-        marks = dict(zip(order, statistics.letters(different), strict=True))
-    return Comparison(n, order, pairs, marks, least, possible)

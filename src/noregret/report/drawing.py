@@ -7,14 +7,14 @@ are CSS variables, so that a dark page gets lighter ones. What is drawn is also 
 import base64
 import csv
 import io
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 import numpy as np
+
+from .svg import inline
 
 HEAVY = 300_000  # characters of inline SVG from which a page shows the PNG instead
 INK, MUTED, GRID = "#1f2328", "#6b7280", "#e4e6e9"
@@ -159,7 +159,8 @@ class Drawing:
             getattr(axes, f"set_{way}scale")("log")
             low, high = getattr(axes, f"get_{way}lim")()
             axis.set_major_formatter(FuncFormatter(lambda v, _: plain(v)))
-            some = FuncFormatter(lambda v, _: plain(v) if f"{v:e}"[0] in "25" else "")
+            digits = "123456789" if high < 4.0 * low else "25"
+            some = FuncFormatter(lambda v, _, digits=digits: plain(v) if f"{v:.0e}"[0] in digits else "")
             axis.set_minor_formatter(some if high < 30.0 * low else NullFormatter())
 
     def linear(self, axes: Any, which: str = "xy") -> None:
@@ -180,7 +181,7 @@ class Drawing:
             room = 0.35
             handles = [Line2D([], [], color=v.colour, linestyle=v.style, linewidth=1.6) for v in self.legend.values()]
             if handles:
-                across = 25.0 * self.panel[0] * self.columns / 2.2 / (max(map(len, self.legend)) + 6)
+                across = 14.0 * self.panel[0] * self.columns / (max(map(len, self.legend)) + 6)  # characters an inch
                 ncols = max(1, min(len(handles), int(across)))
                 room += 0.19 * -(-len(handles) // ncols) + 0.1
                 figure.legend(handles, list(self.legend), loc="outside lower center", ncols=ncols, frameon=False)
@@ -196,7 +197,7 @@ class Drawing:
         (folder / f"{name}.png").write_bytes(png.getvalue())
         (folder / f"{name}.svg").write_text(svg.getvalue(), encoding="utf-8")
         (folder / f"{name}.csv").write_text(numbers, encoding="utf-8")
-        panels, image = _panels(svg.getvalue(), boxes, name), None
+        panels, image = inline(svg.getvalue(), boxes, name, _VARIABLES), None
         if sum(map(len, panels)) > HEAVY:
             panels, image = [], "data:image/png;base64," + base64.b64encode(png.getvalue()).decode()
         wide = 96.0 * self.panel[0] * 1.3
@@ -220,7 +221,7 @@ class Drawing:
         write = csv.writer(out, lineterminator="\n")
         write.writerow(("panel", "series", "x", "y", "low", "high"))
         for panel, series, *values in self.rows:
-            write.writerow((panel, series, *(f"{v:.6g}" if np.isfinite(v) else "" for v in values)))
+            write.writerow((panel, series, *(f"{v:.5g}" if np.isfinite(v) else "" for v in values)))
         return out.getvalue()
 
 
@@ -230,53 +231,3 @@ def plain(v: float) -> str:
         if abs(v) >= unit * (1.0 - 1e-9):
             return f"{v / unit:.4g}{letter}"
     return "0" if abs(v) < 1e-12 else f"{v:.4g}"
-
-
-_SVG, _LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
-
-
-def _panels(text: str, boxes: Sequence[tuple[float, ...]], name: str) -> list[str]:
-    """The axes of a matplotlib SVG, each as an SVG element for HTML: ids of their own, colours by variable."""
-    root = ElementTree.fromstring(text)
-    groups = [g for g in root.iter(f"{_SVG}g") if re.fullmatch(r"axes_\d+", g.get("id", ""))]
-    shared = [d for d in root if d.tag == f"{_SVG}defs"]
-    made = []
-    for i, (group, box) in enumerate(zip(groups, boxes, strict=True)):
-        svg = ElementTree.Element("svg", viewBox=" ".join(f"{v:.1f}" for v in box), focusable="false")
-        svg.set("aria-hidden", "true")
-        svg.append(group)
-        for d in shared if i == len(groups) - 1 else ():
-            if len(d):
-                svg.append(d)
-        for element in svg.iter():
-            _tidy(element, name)
-        inline = ElementTree.tostring(svg, encoding="unicode")
-        for colour, variable in _VARIABLES.items():
-            inline = inline.replace(colour, f"var(--{variable})")
-        made.append(re.sub(r">\s+<", "><", inline))
-    return made
-
-
-def _tidy(element: ElementTree.Element, name: str) -> None:
-    """No namespaces, fewer digits, ids that no other figure has."""
-    element.tag = element.tag.removeprefix(_SVG)
-    link = element.attrib.pop(_LINK, None)
-    if link is not None:
-        element.set("href", f"#{name}-{link[1:]}")
-    own = element.attrib.pop("id", None)
-    if own is not None and not re.fullmatch(r"[a-z0-9]+_\d+|[a-zA-Z]+\d*_\d+", own):
-        element.set("id", f"{name}-{own}")
-    for key in ("d", "x", "y", "transform", "width", "height"):
-        if key in element.attrib:
-            element.set(key, _rounded(element.attrib[key], 1 if key == "d" else 2))
-    if "d" in element.attrib:
-        element.set("d", " ".join(element.attrib["d"].split()))
-    if "clip-path" in element.attrib:
-        element.set("clip-path", element.attrib["clip-path"].replace("url(#", f"url(#{name}-"))
-    if "style" in element.attrib:
-        style = re.sub(r"font: (?:[a-z]+ )?([\d.]+)px [^;]+", r"font-size: \1px", element.attrib["style"])
-        element.set("style", style)
-
-
-def _rounded(text: str, digits: int) -> str:
-    return re.sub(r"-?\d+\.\d{2,}", lambda found: f"{float(found[0]):.{digits}f}", text)

@@ -7,8 +7,9 @@ import numpy as np
 
 from .._checks import Floats
 from . import statistics
-from .data import SIZES, Axis, Group, Referrals, Scaling, Setting
+from .data import MOST_POINTS, SIZES, Group, Setting
 from .drawing import COLOURS, INK, MUTED, Drawing, Look, shades
+from .varied import Axis, Referrals, Scaling
 
 PANELS = 24  # of a figure of many settings
 _LEAST = 1e-12
@@ -22,8 +23,8 @@ def _recent(group: Group, column: str = "regret") -> tuple[Any, Floats, Floats, 
     return at, values.mean(0), low, high
 
 
-def _total(group: Group, column: str = "regret") -> tuple[Any, Floats, Floats, Floats]:
-    at = group.thinned()
+def _total(group: Group, column: str = "regret", points: int = MOST_POINTS) -> tuple[Any, Floats, Floats, Floats]:
+    at = group.thinned(points)
     values = group.curve(column)[:, at]
     low, high = statistics.mean_interval(values)
     return group.at[at], values.mean(0), low, high
@@ -74,10 +75,10 @@ def overview(places: Sequence[Setting], looks: Looks, page: str) -> Drawing:
     """Many settings, a panel each: cumulative regret on logarithmic axes."""
     made = Drawing(len(places), 4, f"Cumulative regret{page}", panel=(2.9, 2.4))
     for axes, place in zip(made.axes, places, strict=True):
-        made.head(axes, wrapped(place.title, 36), size=8.0)
+        made.head(axes, wrapped(place.title, 40), size=7.5)
         curves = []
         for g in place.compared:
-            total = _total(g)
+            total = _total(g, points=36)
             if total[1][-1] > 1e-9 * place.episodes:
                 made.curve(axes, g.label, *_positive(total), looks[g.label], width=1.3)
                 curves.append(total[1])

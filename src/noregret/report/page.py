@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from . import compared, data, drawing, promises, sizes
+from . import compared, data, drawing, paired, promises, sizes, varied
 from .blocks import Column, Folded, Row, Section, Table, Text, Words, counted, listed
 from .summary import summary
 
@@ -57,15 +57,15 @@ def write(results: Any, out: Any) -> Report:
     places = data.settings(finished)
     labels = [(g.label, g.name) for place in places for g in place.groups if not g.refers]
     looks = drawing.looks([*labels, *((g.label, "") for place in places for g in place.groups if g.refers)])
-    tests = {place.key: data.compare(place) for place in places}
+    tests = {place.key: paired.compare(place) for place in places}
     claims = list(results.claims or [])
     sections = [
         compared.regret(places, tests, looks, drawn),
         compared.growth(places, claims, looks),
-        sizes.scaling(data.scalings(places), claims, looks, drawn),
+        sizes.scaling(varied.scalings(places), claims, looks, drawn),
         promises.bounds(places, looks, drawn),
         promises.certificates(places, looks, drawn),
-        sizes.referral(data.referrals(places), drawn),
+        sizes.referral(varied.referrals(places), drawn),
         Section("methods", "How the numbers were made", [Words(METHODS)]),
         _appendix(results, finished, failed, missing),
     ]
@@ -116,7 +116,7 @@ def _facts(results: Any, finished: Sequence[Any], places: Sequence[data.Setting]
     span = dates[:1] if dates[:1] == dates[-1:] else [dates[0], dates[-1]]
     seconds = sum(float(run.facts.get("seconds") or 0.0) for run in finished)
     made = [
-        ("settings", joined([place.title for place in places])),
+        ("settings", joined([place.title for place in places], 6)),
         ("agents", joined(labels)),
         ("seeds", _seeds(seeds)),
         ("episodes", listed([f"{k:,}" for k in episodes], 8) + " a run"),
@@ -131,7 +131,7 @@ def _facts(results: Any, finished: Sequence[Any], places: Sequence[data.Setting]
 
 
 def joined(names: Sequence[str], most: int = 12) -> str:
-    """Names that may have commas in them."""
+    """Names that may have commas in them, counted."""
     more = f" · and {len(names) - most} more" if len(names) > most else ""
     return f"{len(names)}: {' · '.join(names[:most])}{more}" if len(names) > 1 else "".join(names)
 
@@ -173,17 +173,10 @@ def _appendix(results: Any, finished: Sequence[Any], failed: Sequence[Any], miss
         return Row([key, setting, label, str(cell.seed), f"{cell.episodes:,}", *rest])
 
     head = [Column("cell", False), Column("setting", False), Column("agent", False), Column("seed"), Column("episodes")]
-    rows = [
-        row(
-            r.id,
-            r.facts["setting"],
-            r.facts["label"],
-            r.cell,
-            f"{float(r.facts.get('seconds') or 0.0):.2f}",
-            f"cells/{r.id}.parquet",
-        )
-        for r in finished
-    ]
+    rows = []
+    for r in finished:
+        seconds = f"{float(r.facts.get('seconds') or 0.0):.2f}"
+        rows.append(row(r.id, r.facts["setting"], r.facts["label"], r.cell, seconds, f"cells/{r.id}.parquet"))
     blocks: list[Any] = [
         Text("A cell is one agent in one world with one seed; its name is a hash of what it is. To run one again:"),
         Text(f"{results.command} --only CELL", "code"),

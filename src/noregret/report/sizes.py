@@ -9,8 +9,9 @@ import numpy as np
 from . import figures, statistics
 from .blocks import Column, Folded, Row, Section, Shown, Table, Text, interval, number, power
 from .compared import BAND, claimed, sources
-from .data import SIZES, Axis, Referrals, Scaling
+from .data import SIZES
 from .drawing import Look
+from .varied import Axis, Referrals, Scaling
 
 
 def scaling(

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from . import statistics
 from .blocks import counted, interval, listed, number
 from .compared import MANY
-from .data import Comparison, Group, Setting
+from .data import Group, Setting
+from .paired import Comparison
 from .promises import broken
 
 
@@ -80,7 +81,7 @@ def _of_many(places: Sequence[Setting], tests: Mapping[str, Comparison | None]) 
     if not tested:
         return [f"{said} There are too few seeds for a test to call any difference significant."]
     said += (
-        f" It differed significantly from each of the others in {clear[first]} of these (paired sign-flip tests "
-        "within a setting, Holm, 5%; not corrected for the number of settings)."
+        f" It differed significantly from each of the others in {clear[first] or 'none'} of these (paired sign-flip "
+        "tests within a setting, Holm, 5%; not corrected for the number of settings)."
     )
     return [said]
