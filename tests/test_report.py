@@ -25,16 +25,16 @@ from noregret.verification.chance import allowed
 
 
 def test_intervals_cover_as_often_as_they_say():
-    """Means of 8 normal values: 95% within what 600 repetitions allow (error 1e-6 each way). The plain percentile
-    interval covers 90% and is refused by the same limits."""
-    rng, repetitions, n = np.random.default_rng(3), 600, 8
+    """Means of 8 normal values: they miss the truth in 5 to 6.5% of cases, within what 4000 repetitions allow (error
+    1e-6 each way). The plain percentile interval misses it in 10% and is refused by the same limits."""
+    rng, repetitions, n = np.random.default_rng(3), 4000, 8
     values = rng.standard_normal((n, repetitions))
     low, high = statistics.mean_interval(values)
     misses = int(((low > 0.0) | (high < 0.0)).sum())
-    assert misses <= allowed(repetitions, 0.06)
-    assert misses >= repetitions - allowed(repetitions, 1.0 - 0.02)
+    assert misses <= allowed(repetitions, 0.065)
+    assert misses >= repetitions - allowed(repetitions, 1.0 - 0.05)
     plain = np.quantile(statistics.resamples(n) @ values, [0.025, 0.975], axis=0)
-    assert int(((plain[0] > 0.0) | (plain[1] < 0.0)).sum()) > misses + 15
+    assert int(((plain[0] > 0.0) | (plain[1] < 0.0)).sum()) > allowed(repetitions, 0.065)
 
 
 def test_few_seeds_get_the_range_and_one_gets_none():

@@ -17,7 +17,8 @@ def summary(places: Sequence[Setting], tests: Mapping[str, Comparison | None]) -
         said = [s for place in places for s in _of_one(place, tests[place.key])]
     else:
         said = _of_many(places, tests)
-    return [*said, *broken(places)]
+    said += broken(places)
+    return said or ["No agent of this study decides on its own: there is nothing to compare."]
 
 
 def ranked(place: Setting) -> list[Group]:
