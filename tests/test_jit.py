@@ -2,6 +2,7 @@
 
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +13,7 @@ import numpy as np
 import pytest
 
 import noregret as nr
-from noregret._jit import DISABLED, address, kernel
+from noregret._jit import DISABLED, WITHOUT_KERNELS, address, kernel
 from noregret.links import apply_gradient
 
 pytestmark = pytest.mark.skipif(DISABLED, reason="needs the compiler")
@@ -116,3 +117,13 @@ def test_a_cache_written_by_another_version_is_ignored(tmp_path):
         index.write_bytes(pickle.dumps(numba.__version__) + b"cno_such_module\nClass\n.")
     again = run()
     assert again.stdout == "fine\n", again.stderr
+
+
+def test_what_the_stamp_leaves_out_has_no_kernels():
+    """Else a changed kernel there would go on running as it was compiled before."""
+    left = [PACKAGE / name for name in WITHOUT_KERNELS]
+    files = [file for path in left for file in (path.rglob("*.py") if path.is_dir() else [path])]
+    assert len(files) > 10
+    for file in files:
+        text = file.read_text()
+        assert not re.search(r"@(kernel|inlined|strict|formula|njit)|import .*\bkernel\b", text), file

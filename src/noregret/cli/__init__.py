@@ -1,4 +1,4 @@
-"""The command line: `noregret compare`, `referral`, `frontier`, `study`, `bounds`, `verify`, `bench`."""
+"""The command line: `noregret compare`, `referral`, `frontier`, `study`, `report`, `bounds`, `verify`, `bench`."""
 
 import sys
 from typing import Annotated, Any
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from .. import __version__
-from . import bench, bounds, compare, frontier, referral, study, verify
+from . import bench, bounds, compare, frontier, referral, report, study, verify
 
 
 class _Commands(typer.core.TyperGroup):
@@ -52,5 +52,6 @@ app.command()(referral.referral)
 app.add_typer(study.app, name="study")
 app.command()(bounds.bounds)
 app.command()(frontier.frontier)
+app.command()(report.report)
 app.command()(verify.verify)
 app.command()(bench.bench)

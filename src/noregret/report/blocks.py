@@ -1,0 +1,139 @@
+"""What a page is made of: paragraphs, tables, figures, collapsible parts; and how numbers are written."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from .drawing import Look, Picture
+
+
+@dataclass(frozen=True)
+class Column:
+    name: str
+    number: bool = True  # aligned to the right
+    hint: str = ""
+
+
+@dataclass(frozen=True)
+class Row:
+    """cells: one string a column; look: of the swatch before the first; ids: the cells of the study behind the row;
+    best: the row to look at."""
+
+    cells: Sequence[str]
+    ids: Sequence[str] = ()
+    look: Look | None = None
+    best: bool = False
+
+
+@dataclass(frozen=True)
+class Table:
+    caption: str
+    columns: Sequence[Column]
+    rows: Sequence[Row]
+    notes: Sequence[str] = ()
+
+    @property
+    def traced(self) -> bool:
+        return any(row.ids for row in self.rows)
+
+
+@dataclass(frozen=True)
+class Text:
+    words: str
+    kind: str = ""  # "note" in small print, "warning"
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A figure on the page."""
+
+    picture: Picture
+    caption: str
+    ids: Sequence[str]
+
+
+@dataclass(frozen=True)
+class Words:
+    """A list of terms with what is to be said about each."""
+
+    items: Sequence[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Folded:
+    title: str
+    blocks: Sequence[Any]
+    open: bool = False
+    key: str = ""
+
+
+@dataclass(frozen=True)
+class Heading:
+    title: str
+    key: str
+
+
+@dataclass
+class Section:
+    key: str
+    title: str
+    blocks: list[Any] = field(default_factory=list)
+
+    @property
+    def parts(self) -> list[Any]:
+        """For the table of contents; the settings are listed once."""
+        return [b for b in self.blocks if isinstance(b, Heading)] if self.key == "regret" else []
+
+
+def number(v: float | None, digits: int = 3, most: float = 1e7) -> str:
+    """Three digits or all before the point, thousands separated, a power of ten from `most` on; a dash for nan."""
+    if v is None or math.isnan(v):
+        return "–"
+    if math.isinf(v):
+        return "∞"
+    size = abs(v)
+    if size < 1e-9:
+        return "0"
+    if size >= most or size < 1e-4:
+        mantissa, power = f"{v:.{digits - 1}e}".split("e")
+        return f"{mantissa}e{int(power)}"
+    return f"{v:,.{max(0, digits - 1 - math.floor(math.log10(size)))}f}"
+
+
+def interval(low: float, high: float) -> str:
+    """Both ends with the decimals of the larger one."""
+    if math.isnan(low) or math.isnan(high):
+        return "–"
+    size = max(abs(low), abs(high))
+    if size >= 1e7 or size < 1e-4:
+        return f"{number(low)} to {number(high)}"
+    decimals = max(0, 2 - math.floor(math.log10(size)))
+    low = 0.0 if round(low, decimals) == 0.0 else low
+    return f"{low:,.{decimals}f} to {high:,.{decimals}f}"
+
+
+def chance(p: float) -> str:
+    """A p-value."""
+    if math.isnan(p):
+        return "–"
+    return "1" if p > 0.9995 else f"{p:.2g}" if p >= 1e-4 else f"{p:.0e}".replace("e-0", "e-")
+
+
+def power(value: float, low: float, high: float) -> str:
+    """An exponent with its interval."""
+    if math.isnan(value):
+        return "–"
+    return f"{value:.2f}" + ("" if math.isnan(low) else f" ({low:.2f} to {high:.2f})")
+
+
+def listed(names: Sequence[str], most: int = 4) -> str:
+    """ "a, b and c"; more than `most` are counted."""
+    if len(names) > most:
+        return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
+    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
+
+
+def counted(n: int, what: str, several: str = "") -> str:
+    """ "1 run", "3 runs"."""
+    return f"{n:,} {what if n == 1 else several or what + 's'}"

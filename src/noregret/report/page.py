@@ -1,0 +1,199 @@
+"""A study's results as one page: every number with the cells behind it, nothing loaded from elsewhere, no clock."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import compared, data, drawing, paired, promises, sizes, varied
+from .blocks import Column, Folded, Row, Section, Table, Text, Words, counted, listed
+from .summary import summary
+
+PAGE, FIGURES = "report.html", "figures"
+PACKAGE = Path(__file__).parent
+
+METHODS = (
+    ("Regret", "The sum over episodes of the optimal value minus the value of the policy played, both exact, at the "
+     "individual's initial state; nothing is estimated from returns."),
+    ("Seeds", "Every seed of a setting brings the same individuals and the same luck to every agent, so agents are "
+     "compared seed by seed. Seeds are the independent repetitions: intervals resample them and tests flip them."),
+    ("Intervals", "Bootstrap over seeds, 2,000 resamples from a fixed seed, percentile intervals at levels widened for "
+     "few seeds such that normal data get the length of Student's interval (Hesterberg 2015); with fewer than five "
+     "seeds they reach from the smallest to the largest seed. With five seeds they miss the mean of normal data in 8% "
+     "of cases, with eight in 6%. 95% point by point, not for a whole curve at once."),
+    ("Tests", "Paired sign-flip permutation tests of the difference in final regret, two-sided: all 2^n flips up to 14 "
+     "seeds, 20,000 random ones beyond. The hypothesis is that the differences are symmetric around zero. Holm's "
+     "correction covers all pairs of agents of one setting, not several settings at once. Left out are the oracle, "
+     "which has no regret by definition, and agents with an expert's help, where there are others."),
+    ("Growth", "Least squares of log mean regret on log episode, over 24 recorded points evenly spaced in log episode "
+     "from K/10 to K. Flat: the later half of this part has a slope below 0.05. Linear: an exponent above 0.95. Not a "
+     "power law: the slopes of the two halves differ by more than 0.15, and the interval of that excludes 0."),
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Report:
+    """Where it is, and what it was made of."""
+
+    page: Path
+    figures: list[Path]
+    cells: int
+    failed: int
+    missing: int
+
+
+def write(results: Any, out: Any) -> Report:
+    """Write report.html and figures/ into the folder `out`. The same results give the same bytes."""
+    folder = Path(out)
+    finished, missing = list(results.finished()), list(results.missing())
+    failed = [(failure[0], failure[1], str(failure[2])) for failure in results.failed()]
+    if not finished:
+        raise ValueError(
+            f"{results.folder} has no finished cells to report ({len(missing)} missing, {len(failed)} failed)"
+        )
+    drawn = folder / FIGURES
+    drawn.mkdir(parents=True, exist_ok=True)
+    for old in (f for kind in ("png", "svg", "csv") for f in drawn.glob(f"*.{kind}")):
+        old.unlink()  # of an earlier report: figures that this one does not have would be taken for its own
+    places = data.settings(finished)
+    labels = [(g.label, g.name) for place in places for g in place.groups if not g.refers]
+    looks = drawing.looks([*labels, *((g.label, "") for place in places for g in place.groups if g.refers)])
+    tests = {place.key: paired.compare(place) for place in places}
+    claims = list(results.claims or [])
+    sections = [
+        compared.regret(places, tests, looks, drawn),
+        compared.growth(places, claims, looks),
+        sizes.scaling(varied.scalings(places), claims, looks, drawn),
+        promises.bounds(places, looks, drawn),
+        promises.certificates(places, looks, drawn),
+        sizes.referral(varied.referrals(places), drawn),
+        Section("methods", "How the numbers were made", [Words(METHODS)]),
+        _appendix(results, finished, failed, missing),
+    ]
+    html = _render(
+        title=results.title or results.name,
+        description=results.description or "",
+        facts=_facts(results, finished, places),
+        alerts=_alerts(results, finished, failed, missing),
+        summary=summary(places, tests),
+        command=results.command,
+        sections=[s for s in sections if s is not None],
+    )
+    page = folder / PAGE
+    page.write_text(html, encoding="utf-8", newline="\n")
+    return Report(page, sorted(drawn.iterdir()), len(finished), len(failed), len(missing))
+
+
+def _render(**parts: Any) -> str:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+    from markupsafe import Markup, escape
+
+    def cell(text: str) -> Markup:
+        if text.startswith("**") and text.endswith("**"):
+            return Markup("<strong>{}</strong>").format(text[2:-2])
+        return escape(text)
+
+    made = Environment(
+        loader=FileSystemLoader(PACKAGE),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    made.filters["cell"] = cell
+    made.filters["kind"] = lambda block: type(block).__name__
+    style, script = ((PACKAGE / name).read_text(encoding="utf-8") for name in ("style.css", "script.js"))
+    return made.get_template("template.html.j2").render(style=Markup(style), script=Markup(script), **parts)
+
+
+def _facts(results: Any, finished: Sequence[Any], places: Sequence[data.Setting]) -> list[tuple[str, str]]:
+    def each(name: str) -> list[str]:
+        return list(dict.fromkeys(str(run.facts[name]) for run in finished if run.facts.get(name) is not None))
+
+    labels = list(dict.fromkeys(g.label for place in places for g in place.groups))
+    seeds = sorted({run.cell.seed for run in finished})
+    episodes = sorted({place.episodes for place in places})
+    dates = sorted(date[:10] for date in each("date"))
+    span = dates[:1] if dates[:1] == dates[-1:] else [dates[0], dates[-1]]
+    seconds = sum(float(run.facts.get("seconds") or 0.0) for run in finished)
+    made = [
+        ("settings", joined([place.title for place in places], 6)),
+        ("agents", joined(labels)),
+        ("seeds", _seeds(seeds)),
+        ("episodes", listed([f"{k:,}" for k in episodes], 8) + " a run"),
+        ("runs", f"{len(finished):,}"),
+        ("processor time", _time(seconds)),
+        ("version", listed([f"noregret {v}" for v in each("version")])),
+        ("machine", listed(each("machine"))),
+        ("date", " to ".join(span)),
+        ("left out", " · ".join(getattr(getattr(results, "study", None), "left_out", ()))),
+    ]
+    return [(name, text) for name, text in made if text]
+
+
+def joined(names: Sequence[str], most: int = 12) -> str:
+    """Names that may have commas in them, counted."""
+    more = f" · and {len(names) - most} more" if len(names) > most else ""
+    return f"{len(names)}: {' · '.join(names[:most])}{more}" if len(names) > 1 else "".join(names)
+
+
+def _seeds(seeds: Sequence[int]) -> str:
+    if list(seeds) == list(range(seeds[0], seeds[0] + len(seeds))) and len(seeds) > 2:
+        return f"{len(seeds)} ({seeds[0]} to {seeds[-1]})"
+    return f"{len(seeds)} ({listed([str(s) for s in seeds], 10)})"
+
+
+def _time(seconds: float) -> str:
+    if seconds < 120.0:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60.0:.0f} min" if seconds < 7200.0 else f"{seconds / 3600.0:.1f} h"
+
+
+def _alerts(results: Any, finished: Sequence[Any], failed: Sequence[Any], missing: Sequence[Any]) -> list[str]:
+    said = []
+    total = len(finished) + len(failed) + len(missing)
+    if failed:
+        first = failed[0][2].strip().splitlines()
+        why = f" The first says: {first[-1]}" if first else ""
+        said.append(f"{len(failed)} of {counted(total, 'cell')} failed and are not in any number below.{why}")
+    if missing:
+        said.append(
+            f"{len(missing)} of {counted(total, 'cell')} have not been run: this report is of part of the study."
+        )
+    damaged = list(getattr(results, "damaged", ()))
+    if damaged:
+        said.append(f"Not readable, and counted as missing: {listed(damaged)}.")
+    versions = list(dict.fromkeys(str(run.facts.get("version")) for run in finished))
+    if len(versions) > 1:
+        said.append(f"The cells were made by different versions of noregret ({listed(versions)}).")
+    return said
+
+
+def _appendix(results: Any, finished: Sequence[Any], failed: Sequence[Any], missing: Sequence[Any]) -> Section:
+    def row(key: str, setting: str, label: str, cell: Any, *rest: str) -> Row:
+        return Row([key, setting, label, str(cell.seed), f"{cell.episodes:,}", *rest])
+
+    head = [Column("cell", False), Column("setting", False), Column("agent", False), Column("seed"), Column("episodes")]
+    rows = []
+    for r in finished:
+        seconds = f"{float(r.facts.get('seconds') or 0.0):.2f}"
+        rows.append(row(r.id, r.facts["setting"], r.facts["label"], r.cell, seconds, f"cells/{r.id}.parquet"))
+    blocks: list[Any] = [
+        Text("A cell is one agent in one world with one seed; its name is a hash of what it is. To run one again:"),
+        Text(f"{results.command} --only CELL", "code"),
+        Folded(
+            f"All {counted(len(finished), 'finished cell')}",
+            [Table("Finished cells", [*head, Column("seconds"), Column("file", False)], rows)],
+            key="cells",
+        ),
+    ]
+    for title, cells in (
+        ("failed", [(i, c, str(m)) for i, c, m in failed]),
+        ("missing", [(c.id, c, "") for c in missing]),
+    ):
+        if cells:
+            kept = [row(i, c.world, c.agent, c, *([m] if title == "failed" else [])) for i, c, m in cells]
+            columns = [*head, *([Column("message", False)] if title == "failed" else [])]
+            table = Table(f"{title.capitalize()} cells", columns, kept)
+            blocks.append(Folded(f"All {counted(len(cells), f'{title} cell')}", [table], key=f"cells-{title}"))
+    return Section("appendix", "Appendix: every cell", blocks)

@@ -1,0 +1,131 @@
+"""The parts of a report about what is varied: sizes of the problem, and thresholds of a referral."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from . import figures, statistics
+from .blocks import Column, Folded, Row, Section, Shown, Table, Text, interval, number, power
+from .compared import BAND, claimed, sources
+from .data import SIZES
+from .drawing import Look
+from .varied import Axis, Referrals, Scaling
+
+
+def scaling(
+    found: Sequence[Scaling], claims: Sequence[dict[str, Any]], looks: Mapping[str, Look], folder: Path
+) -> Section | None:
+    """Fitted powers of final regret along each size, beside those claimed."""
+    if not found:
+        return None
+    made = Section("scaling", "How regret grows with the problem")
+    made.blocks.append(
+        Text(
+            "One size at a time, the others at their base: the slope of log mean final regret against log size, with a "
+            "bootstrap interval over seeds. What is claimed is an upper bound up to logarithms, for the worst world: "
+            "measured powers may lie below it, and a few small sizes cannot refute it."
+        )
+    )
+    for i, one in enumerate(found):
+        fits = {(a.variable, label): _fit(a, label) for a in one.axes for label in a.labels}
+        base = ", ".join(f"{SIZES[k]} = {v:,}" for k, v in one.base.items())
+        picture = figures.scaling(one, fits, looks).save(folder, f"scaling-{i + 1}")
+        caption = (
+            f"Final regret in {one.world} as one size grows; the base is {base}. Points are means over seeds, bars 95% "
+            "bootstrap intervals, lines the fitted powers; all axes logarithmic."
+        )
+        made.blocks.append(Shown(picture, caption, one.ids))
+        made.blocks.append(_table(one, fits, claims, looks))
+    return made
+
+
+def _fit(axis: Axis, label: str) -> statistics.Exponent:
+    groups = axis.groups(label)
+    paired = all(g.seeds == groups[0].seeds for g in groups)
+    return statistics.scaling(np.array(axis.values, dtype=float), [g.final for g in groups], paired)
+
+
+def _table(
+    one: Scaling, fits: Mapping[tuple[str, str], Any], claims: Sequence[dict[str, Any]], looks: Mapping[str, Look]
+) -> Table:
+    rows = []
+    for axis in one.axes:
+        for label in axis.labels:
+            fit, groups = fits[axis.variable, label], axis.groups(label)
+            said = [v for v, _ in claimed(groups[0], axis.variable, claims)]
+            cells = [
+                label, axis.variable, ", ".join(f"{v:,}" for v in axis.values), power(fit.value, fit.low, fit.high),
+                "–" if np.isnan(fit.off) or fit.kind != "power" else f"{100 * fit.off:.0f}%",
+                ", ".join(f"{v:g}" for v in said) or "–", _verdict(fit, said),
+            ]  # fmt: skip
+            rows.append(Row(cells, [i for g in groups for i in g.ids], looks[label]))
+    columns = [
+        Column("agent", False), Column("size", False), Column("values", False), Column("exponent (95%)"),
+        Column("off the line"), Column("claimed"), Column("reading", False),
+    ]  # fmt: skip
+    every = [g for axis in one.axes for label in axis.labels for g in axis.groups(label)]
+    notes = sources(every, [axis.variable for axis in one.axes], claims)
+    notes += ["Off the line: the largest distance of a mean from the fitted power; where it is large, it is none."]
+    return Table(f"Powers of final regret in {one.world}", columns, rows, notes)
+
+
+def _verdict(fit: statistics.Exponent, claimed: Sequence[float]) -> str:
+    words = [fit.words] if fit.words else []
+    if claimed and np.isfinite(fit.low):
+        most = max(claimed)
+        if fit.low > most:
+            words.append("faster than claimed over these sizes")
+        elif fit.high < most:
+            words.append("slower than claimed")
+        else:
+            words.append("agrees with what is claimed")
+    return "; ".join(words)
+
+
+def referral(found: Sequence[Referrals], folder: Path) -> Section | None:
+    """What handing the doubtful individuals to an expert costs and saves."""
+    if not found:
+        return None
+    made = Section("referral", "Referral")
+    made.blocks.append(
+        Text(
+            "The agent keeps the individuals whose certificate (or doubt) is at most the threshold and hands the "
+            "others to an expert. Regret counts everybody, the expert's own shortfall included."
+        )
+    )
+    for i, one in enumerate(found):
+        picture = figures.referral(one).save(folder, f"referral-{i + 1}")
+        caption = (
+            f"{one.agent} refers to {one.expert} in {one.setting.title}. Left: regret at the end against the share "
+            f"referred, a point a threshold, bars 95% bootstrap intervals. Right: the referral rate over time. {BAND}"
+        )
+        made.blocks.append(Shown(picture, caption, one.ids))
+        rows = [_row(f"{t:g}", g) for t, g in zip(one.thresholds, one.groups, strict=True)]
+        for name, group in ((f"{one.agent} alone", one.alone), (f"{one.expert} alone", one.expert_alone)):
+            rows += [] if group is None else [_row(name, group)]
+        columns = [
+            Column("threshold", False), Column("share referred"), Column("referred at end"), Column("regret"),
+            Column("95% interval"), Column("certified for those kept"),
+        ]  # fmt: skip
+        keep = [j for j in range(len(columns)) if any(row.cells[j] != "–" for row in rows)]
+        caption = f"{one.setting.title}: {one.agent} refers to {one.expert} above a {one.criterion} of ..."
+        cut = [Row([row.cells[j] for j in keep], row.ids) for row in rows]
+        notes = ["At end: over the last tenth of the episodes. Certified: the sum of the certificates of those kept."]
+        made.blocks.append(Table(caption, [columns[j] for j in keep], cut, notes))
+        said = list(dict.fromkeys(g.guarantee for g in one.groups if g.guarantee))
+        if said:
+            made.blocks.append(Folded("What is guaranteed", [Text(words) for words in said]))
+    return made
+
+
+def _row(name: str, g: Any) -> Row:
+    low, high = statistics.mean_interval(g.final)
+    share = late = kept = "–"
+    if g.has("referred"):
+        share = f"{100 * float((g.curve('referred')[:, -1] / g.episodes).mean()):.1f}%"
+        late = f"{100 * float(g.late('referred').mean()):.1f}%"
+    if g.has("kept_certificate"):
+        kept = number(float(g.curve("kept_certificate")[:, -1].mean()))
+    return Row([name, share, late, number(float(g.final.mean())), interval(float(low), float(high)), kept], g.ids)
