@@ -6,7 +6,7 @@ from .._jit import inlined, kernel
 from ..estimators.likelihood_ratio import likelihood_close, likelihood_open, likelihood_visit
 from ..estimators.mixture import apply_mixture, mixture_due
 from ..estimators.reward_sets import reward_due, reward_learn, reward_refresh
-from ..estimators.rewards import KNOWN, RIDGE, apply_logistic_step, ridge_step
+from ..estimators.rewards import reward_step
 from ..estimators.sign_union import sign_union_step
 from ..estimators.store import remember
 from .glm import norm_of, slot_of
@@ -19,13 +19,7 @@ def learn_rest(par, state, work, k, h, s, a, y, reward, x, norm):
         remember(state.store, k, h, s, a, y, -1.0 if math.isnan(reward) else reward)
     if not math.isnan(reward):
         reward_learn(par.rewards, state.rewards, work.rewards, s, a, reward, x, norm)
-        if par.means.learned == RIDGE:
-            ridge_step(state.means, par.sampler.refresh, par.means.start, s, a, reward, x, work.zx, work.gram)
-        elif par.means.learned != KNOWN:
-            refresh, start, bound = par.sampler.refresh, par.means.start, par.means.bound * norm
-            apply_logistic_step(
-                par.means.step, (state.means, refresh, start, bound, s, a, reward, x, work.zx, work.gram)
-            )
+        reward_step(par.means, state.means, par.sampler.refresh, s, a, reward, x, norm, work.zx, work.gram)
         if reward_due(par.rewards, state.rewards, s, a) == 1:
             reward_refresh(par.rewards, state.rewards, work.rewards, state.store, s, a)
 

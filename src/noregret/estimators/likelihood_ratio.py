@@ -43,6 +43,7 @@ from .._jit import address, inlined, kernel
 from .._linear_algebra import refresh_address
 from .._tiles import WIDTH, padded, set_product, set_wide_product
 from ..links import MultinomialLogit
+from .kronecker import logits_at
 from .likelihood_learn import (
     GIVEN,
     PLUG_IN,
@@ -53,7 +54,6 @@ from .likelihood_learn import (
     likelihood_open,
     likelihood_step,
     likelihood_visit,
-    predictions,
     products,
     renew,
 )
@@ -280,7 +280,7 @@ def kron_covariance(inverse, x, n, cov):
 @kernel
 def likelihood_query(par, state, work, n, s, a, x, norm, z, cov):
     """z [n], cov [n, n] <- the ellipsoid of logits at x; returns rho, inf where the set is empty."""
-    predictions(state.weights[s, a], x, n, z)
+    logits_at(state.weights[s, a], x, n, z)
     if par.kron == 1:
         kron_covariance(state.covariance[s, a], x, n, cov)
     else:
