@@ -59,13 +59,15 @@ def cells_of(world: World, n_cells: Any) -> Any:
 def agents_from(text: str, world: World) -> list[Agent]:
     """Comma-separated agents; "all" stands for all that are for such a problem. The oracle is told the truth here, at
     the seam between world and learner."""
-    made: list[Agent] = []
     fitting = [name for name in agent_names() if agent_class(name).refusal(world.problem) is None]
     items = [name for item in text.split(",") for name in (fitting if item.strip() == "all" else [item])]
-    for item in items:
-        name, options = parse(item)
+    parts = [parse(item) for item in items]
+    for name, options in parts:  # all of them before the first is compiled
+        agent_class(name)
         if "seed" in options:
             raise ValueError(f"agent {name}: seed is not an option here, --seeds decides")
+    made: list[Agent] = []
+    for name, options in parts:
         if agent_class(name) is Oracle:
             options |= {"weights": world.weights, "reward_weights": world.reward_weights}
         if "cells" in options and "centres" in inspect.signature(agent_class(name)).parameters:
