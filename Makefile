@@ -10,7 +10,7 @@ demo: $(VENV)/.installed
 	$(BIN)/noregret compare
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile -m "not slow"
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not slow"
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest --numprocesses auto -m slow

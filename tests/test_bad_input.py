@@ -37,6 +37,16 @@ def mask(*shape, off=()):
         ({"available": np.ones((3, 2))}, "available must be a boolean array .* got float64"),
         ({"support": mask(3, 2, 3, off=[(2, 0)])}, r"support must leave .* \(2, 0\) has none"),
         ({"state_names": ("a", "b")}, "state_names must have 3 different entries"),
+        ({"initial_states": ()}, "initial_states must name at least one state"),
+        ({"initial_states": 1}, "initial_states must be a sequence of states, got 1"),
+        ({"initial_states": "mild"}, "initial_states must be a sequence of states, got 'mild'"),
+        ({"initial_states": (0, 3)}, "initial_states must be a state number from 0 to 2, got 3"),
+        ({"initial_states": (-1,)}, "initial_states must be a state number from 0 to 2, got -1"),
+        ({"initial_states": (0.0, 1.0)}, "initial_states must be a state number from 0 to 2, got 0.0"),
+        (
+            {"initial_states": ("mild", "grave"), "state_names": ("well", "mild", "severe")},
+            "initial_states must be a state number from 0 to 2 or one of well, mild, severe, got 'grave'",
+        ),
     ],
 )
 def test_problem(options, message):
@@ -158,6 +168,25 @@ def test_states():
     agent.observe(1.0, 2)
     with pytest.raises(RuntimeError, match="all 2 steps of the episode are taken"):
         agent.act(2)
+
+
+def test_an_episode_begins_in_an_initial_state():
+    names = ("well", "mild", "severe")
+    made = problem(initial_states=("severe", 0, "severe"), state_names=names)
+    assert made.initial_states == (0, 2)
+    agent = nr.GLMORL(made)
+    agent.begin_episode([0.5, 0.5])
+    before = snapshot(agent)
+    for state in (1, "mild"):
+        with pytest.raises(ValueError, match=r"state must be one of the problem's initial_states \(0, 2\) .* got 1"):
+            agent.act(state)
+        assert unchanged(agent, before)
+    agent.act("severe")
+    agent.observe(1.0, 1)  # later steps may be anywhere
+    agent.act(1)
+    agent.observe(1.0, 1)
+    agent.end_episode()
+    assert agent.episode == 1
 
 
 def test_outcomes_outside_the_support():

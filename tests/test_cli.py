@@ -25,6 +25,15 @@ def noregret(*args, cwd, check=True):
     )
 
 
+def refused(done, message, folder):
+    """One sentence, and nothing left behind."""
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert list(folder.iterdir()) == []
+
+
 def test_compare_writes_a_table_a_figure_and_the_numbers(tmp_path):
     agents = "glm-orl,glm-orl:bonus_scale=0.1:constants=paper,uniform-random,oracle"
     done = noregret("compare", "--agents", agents, "--episodes", 300, "--seeds", 2, "--out", "here", cwd=tmp_path)
@@ -70,12 +79,37 @@ def test_compare_other_worlds_and_csv(tmp_path):
     ],
 )
 def test_mistakes_get_one_sentence_and_leave_nothing_behind(tmp_path, args, message):
-    done = noregret("compare", *args, cwd=tmp_path, check=False)
-    assert done.returncode == 2
-    assert message in done.stderr
-    assert "Traceback" not in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert list(tmp_path.iterdir()) == []
+    refused(noregret("compare", *args, cwd=tmp_path, check=False), message, tmp_path)
+
+
+def test_frontier_prints_standings_and_draws_them(tmp_path):
+    agents = "glm-orl:constants=paper,glm-orl"
+    done = noregret("frontier", "--worlds", 1, "--episodes", 60, "--agents", agents, "--out", "here", cwd=tmp_path)
+    for word in ("of first", "certificate", "sets missed", "glm-orl (constants=paper)", "here/frontier.png"):
+        assert word in done.stdout
+    world = nr.worlds.random_logit(4, 3, 4, 3, 2.0, 0)
+    regrets = [
+        nr.simulate(nr.GLMORL(world.problem, **o), world, 60).regret[0, -1] for o in ({"constants": "paper"}, {})
+    ]
+    rows = [line.split() for line in done.stdout.splitlines() if line.startswith("glm-orl")]
+    assert [float(row[-7]) for row in rows] == [round(r) for r in regrets]
+    assert rows[1][-5] == f"1/{regrets[0] / regrets[1]:.1f}"
+    image = imread(tmp_path / "here" / "frontier.png")
+    assert image.shape[0] > 400
+    assert np.ptp(image[..., :3]) > 0.5
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--worlds", "0"], "worlds must be an integer of at least 1, got 0"),
+        (["--episodes", "-5"], "episodes must be an integer of at least 1, got -5"),
+        (["--weight-bound", "0"], "weight_bound must be a positive number, got 0"),
+        (["--agents", "glm-orl,psrl-gml"], "unknown agent 'psrl-gml'; did you mean"),
+    ],
+)
+def test_mistakes_of_frontier(tmp_path, args, message):
+    refused(noregret("frontier", *args, cwd=tmp_path, check=False), message, tmp_path)
 
 
 def test_bench_reports_ratios(tmp_path):

@@ -1,12 +1,16 @@
 """Products in registers against NumPy, and learning an episode at once against learning it step by step."""
 
+from itertools import pairwise
+
 import numpy as np
 import pytest
 
+import noregret as nr
 from noregret import _tiles as tiles
 from noregret._jit import kernel
-from noregret.estimators.likelihood_ratio import likelihood_close, likelihood_open, likelihood_parts, likelihood_step
-from noregret.estimators.likelihood_ratio import likelihood_visit as visit
+from noregret.agents.base import Trajectory
+from noregret.agents.set_learning import learn_outcomes
+from noregret.estimators.likelihood_ratio import likelihood_parts, likelihood_step
 
 
 @kernel
@@ -36,26 +40,23 @@ def test_products():
     np.testing.assert_allclose(out[72:], dots, rtol=1e-12, atol=1e-13)
 
 
-@kernel
-def episode(par, state, work, n, x, norm, outcomes):
-    likelihood_open(par, state, work, n, 0, 0, x)
-    for i in range(outcomes.shape[0]):
-        visit(par, state, work, n, 0, 0, outcomes[i], x, norm)
-    likelihood_close(par, state, work, n, 0, 0, x, outcomes.shape[0])
-
-
 @pytest.mark.parametrize(("n", "d"), [(2, 3), (4, 2), (10, 3)])
 def test_an_episode_at_once(n, d):
-    g, count = np.random.default_rng(n), np.full((1, 1), n)
-    whole, single = (likelihood_parts(count, d, 1.0, 3.0, 0.5) for _ in range(2))
+    """Every pair's visits among its predictions, in the kernel that agents learn with."""
+    g, problem = np.random.default_rng(n), nr.Problem(n, 1, 4 * n, d)
+    H, layout = problem.horizon, problem.layout
+    path = Trajectory(np.zeros(H + 1, np.int64), np.zeros(H, np.int64), np.zeros(H))
+    whole, single = (likelihood_parts(layout.count, d, 1.0, 3.0, 0.5) for _ in range(2))
     for _ in range(6):
-        x, outcomes = g.normal(size=d) / 2, g.integers(0, n, 4)
+        x = g.normal(size=d) / 2
+        path.states[:] = g.integers(0, n, path.states.shape)
         norm = float(np.linalg.norm(x))
-        episode(*whole, n, x, norm, outcomes)
-        for y in outcomes:
-            likelihood_step(*single, count[0], 0, 0, int(y), x, norm)
+        learn_outcomes(layout, *whole, x, H, path, norm)
+        for s, y in pairwise(path.states.tolist()):
+            likelihood_step(*single, layout.count[s], s, 0, y, x, norm)
     for name in ("weights", "precision", "inverse", "radius", "samples"):
         ours, theirs = getattr(whole[1], name), getattr(single[1], name)
         np.testing.assert_allclose(ours, theirs, rtol=1e-10, atol=1e-11, err_msg=name)
     state = whole[1]
-    np.testing.assert_allclose(state.precision[0, 0] @ state.inverse[0, 0], np.eye(n * d), atol=1e-10)
+    for s in range(n):
+        np.testing.assert_allclose(state.precision[s, 0] @ state.inverse[s, 0], np.eye(n * d), atol=1e-10)

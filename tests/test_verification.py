@@ -2,6 +2,7 @@
 
 import csv
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -12,7 +13,7 @@ from noregret.cli import app
 from noregret.figures import scaling_figure
 from noregret.verification import coverage, promises, radii, scaling, suite
 from noregret.verification.errata import CHECKS, Finding
-from test_cli import noregret
+from test_cli import noregret, refused
 
 SMALL = suite.Effort(60, 40, ((3, 2, 1.0),), (None,), 4, 100, 2, (500,))
 
@@ -158,8 +159,24 @@ def test_scaling_and_its_figure(tmp_path, monkeypatch):
     assert np.ptp(image[..., :3]) > 0.5
 
 
-def test_unknown_sections_get_one_sentence(tmp_path):
-    done = noregret("verify", "--only", "set", cwd=tmp_path, check=False)
-    assert done.returncode == 2
-    assert "unknown section 'set'; did you mean sets" in done.stderr
-    assert len(done.stderr.strip().splitlines()) == 1
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        (["--only", "set"], "unknown section 'set'; did you mean sets"),
+        (["--only", ","], "only must name at least one section"),
+        (["--runs", "-1"], "runs must be an integer of at least 0, got -1"),
+        (["--match", "theorem z"], "match must be part of a set's name (Theorem A, logit; "),
+    ],
+)
+def test_mistakes_of_verify(tmp_path, args, message):
+    refused(noregret("verify", *args, cwd=tmp_path, check=False), message, tmp_path)
+
+
+def test_match_and_runs_choose_the_experiments(tmp_path, monkeypatch):
+    monkeypatch.setattr(suite, "QUICK", replace(SMALL, steps=20))
+    monkeypatch.setattr(suite, "set_rows", partial(suite.set_rows, workers=1))
+    done = run("--only", "sets", "--match", "Theorem A", "--runs", 7, "--out", tmp_path)
+    assert done.exit_code == 0, done.output
+    rows = rows_of(tmp_path)
+    assert [row["name"] for row in rows] == ["Theorem A, logit"] * len(coverage.CONTEXTS)
+    assert {row["note"] for row in rows} == {"7 runs of 20"}

@@ -49,21 +49,27 @@ def solve_factored(factor, v):
 
 
 @kernel
-def refresh_inverse(gram, inverse, logdet, start, factor, column):
-    """inverse <- gram^{-1} and logdet[0] <- ln det gram - start, directly: wipes out what rank-one updates have
-    lost."""
-    d = gram.shape[0]
-    cholesky(gram, 0.0, factor)
+def invert(matrix, shift, out, factor, column):
+    """out [d, d] <- (matrix + shift I)^{-1}; returns ln det(matrix + shift I)."""
+    d = matrix.shape[0]
+    cholesky(matrix, shift, factor)
     total = 0.0
     for i in range(d):
         total += 2.0 * math.log(factor[i, i])
-    logdet[0] = total - start
     for j in range(d):
         for i in range(d):
             column[i] = 1.0 if i == j else 0.0
         solve_factored(factor, column)
         for i in range(d):
-            inverse[i, j] = column[i]
+            out[i, j] = column[i]
+    return total
+
+
+@kernel
+def refresh_inverse(gram, inverse, logdet, start, factor, column):
+    """inverse <- gram^{-1} and logdet[0] <- ln det gram - start, directly: wipes out what rank-one updates have
+    lost."""
+    logdet[0] = invert(gram, 0.0, inverse, factor, column) - start
 
 
 def refresh_address(dim: int) -> Any:

@@ -8,7 +8,8 @@ from ..problem import Problem
 from .glm import tie_key
 from .psrl_glm import doubt
 from .set_agent import REGRET_SHARE, SetAgent
-from .sets import apply_describe, apply_draw, assess, optimum
+from .set_draws import apply_draw
+from .sets import apply_describe, assess, optimum
 
 RUNGS = 6  # optimistic policies with a part of the bonus that are tried before full optimism
 LEAST, MOST = 0.2, 0.76  # those parts, in geometric progression

@@ -15,14 +15,11 @@ from .._checks import Floats
 from .._jit import announced, inlined, kernel, merged
 from ..estimators.entrywise import EntryPar, EntryState, entry_beliefs, entry_parts, entry_step
 from ..estimators.rewards import (
-    KNOWN,
-    RIDGE,
     RewardPar,
     RewardState,
     apply_logistic_beliefs,
-    apply_logistic_step,
     reward_parts,
-    ridge_step,
+    reward_step,
 )
 from ..planning import hook_addresses
 from ..problem import Layout
@@ -107,7 +104,7 @@ def believe(par, state, work, x):
 @kernel
 def learn(par, state, work, x, k, n, path):
     norm = norm_of(x)
-    zx, factor, rewards = work.zx, work.factor, par.rewards
+    zx, factor = work.zx, work.factor
     for h in range(n):
         s, a = path.states[h], path.actions[h]
         y, count = slot_of(par.layout, s, a, path.states[h + 1]), par.layout.count[s, a]
@@ -115,14 +112,7 @@ def learn(par, state, work, x, k, n, path):
             entry_step(par.entries, state.entries, count, s, a, y, x, norm, zx, factor)
         reward = path.rewards[h]
         if not math.isnan(reward):
-            if rewards.learned == RIDGE:
-                ridge_step(state.rewards, par.entries.refresh, rewards.start, s, a, reward, x, zx, factor)
-            elif rewards.learned != KNOWN:
-                bound = rewards.bound * norm
-                apply_logistic_step(
-                    rewards.step,
-                    (state.rewards, par.entries.refresh, rewards.start, bound, s, a, reward, x, zx, factor),
-                )
+            reward_step(par.rewards, state.rewards, par.entries.refresh, s, a, reward, x, norm, zx, factor)
 
 
 class EntrywiseAgent(Agent):

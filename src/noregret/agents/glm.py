@@ -24,13 +24,11 @@ from ..estimators.conversion import (
 )
 from ..estimators.online_newton import NewtonPar, NewtonState, NewtonWork, newton_parts, newton_step
 from ..estimators.rewards import (
-    KNOWN,
-    RIDGE,
     RewardPar,
     RewardState,
     apply_logistic_beliefs,
-    apply_logistic_step,
     reward_parts,
+    reward_step,
     ridge_step,
 )
 from ..planning import planner_address
@@ -131,16 +129,9 @@ def learn(par, state, work, x, k, n, path):
 
 @inlined
 def learn_reward(par, state, work, s, a, reward, x, norm):
-    rewards, zx, factor = par.rewards, work.transitions.zx, work.transitions.factor
     if not math.isnan(reward):
-        if rewards.learned == RIDGE:
-            ridge_step(state.rewards, par.transitions.refresh, rewards.start, s, a, reward, x, zx, factor)
-        elif rewards.learned != KNOWN:
-            bound = rewards.bound * norm
-            apply_logistic_step(
-                rewards.step,
-                (state.rewards, par.transitions.refresh, rewards.start, bound, s, a, reward, x, zx, factor),
-            )
+        scratch, refresh = work.transitions, par.transitions.refresh
+        reward_step(par.rewards, state.rewards, refresh, s, a, reward, x, norm, scratch.zx, scratch.factor)
 
 
 @kernel

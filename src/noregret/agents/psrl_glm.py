@@ -9,7 +9,8 @@ from ..planning import NONE, TIE, apply_planner, hook_addresses
 from ..problem import Problem
 from .glm import tie_key
 from .set_agent import SetAgent
-from .sets import SetPar, SetState, SetWork, apply_draw, apply_several, best_draw, best_of_draws
+from .set_draws import apply_draw, apply_several, best_draw, best_of_draws
+from .sets import SetPar, SetState, SetWork
 
 DRAWS = 32  # models drawn to see how sure a plan is
 
@@ -47,7 +48,7 @@ class PSRLGLM(SetAgent):
 
     one draw per pair and episode, shared over the steps. W and Lambda are the online Laplace approximation of the
     posterior (`estimators.likelihood_ratio` with c = 1/2), theta and V ridge regression. Under the linear link the
-    distribution itself is drawn around its ridge estimate (`agents.sets.draw_linear`).
+    distribution itself is drawn around its ridge estimate (`agents.set_draws.draw_linear`).
 
     draws             J > 1 draws J models and plans with the best of them in every backup: insurance against a
                       posterior that has collapsed too early

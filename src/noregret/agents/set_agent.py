@@ -21,20 +21,9 @@ from ..optimism import SHARP, TAYLOR, search_parts
 from ..planning import Plan, planner_address
 from ..problem import Problem
 from .base import Agent, gap_to_lower
-from .sets import (
-    SetPar,
-    SetState,
-    SetWork,
-    describe_linear,
-    describe_online,
-    describe_stored,
-    draw_linear,
-    draw_logit,
-    judge,
-    learn_linear,
-    learn_online,
-    learn_stored,
-)
+from .set_draws import draw_linear, draw_logit
+from .set_learning import learn_linear, learn_online, learn_stored
+from .sets import SetPar, SetState, SetWork, describe_linear, describe_online, describe_stored, judge
 
 REWARD_SHARE = 0.8  # of what the sets have of delta, for the reward intervals
 REGRET_SHARE = 0.02  # of delta, for a bound on the regret

@@ -1,13 +1,14 @@
-"""The parts the agents with local sets share: what they keep, what it says about one individual, and how they learn.
+"""The parts the agents with local sets share: what they keep, what it says about one individual, and planning on it.
 
-Three kinds of transition sets, one kernel of each kind that describes an individual and one that learns:
+Three kinds of transition sets, one kernel of each kind that describes an individual here and one that learns in
+`agents.set_learning`:
 
     online   likelihood-ratio sets (`estimators.likelihood_ratio`), constant cost and memory
     stored   mixture sets over all data (`estimators.mixture`), refreshed as it grows
     linear   sign-union sets (`estimators.sign_union`), for the linear link
 
-and `draw`, which samples models from an approximate posterior. Agents of one kind share the types of par, state and
-work, and with them the compiled simulation loop.
+and, in `agents.set_draws`, samples of models from an approximate posterior. Agents of one kind share the types of par,
+state and work, and with them the compiled simulation loop.
 """
 
 import math
@@ -18,40 +19,25 @@ from numpy.typing import NDArray
 
 from .._checks import Floats
 from .._jit import caller, inlined, kernel, merged
-from .._linear_algebra import cholesky, predictors
-from .._random import fill_normals
+from .._linear_algebra import predictors
 from ..estimators.likelihood_ratio import (
     LikelihoodPar,
     LikelihoodState,
     LikelihoodWork,
     kron_covariance,
-    likelihood_close,
     likelihood_cov,
-    likelihood_open,
-    likelihood_query,
-    likelihood_visit,
     products,
 )
-from ..estimators.mixture import apply_mixture, mixture_due, mixture_fill
-from ..estimators.reward_sets import (
-    RewardSetPar,
-    RewardSetState,
-    RewardSetWork,
-    reward_due,
-    reward_learn,
-    reward_range,
-    reward_refresh,
-)
-from ..estimators.rewards import KNOWN, RIDGE, RewardPar, RewardState, apply_logistic_step, ridge_step
-from ..estimators.sign_union import sign_union_sets, sign_union_step
-from ..estimators.store import Store, remember
-from ..links import apply_projection
-from ..local_sets import LocalSets, derive, largest_span, log_softmax, softmax_all
+from ..estimators.mixture import mixture_fill
+from ..estimators.reward_sets import RewardSetPar, RewardSetState, RewardSetWork, reward_range
+from ..estimators.rewards import KNOWN, RewardPar, RewardState
+from ..estimators.sign_union import sign_union_sets
+from ..estimators.store import Store
+from ..local_sets import LocalSets, derive, largest_span, softmax_all
 from ..optimism import SearchPar, SearchWork, apply_assess, apply_optimum
-from ..planning import backward_induction_with, expectation
 from ..problem import Layout
 from ..theory.widths import sigma
-from .glm import norm_of, slot_of
+from .glm import norm_of
 
 
 class SetPar(NamedTuple):
@@ -190,80 +176,6 @@ def describe_linear(par, state, work, x):
 apply_describe = caller()
 
 
-# Models drawn from a posterior --------------------------------------------------------------------------------------
-@inlined
-def normal_number(work, i):
-    """Number i of the episode's normals."""
-    half = work.normal.shape[1]
-    return work.normal[i // half, i % half]
-
-
-@inlined
-def draw_reward(par, work, m, s, a, i):
-    v = work.mean[s, a] + par.posterior_scale * work.spread[s, a] * normal_number(work, i)
-    work.r[m, s, a] = min(max(v, 0.0), 1.0)
-
-
-@kernel
-def draw_logit(par, state, work, x, k, purpose):
-    """work.P, work.r [J, ...] <- models drawn from N(W, posterior_scale^2 Lambda^{-1}) of `sampler`, and mean rewards
-    from normal posteriors around ridge regression. Model m and pair (s, a) take M + 1 normals, the last for the reward.
-
-    cov comes with a component along the all-ones vector, which the softmax does not see."""
-    J, S, A, M = work.P.shape
-    norm, w = norm_of(x), work.sampler
-    fill_normals(par.seed, k, purpose, work.normal[0], work.normal[1])
-    reward_means(par, state, work, x)
-    for s in range(S):
-        for a in range(A):
-            n, trace = par.layout.count[s, a], 0.0
-            likelihood_query(par.sampler, state.sampler, w, n, s, a, x, norm, w.z, w.cov)
-            for j in range(n):
-                trace += w.cov[j, j]
-            cholesky(w.cov[:n, :n], 1e-12 * trace + 1e-290, w.factor[:n, :n])
-            for m in range(J):
-                first = ((m * S + s) * A + a) * (M + 1)
-                for j in range(n):
-                    v = 0.0
-                    for i in range(j + 1):
-                        v += w.factor[j, i] * normal_number(work, first + i)
-                    w.step[j] = w.z[j] + par.posterior_scale * v
-                log_softmax(w.step, n, w.logp, work.P[m, s, a])
-                draw_reward(par, work, m, s, a, first + M)
-
-
-@kernel
-def draw_linear(par, state, work, x, k, purpose):
-    """The same under the linear link: W x, and noise with the covariance ||x||^2_{Z^{-1}} (diag p - pp') of counted
-    outcomes, projected on the simplex."""
-    J, S, A, M = work.P.shape
-    fill_normals(par.seed, k, purpose, work.normal[0], work.normal[1])
-    reward_means(par, state, work, x)
-    sign_union_sets(par.transitions, state.transitions, work.transitions, par.layout, x, work.local)
-    for s in range(S):
-        for a in range(A):
-            form, p = 0.0, work.local.P[s, a]
-            for b in range(x.shape[0]):
-                for c in range(x.shape[0]):
-                    form += x[b] * state.transitions.inverse[s, a, b, c] * x[c]
-            deviation = par.posterior_scale * math.sqrt(form)
-            for m in range(J):
-                first, total = ((m * S + s) * A + a) * (M + 1), 0.0
-                for j in range(par.layout.count[s, a]):
-                    total += math.sqrt(p[j]) * normal_number(work, first + j)
-                for j in range(M):
-                    e = math.sqrt(p[j]) * normal_number(work, first + j) - p[j] * total
-                    work.P[m, s, a, j] = p[j] + deviation * e
-                draw_reward(par, work, m, s, a, first + M)
-    for m in range(J):
-        apply_projection(
-            par.transitions.region, (merged(work.P[m]), 0.0, merged(par.layout.count), work.transitions.moved)
-        )
-
-
-apply_draw = caller()
-
-
 # Planning, over the sets described last -------------------------------------------------------------------------------
 @inlined
 def optimum(par, work, k, scale, policy, values):
@@ -278,121 +190,8 @@ def assess(par, work, policy):
 
 
 @kernel
-def best_draw(par, draws, work, k, h, P, V_next, Q):
-    """A hook of `planning.backward_induction_with`: Q <- the largest r_m + P_m V_{h+1} over the models drawn, (P, r);
-    Q holds that of the first."""
-    P, r = draws
-    for m in range(1, P.shape[0]):
-        for s in range(Q.shape[0]):
-            for a in range(Q.shape[1]):
-                Q[s, a] = max(Q[s, a], r[m, s, a] + expectation(P[m], par, s, a, V_next))
-
-
-@kernel
-def best_of_draws(layout, hook, P, r, key, k, Q, policy, values):
-    """policy, values <- a plan with the best of the models in every backup."""
-    backward_induction_with(hook, 0, P[0], layout, r[0], 1, key, layout, (P, r), 0, k, Q, policy, values)
-
-
-apply_several = caller()
-
-
-@kernel
 def judge(par, state, work, x, k, policy, values):
     """values, work.upper, work.lower <- optimistic values and bounds for a policy, which stays as it is."""
     apply_describe(par.describe, (par, state, work, x))
     optimum(par, work, k, 1.0, work.policy, values)
     assess(par, work, policy)
-
-
-# Learning -----------------------------------------------------------------------------------------------------------
-@inlined
-def learn_rest(par, state, work, k, h, s, a, y, reward, x, norm):
-    """What all kinds learn: the store, the reward."""
-    if state.store.contexts.shape[0] > 0:
-        remember(state.store, k, h, s, a, y, -1.0 if math.isnan(reward) else reward)
-    if not math.isnan(reward):
-        reward_learn(par.rewards, state.rewards, work.rewards, s, a, reward, x, norm)
-        if par.means.learned == RIDGE:
-            ridge_step(state.means, par.sampler.refresh, par.means.start, s, a, reward, x, work.zx, work.gram)
-        elif par.means.learned != KNOWN:
-            refresh, start, bound = par.sampler.refresh, par.means.start, par.means.bound * norm
-            apply_logistic_step(
-                par.means.step, (state.means, refresh, start, bound, s, a, reward, x, work.zx, work.gram)
-            )
-        if reward_due(par.rewards, state.rewards, s, a) == 1:
-            reward_refresh(par.rewards, state.rewards, work.rewards, state.store, s, a)
-
-
-@inlined
-def enter(state, x, k):
-    """The context of the episode into the store."""
-    if state.store.contexts.shape[0] > 0:
-        for b in range(x.shape[0]):
-            state.store.contexts[k, b] = x[b]
-
-
-@kernel
-def learn_outcomes(layout, par, state, work, x, n, path, norm):
-    """The outcomes of an episode, all visits of a pair at its first one: pairs know nothing of each other."""
-    for h in range(n):
-        s, a, seen = path.states[h], path.actions[h], 0
-        for i in range(h):
-            seen += 1 if path.states[i] == s and path.actions[i] == a else 0
-        if seen == 0:
-            m, visits = layout.count[s, a], 0
-            likelihood_open(par, state, work, m, s, a, x)
-            for i in range(h, n):
-                if path.states[i] == s and path.actions[i] == a:
-                    y = slot_of(layout, s, a, path.states[i + 1])
-                    likelihood_visit(par, state, work, m, s, a, y, x, norm)
-                    visits += 1
-            likelihood_close(par, state, work, m, s, a, x, visits)
-
-
-@inlined
-def learn_posterior(par, state, work, x, n, path, norm):
-    """The sampler, where there is one."""
-    if state.sampler.samples.shape[0] > 0:
-        learn_outcomes(par.layout, par.sampler, state.sampler, work.sampler, x, n, path, norm)
-
-
-@kernel
-def learn_online(par, state, work, x, k, n, path):
-    norm = norm_of(x)
-    enter(state, x, k)
-    if state.transitions.samples.shape[0] > 0:
-        learn_outcomes(par.layout, par.transitions, state.transitions, work.transitions, x, n, path, norm)
-    learn_posterior(par, state, work, x, n, path, norm)
-    for h in range(n):
-        s, a = path.states[h], path.actions[h]
-        y = slot_of(par.layout, s, a, path.states[h + 1])
-        learn_rest(par, state, work, k, h, s, a, y, path.rewards[h], x, norm)
-
-
-@kernel
-def learn_stored(par, state, work, x, k, n, path):
-    norm = norm_of(x)
-    enter(state, x, k)
-    learn_posterior(par, state, work, x, n, path, norm)
-    for h in range(n):
-        s, a = path.states[h], path.actions[h]
-        y = slot_of(par.layout, s, a, path.states[h + 1])
-        learn_rest(par, state, work, k, h, s, a, y, path.rewards[h], x, norm)
-        if mixture_due(par.transitions, state.transitions, work.transitions, state.store, s, a, x) == 1:
-            apply_mixture(
-                par.transitions.refresh,
-                (par.transitions, state.transitions, work.transitions, state.store, s, a, par.log_transition),
-            )
-
-
-@kernel
-def learn_linear(par, state, work, x, k, n, path):
-    norm = norm_of(x)
-    enter(state, x, k)
-    for h in range(n):
-        s, a = path.states[h], path.actions[h]
-        y = slot_of(par.layout, s, a, path.states[h + 1])
-        count = par.layout.count[s, a : a + 1]
-        sign_union_step(par.transitions, state.transitions, work.transitions, count, s, a, y, x, norm)
-        learn_rest(par, state, work, k, h, s, a, y, path.rewards[h], x, norm)

@@ -49,6 +49,12 @@ def compare(
     def say(line: str) -> None:
         console.print(line, style="dim", highlight=False)
 
+    check.integer("episodes", episodes)
+    check.integer("seeds", seeds)
+    check.integer("workers", workers, 0)
+    step = check.integer("every", every or max(episodes // POINTS, 1))
+    if step > episodes:
+        raise ValueError(f"every must be at most episodes = {episodes}, got {every}")
     place = world_from(world, episodes)
     with announce_with(say):
         players = agents_from(agents, place)
@@ -56,12 +62,6 @@ def compare(
         left = [name for name in agent_names() if agent_class(name).refusal(place.problem) is not None]
         if left:
             say(f"not for this problem: {', '.join(left)}")
-    check.integer("episodes", episodes)
-    check.integer("seeds", seeds)
-    check.integer("workers", workers, 0)
-    step = check.integer("every", every or max(episodes // POINTS, 1))
-    if step > episodes:
-        raise ValueError(f"every must be at most episodes = {episodes}, got {every}")
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=out):  # better now than after the simulation
         pass

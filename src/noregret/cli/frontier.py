@@ -10,6 +10,7 @@ import typer
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from .. import _checks as check
 from .._jit import announce_with
 from ..agents import agent_class, names
 from ..agents.base import Agent
@@ -18,7 +19,7 @@ from ..figures import frontier_figure
 from ..verification.frontier import AGENTS, Standing, population
 from ..verification.frontier import frontier as study
 from ..worlds import World
-from .options import agents_from, terminal
+from .options import agents_from, parse, terminal
 
 
 def frontier(
@@ -32,9 +33,14 @@ def frontier(
 
     Worlds: random_logit, S=4 A=3 H=4 d=3. Example: noregret frontier --worlds 3 --episodes 5000"""
     console, start = terminal(), time.perf_counter()
+    check.integer("worlds", worlds)
+    check.integer("episodes", episodes)
+    check.positive("weight_bound", weight_bound)
     place = population(0, weight_bound)
     fitting = [name for name in names() if name != Oracle.name and agent_class(name).refusal(place.problem) is None]
     items = [name for item in agents.split(",") for name in (fitting if item.strip() == "all" else [item])]
+    for item in items if agents else ():
+        agent_class(parse(item)[0])
     players = [partial(_player, item) for item in items] if agents else AGENTS
     for player in players:
         player(place)  # better now than in the middle

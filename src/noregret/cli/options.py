@@ -8,7 +8,7 @@ from rich.console import Console
 from ..agents import agent_class
 from ..agents import names as agent_names
 from ..agents.base import Agent
-from ..simulation.named import named_agent, named_world
+from ..simulation.named import agent_options, named_agent, named_world
 from ..worlds import World
 
 
@@ -44,4 +44,7 @@ def agents_from(text: str, world: World) -> list[Agent]:
     """Comma-separated agents; "all" stands for all that are for such a problem."""
     fitting = [name for name in agent_names() if agent_class(name).refusal(world.problem) is None]
     items = [name for item in text.split(",") for name in (fitting if item.strip() == "all" else [item])]
-    return [named_agent(*parse(item), world) for item in items]
+    parts = [parse(item) for item in items]
+    for name, options in parts:  # all of them before the first is compiled
+        agent_options(name, options)
+    return [named_agent(name, options, world) for name, options in parts]

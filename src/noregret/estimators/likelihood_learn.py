@@ -25,6 +25,7 @@ from .._tiles import add_products, set_product, set_products, set_sum, set_wide_
 from ..links import exp
 from ..local_sets import largest_span, log_softmax
 from ..theory.widths import lower_curvature
+from .kronecker import logits_at
 
 PLUG_IN, UNSCENTED, GIVEN = 0, 1, 2
 REFRESH = 1000  # steps between direct inversions of one pair's precision
@@ -37,22 +38,12 @@ def up(n, to):
 
 
 @inlined
-def predictions(weights, x, n, z):
-    """z [n] <- W x."""
-    for j in range(n):
-        v = 0.0
-        for b in range(x.shape[0]):
-            v += weights[j, b] * x[b]
-        z[j] = v
-
-
-@inlined
 def open_pair(par, state, work, n, s, a, x):
     """work.z, rows (K'), stack (C beside R, both transposed), gain (G), hessian (D), moved."""
     d, m, E = x.shape[0], n - 1, par.size
     wide, deep = up(2 * m, 8), up(m, 8)
     sigma, rows, stack = state.covariance[s, a], work.rows, work.stack
-    predictions(state.weights[s, a], x, n, work.z)
+    logits_at(state.weights[s, a], x, n, work.z)
     for k in range(m):
         e = 0
         while e + 24 <= E:
@@ -111,6 +102,20 @@ def log_gain(work, n, y):
 
 
 @inlined
+def of_the_set(par, work, rho2, n, y, norm):
+    """c and ln phat(y)/p(y) for a set of squared radius rho2, with work.z, logp and cov; 1/2 and 0 of a posterior."""
+    c, gain = 0.5, 0.0
+    if par.posterior == 0:
+        rho = math.sqrt(rho2) if rho2 >= 0.0 else math.inf
+        c = lower_curvature(largest_span(work.cov, rho, work.z, par.weight_bound * norm, n))
+        if par.predictor == UNSCENTED:
+            gain = log_gain(work, n, y)
+        elif par.predictor == GIVEN:
+            gain = math.log(work.given[y]) - work.logp[y]
+    return c, gain
+
+
+@inlined
 def visit(par, state, work, n, s, a, y, x, norm):
     """Outcome y of the pair that is open, at the same x; norm = ||x||."""
     m, z, p, logp, stack, both, root = n - 1, work.z, work.p, work.logp, work.stack, work.both, work.column
@@ -119,14 +124,8 @@ def visit(par, state, work, n, s, a, y, x, norm):
     for j in range(n):
         for k in range(n):
             work.cov[j, k] = stack[k * wide + j] if j < m and k < m else 0.0
-    rho2, c, gain = state.radius[s, a], 0.5, 0.0
-    if par.posterior == 0:
-        rho = math.sqrt(rho2) if rho2 >= 0.0 else math.inf
-        c = lower_curvature(largest_span(work.cov, rho, z, par.weight_bound * norm, n))
-        if par.predictor == UNSCENTED:
-            gain = log_gain(work, n, y)
-        elif par.predictor == GIVEN:
-            gain = math.log(work.given[y]) - logp[y]
+    rho2 = state.radius[s, a]
+    c, gain = of_the_set(par, work, rho2, n, y, norm)
     at = 0
     for j in range(m):
         for k in range(j, m):
@@ -261,7 +260,7 @@ def kron_visit(par, state, work, n, s, a, y, x, norm):
     """A step of the KRON form, at once: Z <- Z + 2 c min(p) xx'. Over its outcomes C = ||x||^2_{Z^-1} I."""
     d, m, z, p, logp, column = x.shape[0], n - 1, work.z, work.p, work.logp, work.column
     gram, inverse, weights = state.gram[s, a], state.covariance[s, a], state.weights[s, a]
-    predictions(weights, x, n, z)
+    logits_at(weights, x, n, z)
     log_softmax(z, n, logp, p)
     total = 0.0
     for b in range(d):
@@ -270,17 +269,12 @@ def kron_visit(par, state, work, n, s, a, y, x, norm):
             v += inverse[b * d + e] * x[e]
         column[b] = v
         total += v * x[b]
-    rho2, c, gain = state.radius[s, a], 0.5, 0.0
+    rho2 = state.radius[s, a]
     if par.posterior == 0:
         for j in range(n):  # relative to the last outcome
             for k in range(n):
                 work.cov[j, k] = 0.0 if j == m or k == m else 2.0 * total if j == k else total
-        rho = math.sqrt(rho2) if rho2 >= 0.0 else math.inf
-        c = lower_curvature(largest_span(work.cov, rho, z, par.weight_bound * norm, n))
-        if par.predictor == UNSCENTED:
-            gain = log_gain(work, n, y)
-        elif par.predictor == GIVEN:
-            gain = math.log(work.given[y]) - logp[y]
+    c, gain = of_the_set(par, work, rho2, n, y, norm)
     least, square = p[0], 0.0
     for j in range(n):
         least = min(least, p[j])

@@ -33,6 +33,7 @@ Caveat: a radius below 0 is an empty set, some assumption is wrong; the set then
 """
 
 import math
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -43,6 +44,7 @@ from .._jit import address, inlined, kernel
 from .._linear_algebra import refresh_address
 from .._tiles import WIDTH, padded, set_product, set_wide_product
 from ..links import MultinomialLogit
+from .kronecker import logits_at
 from .likelihood_learn import (
     GIVEN,
     PLUG_IN,
@@ -53,7 +55,6 @@ from .likelihood_learn import (
     likelihood_open,
     likelihood_step,
     likelihood_visit,
-    predictions,
     products,
     renew,
 )
@@ -204,14 +205,20 @@ def _in_full(state: LikelihoodState, of: Any) -> Floats:
     return made
 
 
+@cache
+def _places(n: int) -> NDArray[np.int64]:
+    """[n, n], which number of a packed upper triangle is entry (j, k), and (k, j)."""
+    made = np.zeros((n, n), np.int64)
+    made[np.triu_indices(n)] = np.arange(n * (n + 1) // 2)
+    return np.maximum(made, made.T)
+
+
 def _precision(state: LikelihoodState, s: int, a: int, n: int, d: int) -> Floats:
     """[d, n, d, n]. A form given relative to the last outcome has that outcome's entries too: rows sum to 0."""
     T, m = d * (d + 1) // 2, n - 1
     packed = state.gram[s, a].reshape(-1, state.gram.shape[2] // padded(T, 4))[:T, : m * n // 2]
-    (b, c), (j, k), made = np.triu_indices(d), np.triu_indices(m), np.zeros((d, n, d, n))
-    for i, at in enumerate(zip(b, c, strict=True)):
-        for p, q in (at, at[::-1]):
-            made[p, j, q, k] = made[p, k, q, j] = packed[i]
+    made = np.zeros((d, n, d, n))
+    made[:, :m, :, :m] = packed[_places(d)[:, None, :, None], _places(m)[:, None]]
     made[:, m] = -made[:, :m].sum(1)
     made[:, :, :, m] = -made[:, :, :, :m].sum(3)
     return np.asarray(made + state.prior[s, a] * np.eye(n * d).reshape(d, n, d, n))
@@ -280,7 +287,7 @@ def kron_covariance(inverse, x, n, cov):
 @kernel
 def likelihood_query(par, state, work, n, s, a, x, norm, z, cov):
     """z [n], cov [n, n] <- the ellipsoid of logits at x; returns rho, inf where the set is empty."""
-    predictions(state.weights[s, a], x, n, z)
+    logits_at(state.weights[s, a], x, n, z)
     if par.kron == 1:
         kron_covariance(state.covariance[s, a], x, n, cov)
     else:

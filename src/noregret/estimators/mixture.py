@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 from .. import _checks as check
 from .._checks import Floats
 from .._jit import address, caller, kernel
+from ..local_sets import largest_span
 from .kronecker import logit_covariance, logits_at, softmax_of
 from .mixture_refresh import SCALES, SLACK, assumed_covariance, bound_stage, mixture_refresh, search_stage
 from .mixture_walks import CENTRED, EPOCHS, PLAIN, curvature_stage, excess_stage, fit_stage
@@ -204,15 +205,9 @@ def mixture_due(par, state, work, store, s, a, x):
 @kernel
 def mixture_fill(par, state, s, a, x, norm, sets):
     """What the set of pair (s, a) says at context x, norm = ||x||: sets.z, cov, rho and span at [s, a] (`LocalSets`).
-
-    span = max_jk min(rho sqrt(cov_jj + cov_kk - 2 cov_jk), what the assumption leaves of z*_j - z*_k). O((M d)^2)."""
+    O((M d)^2)."""
     n, z, cov = par.count[s, a], sets.z[s, a], sets.cov[s, a]
     logits_at(state.centre[s, a], x, n, z)
     logit_covariance(state.cov[s, a], x, n, cov)
-    rho, reach, span = math.sqrt(state.radius[s, a]), par.weight_bound * norm, 0.0
-    for j in range(n):
-        for k in range(j):
-            ball = rho * math.sqrt(max(cov[j, j] + cov[k, k] - 2.0 * cov[j, k], 0.0))
-            cap = (reach if j == n - 1 else 2.0 * reach) + abs(z[j] - z[k])
-            span = max(span, min(ball, cap))
-    sets.rho[s, a], sets.span[s, a] = rho, span
+    rho = math.sqrt(state.radius[s, a])
+    sets.rho[s, a], sets.span[s, a] = rho, largest_span(cov, rho, z, par.weight_bound * norm, n)

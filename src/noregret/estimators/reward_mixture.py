@@ -20,7 +20,7 @@ recomputed from stored data at any time, because the event does not involve them
 import math
 
 from .._jit import inlined, kernel
-from .._linear_algebra import cholesky, solve_factored, times
+from .._linear_algebra import invert, times
 from .reward_tilts import multiplier, sample_bounds
 
 
@@ -44,23 +44,6 @@ def add_sample(G, J, W, inverse, x, V, w, scratch):
             t = q * scratch[i]
             for j in range(d):
                 inverse[k, i, j] -= t * scratch[j]
-
-
-@kernel
-def invert(matrix, shift, out, factor, column):
-    """out [d, d] <- (matrix + shift I)^{-1}; returns ln det(matrix + shift I)."""
-    d = matrix.shape[0]
-    cholesky(matrix, shift, factor)
-    total = 0.0
-    for i in range(d):
-        total += 2.0 * math.log(factor[i, i])
-    for j in range(d):
-        for i in range(d):
-            column[i] = 1.0 if i == j else 0.0
-        solve_factored(factor, column)
-        for i in range(d):
-            out[i, j] = column[i]
-    return total
 
 
 @kernel

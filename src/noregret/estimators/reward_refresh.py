@@ -3,7 +3,8 @@
 import math
 
 from .._jit import inlined, kernel
-from .reward_mixture import invert, prepare_extremes, range_at, renew
+from .._linear_algebra import invert
+from .reward_mixture import prepare_extremes, range_at, renew
 from .reward_tilts import sample_bounds, variance_proxy
 
 KEPT = 0.9  # of J is expected to be left after a refresh

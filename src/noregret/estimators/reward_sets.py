@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from .. import _checks as check
 from .._checks import Floats
 from .._jit import address, caller, inlined, kernel
-from .._linear_algebra import rank_one, times
+from .._linear_algebra import invert, rank_one, times
 from ..problem import Problem
 from ..theory.widths import ridge_radius
 from .reward_logistic import logistic_learn, logistic_range
-from .reward_mixture import invert, mixture_learn, mixture_range, renew
+from .reward_mixture import mixture_learn, mixture_range, renew
 from .reward_refresh import mixture_refresh
 from .store import Store
 

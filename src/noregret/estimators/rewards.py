@@ -140,6 +140,16 @@ def logistic_step(state, refresh, start, bound, s, a, reward, x, zx, factor):
 apply_logistic_step = caller()
 
 
+@inlined
+def reward_step(par, state, refresh, s, a, reward, x, norm, zx, factor):
+    """Learn a reward of pair (s, a) in the form it is modelled in; norm = ||x||; zx [d], factor [d, d]: scratch."""
+    if par.learned == RIDGE:
+        ridge_step(state, refresh, par.start, s, a, reward, x, zx, factor)
+    elif par.learned != KNOWN:
+        args = state, refresh, par.start, par.bound * norm, s, a, reward, x, zx, factor
+        apply_logistic_step(par.step, args)
+
+
 @kernel
 def logistic_beliefs(theta, forms, growth, x, bound, log_term, cap, reward, interval):
     """reward, interval [n] <- r_hat and xi_r at context x; forms [n]: ||x||^2_{V^{-1}}; bound = B_r ||x||; cap limits

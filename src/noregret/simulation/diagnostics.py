@@ -61,6 +61,18 @@ def below_optimal(truth, out):
 
 
 @inlined
+def watch_optimism(truth, out, held, tally):
+    """Whether the values are below optimal ones, whether the sets held, and the first although the second."""
+    failed = below_optimal(truth, out)
+    if failed:
+        tally[0] += 1.0
+    if not held:
+        tally[1] += 1.0
+    if failed and held:
+        tally[2] += 1.0
+
+
+@inlined
 def watch_mistakes(meter):
     if meter.gap[0] > meter.epsilon[0]:
         meter.tally[9] += 1.0
@@ -110,13 +122,7 @@ def watch_sets(par, state, work, truth, path, out, meter):
                 tally[6] = max(tally[6], v)
                 error = abs(work.belief.reward[s, a] - truth.r[s, a])
                 held = held and v <= 1.0 + _SLACK and error <= work.belief.interval[s, a] + _SLACK
-    failed = below_optimal(truth, out)
-    if failed:
-        tally[0] += 1.0
-    if not held:
-        tally[1] += 1.0
-    if failed and held:
-        tally[2] += 1.0
+    watch_optimism(truth, out, held, tally)
     tally[7] += out.values[0, path.states[0]]
     for h in range(H):
         s, a = path.states[h], path.actions[h]
@@ -176,13 +182,7 @@ def watch_certified(par, work, truth, path, out, meter):
                     v = logits_ratio(local, truth, s, a, work.squares[0], work.squares[1])
                     tally[6] = max(tally[6], v)
                     held = held and v <= 1.0 + 1e-6
-    failed = below_optimal(truth, out)
-    if failed:
-        tally[0] += 1.0
-    if not held:
-        tally[1] += 1.0
-    if failed and held:
-        tally[2] += 1.0
+    watch_optimism(truth, out, held, tally)
     for h in range(H):
         s, a = path.states[h], path.actions[h]
         tally[3] += 2.0 * local.half[s, a]
