@@ -34,6 +34,7 @@ DISABLED = bool(config.DISABLE_JIT)
 
 # Not the full "fast": nan and inf must keep their meaning, and the exponential's rounding trick must survive.
 _RELAXED = {"reassoc", "contract", "nsz", "arcp"}
+LINE = 64
 APART = 512  # bytes: eight numbers at a time, eight times unrolled
 _OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
@@ -119,12 +120,29 @@ if DISABLED:
         return float(struct.unpack("<d", struct.pack("<Q", n & 0xFFFFFFFFFFFFFFFF))[0])
 
 else:
+    _made: dict[Any, Any] = {}
+
+    def _kind(value: Any) -> Any:
+        """What decides the compiler's type of a value; asking for the type itself takes a hundred times as long."""
+        if isinstance(value, tuple):
+            return type(value), *map(_kind, value)
+        if isinstance(value, np.ndarray):
+            flags = value.flags
+            return value.dtype, value.ndim, flags.c_contiguous, flags.f_contiguous, flags.writeable, flags.aligned
+        return (int, value.bit_length() > 63) if type(value) is int else type(value)
+
+    def _compiled(function: Any, args: Any) -> Any:
+        """`function` compiled for the types of `args`; asked for again, it is looked up by what decides them."""
+        key = function, _kind(args)
+        if key not in _made:
+            signature = tuple(typeof(a) for a in args)
+            function.compile(signature)
+            _made[key] = function.overloads[signature]
+        return _made[key]
 
     def address(function: Any, *args: Any) -> Any:
         """Address of `function` compiled for the types of `args`, from the cache where it is there."""
-        signature = tuple(typeof(a) for a in args)
-        function.compile(signature)
-        made = function.overloads[signature]
+        made = _compiled(function, args)
         if made.signature.return_type != types.none:
             raise TypeError(f"{function.__name__}: a kernel called by address returns nothing")
         return made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
@@ -134,9 +152,7 @@ else:
 
         The dispatcher spends about 8 us on the types of an agent's forty arrays; this skips it. Call it with the same
         types only."""
-        signature = tuple(typeof(a) for a in args)
-        function.compile(signature)
-        return function.overloads[signature].entry_point
+        return _compiled(function, args).entry_point
 
     def caller(*fixed: Any) -> Any:
         """`call(address, (a, b, ...))`: call a kernel by its address; what it raises is raised here.
@@ -214,11 +230,12 @@ def apart(value: Any, _seen: dict[int, Any] | None = None) -> Any:
     if not isinstance(value, np.ndarray):
         return value
     base = value.base
-    if value.nbytes >= APART or (isinstance(base, np.ndarray) and base.nbytes >= value.nbytes + APART):
+    if isinstance(base, np.ndarray) and base.nbytes >= value.nbytes + APART + LINE and value.ctypes.data % LINE == 0:
         return value
     if id(value) not in seen:
-        room = np.zeros(value.size + -(-APART // value.itemsize), value.dtype)
-        made = room[: value.size].reshape(value.shape)
+        room = np.zeros(value.nbytes + APART + 2 * LINE, np.uint8)
+        start = -room.ctypes.data % LINE
+        made = room[start : start + value.nbytes].view(value.dtype).reshape(value.shape)
         made[...] = value
         made.setflags(write=value.flags.writeable)
         seen[id(value)] = made

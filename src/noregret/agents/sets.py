@@ -26,11 +26,11 @@ from ..estimators.likelihood_ratio import (
     LikelihoodWork,
     kron_covariance,
     likelihood_close,
-    likelihood_cov,
     likelihood_open,
     likelihood_query,
     likelihood_visit,
-    products,
+    pinned_cov,
+    spread_out,
 )
 from ..estimators.mixture import apply_mixture, mixture_due, mixture_fill
 from ..estimators.reward_sets import (
@@ -46,7 +46,7 @@ from ..estimators.rewards import KNOWN, RIDGE, RewardPar, RewardState, apply_log
 from ..estimators.sign_union import sign_union_sets, sign_union_step
 from ..estimators.store import Store, remember
 from ..links import apply_projection
-from ..local_sets import LocalSets, derive, largest_span, log_softmax, softmax_all
+from ..local_sets import LocalSets, derive, log_softmax, softmax_all
 from ..optimism import SearchPar, SearchWork, apply_assess, apply_optimum
 from ..planning import backward_induction_with, expectation
 from ..problem import Layout
@@ -144,11 +144,11 @@ def reward_ranges(par, state, work, x, norm):
 
 
 @inlined
-def finish(par, state, work, x, norm, bound):
-    """What all ellipsoids of logits have in common."""
+def finish(par, state, work, x, norm, bound, spans):
+    """What all ellipsoids of logits have in common; spans=1: their spans are not known yet."""
     local, count = work.local, par.layout.count
     softmax_all(merged(local.z), merged(count), merged(local.P))
-    derive(local, par.layout, bound, work.table, work.smallest)
+    derive(local, par.layout, bound, work.table, work.smallest, spans)
     reward_ranges(par, state, work, x, norm)
 
 
@@ -158,18 +158,16 @@ def describe_online(par, state, work, x):
     norm, local, count = norm_of(x), work.local, par.layout.count
     bound, sets = par.transitions.weight_bound * norm, state.transitions
     predictors(merged(sets.weights), x, merged(local.z))
-    products(x, work.transitions.products)
+    spread_out(x, work.transitions.x)
     for s in range(count.shape[0]):
         for a in range(count.shape[1]):
-            n, z, cov, radius = count[s, a], local.z[s, a], local.cov[s, a], sets.radius[s, a]
+            n, cov, radius = count[s, a], local.cov[s, a], sets.radius[s, a]
             if par.transitions.kron == 1:
                 kron_covariance(sets.covariance[s, a], x, n, cov)
-            else:
-                likelihood_cov(par.transitions, sets.forms[s, a], work.transitions, n, x.shape[0], norm, cov)
-            rho = math.sqrt(radius) if radius >= 0.0 else math.inf
-            local.rho[s, a] = rho
-            local.span[s, a] = largest_span(cov, rho, z, bound, n)
-    finish(par, state, work, x, norm, bound)
+            elif n > 1:
+                pinned_cov(par.transitions, sets.covariance[s, a], work.transitions, n, x.shape[0], cov)
+            local.rho[s, a] = math.sqrt(radius) if radius >= 0.0 else math.inf
+    finish(par, state, work, x, norm, bound, 1)
 
 
 @kernel
@@ -178,7 +176,7 @@ def describe_stored(par, state, work, x):
     for s in range(count.shape[0]):
         for a in range(count.shape[1]):
             mixture_fill(par.transitions, state.transitions, s, a, x, norm, work.local)
-    finish(par, state, work, x, norm, par.transitions.weight_bound * norm)
+    finish(par, state, work, x, norm, par.transitions.weight_bound * norm, 0)
 
 
 @kernel
@@ -275,6 +273,12 @@ def optimum(par, work, k, scale, policy, values):
 def assess(par, work, policy):
     """work.upper, work.lower <- `optimism.assess`."""
     apply_assess(par.search.assess, (par.search, work.local, work.search, policy, work.upper, work.lower))
+
+
+@inlined
+def assess_lower(par, work, policy):
+    """work.lower alone."""
+    apply_assess(par.search.assess, (par.search, work.local, work.search, policy, work.upper[:0], work.lower))
 
 
 @kernel

@@ -2,27 +2,31 @@
 
 All steps of an episode share x, so a pair is opened, visited among its m = n - 1 predictions and closed. Predictions
 are taken relative to the last outcome (it is the reference; the set lies in rows that sum to 0, so nothing is lost),
-Sigma [md, md] is the inverse precision in those coordinates, index (column b, row j) -> b m + j, and X = x (x) I:
+Sigma [md, md] is the inverse precision in those coordinates, index (row j, column b) -> j d + b, and X = I (x) x:
 
     open    K = Sigma X [md, m],  C = X' Sigma X [m, m],  R = I,  G = 0,  D = 0,  moved = 0
-    visit   D_t = 2 c (diag p - pp') = sum_j l_j l_j', and for every j:  u = C l_j,  w = R l_j,  s = 1 + l_j'u,
-            C <- C - uu'/s,   R <- R - wu'/s,   G <- G + ww'/s;      D <- D + D_t
-            then with a = p - e_y:   z <- z - C a,   moved <- moved + R a,   rho2 <- rho2 + a'C a - 2 ln(phat(y)/p(y))
+    visit   D_t = 2 c (diag p - pp') = L L',  U = L'C,  W = L'R',  N = I + L'C L = F F',  then with F^-1 U, F^-1 W:
+            C <- C - U'U,   R <- R - W'U,   G <- G + W'W;      D <- D + D_t
+            and with a = p - e_y:   z <- z - C a,   moved <- moved + R a,   rho2 <- rho2 + a'C a - 2 ln(phat(y)/p(y))
     close   Sigma <- Sigma - K G K',   vec W <- vec W - K moved,   precision <- precision + D (x) xx'
 
-K R and C are Sigma X and X' Sigma X as they would be after every rank-one term (Sherman and Morrison), so all numbers
-are those of learning step by step. The factor of diag p - pp' over the first m outcomes is known: with
-tail_j = p_j + ... + p_n, l_j = sqrt(p_j/tail_j) (sqrt(tail_{j+1}) e_j - sum_{i>j} p_i/sqrt(tail_{j+1}) e_i).
+K R and C are Sigma X and X' Sigma X as they would be after every visit (Sherman, Morrison and Woodbury), so all numbers
+are those of learning step by step. F^-1 U and F^-1 W come from eliminating N beside them. The factor of diag p - pp'
+over the first m outcomes is known: with tail_j = p_j + ... + p_n, its column j is
+l_j = sqrt(p_j/tail_j) (sqrt(tail_{j+1}) e_j - sum_{i>j} p_i/sqrt(tail_{j+1}) e_i).
 
-Cost: m (md)^2 multiplications for a pair and an episode, O(m^3) a visit.
+Sigma is symmetric and one half is kept: row (j, b) from column j d on, rounded down to a multiple of eight, to m d,
+rounded up; rows follow each other. What rounding adds is right too, or beyond the end.
+
+Cost: m (md)^2/2 multiplications for a pair and an episode, O(m^3) a visit.
 """
 
 import math
 
+from .._eight import dots, exps, least, load, most, same, store
 from .._jit import caller, inlined, kernel
-from .._linear_algebra import apply_refresh, cholesky
-from .._tiles import add_products, set_product, set_products, set_sum, set_wide_product
-from ..links import exp
+from .._linear_algebra import apply_refresh
+from .._tiles import add_product, add_products, add_wide_products, set_product, set_products, set_wide_product
 from ..local_sets import largest_span, log_softmax
 from ..theory.widths import lower_curvature
 
@@ -47,157 +51,324 @@ def predictions(weights, x, n, z):
 
 
 @inlined
-def open_pair(par, state, work, n, s, a, x):
-    """work.z, rows (K'), stack (C beside R, both transposed), gain (G), hessian (D), moved."""
-    d, m, E = x.shape[0], n - 1, par.size
-    wide, deep = up(2 * m, 8), up(m, 8)
-    sigma, rows, stack = state.covariance[s, a], work.rows, work.stack
-    predictions(state.weights[s, a], x, n, work.z)
-    for k in range(m):
-        e = 0
-        while e + 24 <= E:
-            set_wide_product(rows, k * E + e, 0, x, 0, 0, 1, sigma, k * E + e, m * E, d)
+def spread_out(x, out):
+    """out <- x and zeros."""
+    for b in range(x.shape[0]):
+        out[b] = x[b]
+
+
+@inlined
+def upper_rows(sigma, x, m, d, rows, stride):
+    """rows[j stride + e] <- sum_b x_b Sigma[(j, b), e] for e >= j d; stride 0: one after the other, from j d on, which
+    takes a d that is a multiple of eight."""
+    end, at, to = up(m * d, 8), 0, 0
+    for j in range(m):
+        first = j * d // 8 * 8
+        width, e = end - first, 0
+        to = j * stride + first if stride > 0 else to
+        while e + 24 <= width:
+            set_wide_product(rows, to + e, 0, x, 0, 0, 1, sigma, at + e, width, d)
             e += 24
-        while e < E:
-            set_product(rows, k * E + e, 0, x, 0, 0, 1, sigma, k * E + e, m * E, d)
+        while e < width:
+            set_product(rows, to + e, 0, x, 0, 0, 1, sigma, at + e, width, d)
             e += 8
-    for k in range(m):
-        for j in range(0, m, 8):
-            set_product(stack, k * wide + j, 0, x, 0, 0, 1, rows, k * E + j, m, d)
-        for j in range(m, wide):
-            stack[k * wide + j] = 1.0 if j == m + k else 0.0
-        for j in range(deep):
-            work.gain[k * deep + j] = 0.0
-        work.moved[k] = 0.0
-    for i in range(m * n // 2):
-        work.hessian[i] = 0.0
+        at += d * width
+        to += width
+
+
+@inlined
+def pieces(rows, first, count, d, x, out, to):
+    """out[to + i] <- sum_c x_c rows[first + i d + c], i < count, eight at a time; x has zeros beyond d."""
+    for i in range(0, count, 8):
+        total = dots(rows, first + i * d, d, load(x, 0))
+        for c in range(8, d, 8):
+            total = total + dots(rows, first + i * d + c, d, load(x, c))
+        store(out, to + i, total)
 
 
 @kernel
-def log_gain(work, n, y):
-    """ln phat(y)/p(y) of the unscented mixture: weight 1/n at z, 1/(2n) at each z +- sqrt(n) F e_i, F the Cholesky
-    factor of C, the last outcome being the reference."""
-    m, cov, F, e, p = n - 1, work.cov, work.factor, work.powers, work.p
-    trace, scale = 0.0, math.sqrt(float(n))
+def packed_form(sigma, x, m, d, E, rows, packed):
+    """packed <- X' Sigma X, rows from their diagonal on; x [d] with zeros behind it."""
+    if d % 8 == 0:
+        upper_rows(sigma, x, m, d, rows, 0)
+        pieces(rows, 0, m * (m + 1) // 2, d, x, packed, 0)
+    else:
+        upper_rows(sigma, x, m, d, rows, E)
+        at = 0
+        for j in range(m):
+            pieces(rows, j * E + j * d, m - j, d, x, packed, at)
+            at += m - j
+
+
+@kernel
+def open_pair(par, state, work, n, s, a, context):
+    """work.z, rows (K'), stack (C), gain (G), hessian (D), moved."""
+    d, m, E = context.shape[0], n - 1, par.size
+    W = up(m, 8)
+    sigma, rows, stack, x = state.covariance[s, a], work.rows, work.stack, work.x
+    predictions(state.weights[s, a], context, n, work.z)
+    spread_out(context, x)
+    end, at = up(m * d, 8), 0
+    for j in range(m - 1):  # what lies below the diagonal, from what lies beside it
+        first = j * d // 8 * 8
+        width = end - first
+        for k in range(j + 1, m):
+            for b in range(0, d, 8):
+                from_here = at + b * width + k * d - first
+                total = dots(sigma, from_here, width, load(x, 0))
+                for c in range(8, d, 8):
+                    total = total + dots(sigma, from_here + c, width, load(x, c))
+                store(rows, k * E + j * d + b, total)
+        at += d * width
+    upper_rows(sigma, x, m, d, rows, E)
+    for k in range(m):
+        for g in range(0, W, 8):
+            store(stack, k * W + g, same(0.0))
+            store(work.gain, k * W + g, same(0.0))
+        work.moved[k] = 0.0
+    at = 0
     for j in range(m):
-        trace += cov[j, j]
-    cholesky(cov[:m, :m], 1e-12 * trace + 1e-290, F[:m, :m])
-    half, at = m * n // 2 + m, 0
-    for i in range(m):  # of every sigma point: the outcomes it does not move, then those from i on; then downwards
-        top, bottom = 0.0, 0.0
-        for j in range(i, m):
-            v = scale * F[j, i]
-            e[at + 1 + j - i] = v
-            top, bottom = max(top, v), min(bottom, v)
-        e[at] = 0.0
-        for j in range(at, at + 1 + m - i):
-            v = e[j]
-            e[j] = v - top
-            e[half + j] = bottom - v
-        at += 1 + m - i
-    for i in range(2 * half):
-        e[i] = exp(e[i])
+        pieces(rows, j * E + j * d, m - j, d, x, work.packed, 0)
+        for k in range(j, m):
+            stack[j * W + k] = stack[k * W + j] = work.packed[k - j]
+    for i in range(m * n // 2):
+        work.hessian[i] = 0.0
+    work.seen[0] = 0
+
+
+@kernel
+def log_gain(cov, W, p, n, y, rows, e):
+    """ln phat(y)/p(y) of the unscented mixture: weight 1/n at z, 1/(2n) at each z +- sqrt(n) F e_i, F the Cholesky
+    factor of C, the last outcome being the reference: C = cov, rows of W. rows is scratch as large as cov, e of
+    m (m + 3) + 16. Logits that move by more than 700 are taken to move by that: phat stays a distribution."""
+    m, trace = n - 1, 0.0
+    for i in range(m):
+        trace += cov[i * W + i]
+        for g in range(0, W, 8):
+            store(rows, i * W + g, load(cov, i * W + g))
+    shift = 1e-12 * trace + 1e-290
+    for i in range(m):
+        rows[i * W + i] += shift
+    half, at = up(m * n // 2, 8), 0
+    for i in range(m):  # of every sigma point: the outcomes from i on, which it moves
+        pivot = rows[i * W + i]
+        if not pivot > 0.0:
+            raise ValueError("a Gram matrix is no longer positive definite: a context or a bound is out of range")
+        inverse = -1.0 / pivot
+        for r in range(i + 1, m):
+            factor = rows[i * W + r] * inverse
+            for g in range(i // 8 * 8, W, 8):
+                store(rows, r * W + g, load(rows, r * W + g) + load(rows, i * W + g) * factor)
+        scale = math.sqrt(n / pivot)
+        for j in range(i, m, 8):
+            store(e, at + j - i, load(rows, i * W + j) * scale)
+        at += m - i
+    for i in range(0, at, 8):
+        v = load(e, i)
+        store(e, half + i, exps(v * -1.0))
+        store(e, i, exps(v))
     total, still, at = 0.0, p[m], 0
     for i in range(m):
-        up_mass, down_mass = still * e[at], still * e[half + at]
+        up_mass, down_mass = still, still
         for j in range(i, m):
-            up_mass += p[j] * e[at + 1 + j - i]
-            down_mass += p[j] * e[half + at + 1 + j - i]
-        own = at + 1 + y - i if i <= y < m else at
-        total += e[own] / up_mass + e[half + own] / down_mass
+            up_mass += p[j] * e[at + j - i]
+            down_mass += p[j] * e[half + at + j - i]
+        if i <= y < m:
+            total += e[at + y - i] / up_mass + e[half + at + y - i] / down_mass
+        else:
+            total += 1.0 / up_mass + 1.0 / down_mass
         still += p[i]
-        at += 1 + m - i
+        at += m - i
     return math.log((1.0 + 0.5 * total) / n)
 
 
 @inlined
+def widest(stack, W, rho2, z, bound, n, scratch):
+    """`local_sets.largest_span` of C, rows of W; scratch: 2 W numbers."""
+    m, last, largest, found = n - 1, z[n - 1], 0.0, same(0.0)
+    for j in range(m):
+        scratch[j], scratch[W + j] = stack[j * W + j], z[j]
+    for j in range(m, W):
+        scratch[j], scratch[W + j] = -1e300, 0.0
+    for j in range(m):
+        own, centre = stack[j * W + j], z[j]
+        reach = bound + abs(centre - last)
+        largest = max(largest, min(rho2 * own, reach * reach))
+        for g in range(j // 8 * 8, W, 8):
+            gap = load(scratch, W + g) - centre
+            room = most(gap, gap * -1.0) + 2.0 * bound
+            far = (load(scratch, g) - load(stack, j * W + g) * 2.0 + own) * rho2
+            found = most(found, least(far, room * room))
+    store(scratch, 0, found)
+    for i in range(8):
+        largest = max(largest, scratch[i])
+    return largest
+
+
+@inlined
+def settle(work, m, W, B):
+    """C and R after the visit before, which are needed only if there is another."""
+    stack, turn, big, scaled = work.stack, work.turn, work.big, work.scaled
+    if work.seen[0] == 1:
+        for k in range(m):
+            for g in range(0, W, 8):
+                store(turn, k * W + g, same(0.0))
+            turn[k * W + k] = 1.0
+    for i in range(m):
+        for g in range(0, W, 8):
+            store(scaled, i * W + g, load(big, i * B + W + g) * -work.pivots[i])
+    for k in range(0, m, 4):
+        for g in range(0, W, 8):
+            add_products(stack, k * W + g, W, scaled, k, 1, W, big, W + g, B, m)
+            add_products(turn, k * W + g, W, scaled, k, 1, W, big, 2 * W + g, B, m)
+
+
+@kernel
 def visit(par, state, work, n, s, a, y, x, norm):
     """Outcome y of the pair that is open, at the same x; norm = ||x||."""
-    m, z, p, logp, stack, both, root = n - 1, work.z, work.p, work.logp, work.stack, work.both, work.column
-    wide, deep = up(2 * m, 8), up(m, 8)
+    m, z, p, logp, stack, both = n - 1, work.z, work.p, work.logp, work.stack, work.both
+    W, lower, big = up(m, 8), work.lower, work.big
+    B, scaled, column = 3 * W, work.scaled, work.column
+    if work.seen[0] > 0:
+        settle(work, m, W, B)
     log_softmax(z, n, logp, p)
-    for j in range(n):
-        for k in range(n):
-            work.cov[j, k] = stack[k * wide + j] if j < m and k < m else 0.0
     rho2, c, gain = state.radius[s, a], 0.5, 0.0
     if par.posterior == 0:
-        rho = math.sqrt(rho2) if rho2 >= 0.0 else math.inf
-        c = lower_curvature(largest_span(work.cov, rho, z, par.weight_bound * norm, n))
+        c = lower_curvature(math.sqrt(widest_of(work, W, rho2, par.weight_bound * norm, n)))
         if par.predictor == UNSCENTED:
-            gain = log_gain(work, n, y)
+            gain = log_gain(stack, W, p, n, y, scaled, work.powers)
         elif par.predictor == GIVEN:
             gain = math.log(work.given[y]) - logp[y]
     at = 0
     for j in range(m):
+        weight = 2.0 * c * p[j]
+        work.hessian[at] += weight
         for k in range(j, m):
-            work.hessian[at] += 2.0 * c * p[j] * ((1.0 if j == k else 0.0) - p[k])
-            at += 1
+            work.hessian[at + k - j] -= weight * p[k]
+        at += m - j
     tails = work.step
     tails[m] = p[m]
     for j in range(m - 1, -1, -1):
         tails[j] = tails[j + 1] + p[j]
-    for j in range(m):
+    for j in range(m):  # the factor, its columns beside each other
         head, after = math.sqrt(2.0 * c * p[j] / tails[j]), math.sqrt(tails[j + 1])
-        root[j] = head * after
-        head /= -after
-        for i in range(j + 1, m):
-            root[i] = head * p[i]
-        for g in range(0, wide, 8):
-            set_product(both, g, 0, root, j, 0, 1, stack, j * wide + g, wide, m - j)
-        size = 1.0
-        for i in range(j, m):
-            size += root[i] * both[i]
-        shrink = -1.0 / size
-        for i in range(2 * m):
-            work.scaled[i] = shrink * both[i]
-        for k in range(0, m, 4):
-            for g in range(0, wide, 8):
-                add_products(stack, k * wide + g, wide, work.scaled, k, 1, 0, both, g, 0, 1)
-            for g in range(0, deep, 8):  # -G, so that it can be added later
-                add_products(work.gain, k * deep + g, deep, work.scaled, m + k, 1, 0, both, m + g, 0, 1)
+        column[j] = -head / after
+        for g in range(0, W, 8):
+            store(lower, j * W + g, same(0.0))
+        for t in range(j):
+            lower[j * W + t] = column[t] * p[j]
+        lower[j * W + j] = head * after
+    for t in range(0, m, 4):
+        for g in range(0, W, 8):
+            set_products(big, t * B + W + g, B, lower, t, 1, W, stack, g, W, m)
+            if work.seen[0] > 0:
+                set_products(big, t * B + 2 * W + g, B, lower, t, 1, W, work.turn, g, W, m)
+    for t in range(0, m, 4):
+        for g in range(0, W, 8):
+            set_products(big, t * B + g, B, big, t * B + W, B, 1, lower, g, W, m)
+    for i in range(m):
+        big[i * B + i] += 1.0
+        if work.seen[0] == 0:
+            for j in range(m):
+                big[i * B + 2 * W + j] = lower[j * W + i]
+    for i in range(m):
+        inverse = 1.0 / big[i * B + i]
+        work.pivots[i] = inverse
+        for r in range(i + 1, m):
+            factor = -big[r * B + i] * inverse
+            for g in range(i // 8 * 8, B, 8):
+                store(big, r * B + g, load(big, r * B + g) + load(big, i * B + g) * factor)
+    for i in range(m):
+        for g in range(0, W, 8):
+            store(scaled, i * W + g, load(big, i * B + 2 * W + g) * -work.pivots[i])
+    for k in range(0, m, 4):  # -G, so that it can be added later
+        for g in range(0, W, 8):
+            add_products(work.gain, k * W + g, W, scaled, k, 1, W, big, 2 * W + g, B, m)
     for j in range(m):
-        root[j] = p[j] - (1.0 if j == y else 0.0)
-    for g in range(0, wide, 8):
-        set_product(both, g, 0, root, 0, 0, 1, stack, g, wide, m)
+        column[j] = p[j] - (1.0 if j == y else 0.0)
+    for j in range(m, W):
+        column[j] = 0.0
+    for i in range(0, m, 8):  # what is left of C a and R a
+        total = dots(big, i * B + W, B, load(column, 0))
+        for g in range(8, W, 8):
+            total = total + dots(big, i * B + W + g, B, load(column, g))
+        store(both, i, total * load(work.pivots, i) * -1.0)
+    for g in range(0, W, 8):
+        here, there = same(0.0), same(0.0)
+        if work.seen[0] == 0:
+            there = load(column, g)
+        for j in range(m):
+            here = here + load(stack, j * W + g) * column[j]
+        if work.seen[0] > 0:
+            for j in range(m):  # R is kept transposed
+                there = there + load(work.turn, j * W + g) * column[j]
+        for i in range(m):
+            here = here + load(big, i * B + W + g) * both[i]
+            there = there + load(big, i * B + 2 * W + g) * both[i]
+        store(work.shift, g, here)
+        store(work.moved, g, load(work.moved, g) + there)
     form = 0.0
     for j in range(m):
-        form += root[j] * both[j]
-        z[j] -= both[j]
-        work.moved[j] += both[m + j]
+        form += column[j] * work.shift[j]
+        z[j] -= work.shift[j]
     state.radius[s, a] = rho2 + form - 2.0 * gain
     state.samples[s, a] += 1
+    work.seen[0] += 1
 
 
 @inlined
-def close_pair(par, state, work, n, s, a, x, visits):
+def widest_of(work, W, rho2, bound, n):
+    """The square of r, from the pair that is open."""
+    return widest(work.stack, W, rho2 if rho2 >= 0.0 else 1e300, work.z, bound, n, work.scaled)
+
+
+@kernel
+def close_pair(par, state, work, n, s, a, context, visits):
     """What the visits, so many, have changed of the pair that is open."""
-    d, m, E, J = x.shape[0], n - 1, par.size, par.pairs
-    deep, rows, turned, column, sigma = up(m, 8), work.rows, work.turned, work.column, state.covariance[s, a]
+    d, m, E, J = context.shape[0], n - 1, par.size, par.pairs
+    W, rows, turned, column, sigma = up(m, 8), work.rows, work.turned, work.column, state.covariance[s, a]
     weights, gram = state.weights[s, a], state.gram[s, a]
     for e in range(0, m * d, 8):
         set_product(column, e, 0, work.moved, 0, 0, 1, rows, e, E, m)
     for b in range(d):
         mean = 0.0
         for j in range(m):
-            mean += column[b * m + j]
+            mean += column[j * d + b]
         mean /= n
         for j in range(m):
-            weights[j, b] -= column[b * m + j] - mean
+            weights[j, b] -= column[j * d + b] - mean
         weights[m, b] += mean
     for i in range(0, m, 4):
         for e in range(0, m * d, 8):
-            set_products(turned, i * E + e, E, work.gain, i, 1, deep, rows, e, E, m)
-    for r in range(0, m * d, 4):
-        for e in range(0, m * d, 8):
-            add_products(sigma, r * E + e, E, turned, r, 1, E, rows, e, E, m)
-    products(x, work.products)
+            set_products(turned, i * E + e, E, work.gain, i, 1, W, rows, e, E, m)
+    end, at = up(m * d, 8), 0
+    for j in range(m):
+        first = j * d // 8 * 8
+        width, b = end - first, 0
+        while b < d:
+            e = 0
+            if b + 4 <= d:
+                while e + 24 <= width:
+                    add_wide_products(sigma, at + e, width, turned, j * d + b, 1, E, rows, first + e, E, m)
+                    e += 24
+                while e < width:
+                    add_products(sigma, at + e, width, turned, j * d + b, 1, E, rows, first + e, E, m)
+                    e += 8
+                b += 4
+                at += 4 * width
+            else:
+                while e < width:
+                    add_product(sigma, at + e, 0, turned, j * d + b, 0, E, rows, first + e, E, m)
+                    e += 8
+                b += 1
+                at += width
+    products(context, work.products)
     for t in range(0, d * (d + 1) // 2, 4):
         for e in range(0, m * n // 2, 8):
             add_products(gram, t * J + e, J, work.products, t, 1, 0, work.hessian, e, 0, 1)
     total = state.samples[s, a]
     if total // REFRESH != (total - visits) // REFRESH:
         apply_renew(par.renew, (par, state, work, n, d, s, a))
-    arrange(par, sigma, state.forms[s, a], m, d)
 
 
 @inlined
@@ -211,31 +382,10 @@ def products(x, out):
 
 
 @kernel
-def arrange(par, sigma, forms, m, d):
-    """forms <- Sigma for queries: C_jk = sum_{b <= c} x_b x_c forms[(b, c), (j, k)], j <= k. Every row is written from
-    its diagonal on, eight numbers at a time; what is too much is overwritten by the next."""
-    E, J, t = par.size, par.pairs, 0
-    for b in range(d):
-        for c in range(b, d):
-            at = t * J
-            for j in range(m):
-                for k in range(j, m, 8):
-                    set_sum(forms, at + k - j, sigma, (b * m + j) * E + c * m + k, sigma, (c * m + j) * E + b * m + k)
-                at += m - j
-            if b == c:
-                for i in range(m * (m + 1) // 2):
-                    forms[t * J + i] *= 0.5
-            t += 1
-
-
-@kernel
 def renew(par, state, work, n, d, s, a):
-    """Sigma from the precision, directly."""
+    """Sigma from the precision, directly: Gauss and Jordan's elimination, which needs no pivoting here."""
     m, E, J, sigma, gram, t = n - 1, par.size, par.pairs, state.covariance[s, a], state.gram[s, a], 0
-    square = work.square
-    for i in range(E):
-        for j in range(E):
-            square[i, j] = 1.0 if i == j else 0.0
+    size, square = m * d, work.square
     for b in range(d):
         for c in range(b, d):
             at = t * J
@@ -243,14 +393,37 @@ def renew(par, state, work, n, d, s, a):
                 for k in range(j, m):
                     prior = par.regularization * ((1.0 if j == k else 0.0) - 1.0 / n) if b == c else 0.0
                     v = prior + gram[at]
-                    square[b * m + j, c * m + k] = square[b * m + k, c * m + j] = v
-                    square[c * m + j, b * m + k] = square[c * m + k, b * m + j] = v
+                    square[(j * d + b) * E + k * d + c] = square[(k * d + b) * E + j * d + c] = v
+                    square[(j * d + c) * E + k * d + b] = square[(k * d + c) * E + j * d + b] = v
                     at += 1
             t += 1
-    apply_refresh(par.refresh, (square, work.inverse, work.logdet, 0.0, work.lower, work.solved))
-    for i in range(m * d):
-        for j in range(m * d):
-            sigma[i * E + j] = work.inverse[i, j]
+    for i in range(size):
+        pivot = square[i * E + i]
+        if not pivot > 0.0:
+            raise ValueError("a Gram matrix is no longer positive definite: a context or a bound is out of range")
+        inverse = 1.0 / pivot
+        square[i * E + i] = 1.0
+        for e in range(0, size, 8):
+            store(square, i * E + e, load(square, i * E + e) * inverse)
+        for r in range(size):
+            if r != i:
+                factor = -square[r * E + i]
+                square[r * E + i] = 0.0
+                for e in range(0, size, 8):
+                    store(square, r * E + e, load(square, r * E + e) + load(square, i * E + e) * factor)
+    keep_half(square, sigma, m, d, E)
+
+
+@inlined
+def keep_half(square, sigma, m, d, E):
+    """sigma <- the half that is kept of a symmetric matrix, rows of E."""
+    end, at = up(m * d, 8), 0
+    for j in range(m):
+        first = j * d // 8 * 8
+        for b in range(d):
+            for e in range(first, end):
+                sigma[at] = square[(j * d + b) * E + e] if e < m * d else 0.0
+                at += 1
 
 
 apply_renew = caller()
@@ -275,10 +448,12 @@ def kron_visit(par, state, work, n, s, a, y, x, norm):
         for j in range(n):  # relative to the last outcome
             for k in range(n):
                 work.cov[j, k] = 0.0 if j == m or k == m else 2.0 * total if j == k else total
+                if j < m and k < m:
+                    work.stack[j * up(m, 8) + k] = work.cov[j, k]
         rho = math.sqrt(rho2) if rho2 >= 0.0 else math.inf
         c = lower_curvature(largest_span(work.cov, rho, z, par.weight_bound * norm, n))
         if par.predictor == UNSCENTED:
-            gain = log_gain(work, n, y)
+            gain = log_gain(work.stack, up(m, 8), p, n, y, work.scaled, work.powers)
         elif par.predictor == GIVEN:
             gain = math.log(work.given[y]) - logp[y]
     least, square = p[0], 0.0
@@ -301,11 +476,13 @@ def kron_visit(par, state, work, n, s, a, y, x, norm):
     if state.samples[s, a] % REFRESH == 0:
         for b in range(d):
             for e in range(d):
-                work.square[b, e] = gram[b * d + e]
-        apply_refresh(par.refresh, (work.square, work.inverse, work.logdet, 0.0, work.lower, work.solved))
+                work.squares[0, b, e] = gram[b * d + e]
+        apply_refresh(
+            par.refresh, (work.squares[0], work.squares[1], work.logdet, 0.0, work.squares[2], work.column[:d])
+        )
         for b in range(d):
             for e in range(d):
-                inverse[b * d + e] = work.inverse[b, e]
+                inverse[b * d + e] = work.squares[1, b, e]
 
 
 @inlined

@@ -41,21 +41,22 @@ from numpy.typing import NDArray
 from .._checks import Floats
 from .._jit import address, inlined, kernel
 from .._linear_algebra import refresh_address
-from .._tiles import WIDTH, padded, set_product, set_wide_product
+from .._tiles import WIDTH, padded
 from ..links import MultinomialLogit
 from .likelihood_learn import (
     GIVEN,
     PLUG_IN,
     REFRESH,
     UNSCENTED,
-    arrange,
+    keep_half,
     likelihood_close,
     likelihood_open,
     likelihood_step,
     likelihood_visit,
+    packed_form,
     predictions,
-    products,
     renew,
+    spread_out,
 )
 
 PREDICTORS = ("plug-in", "unscented", "given")
@@ -77,7 +78,8 @@ __all__ = [
     "likelihood_query",
     "likelihood_step",
     "likelihood_visit",
-    "products",
+    "pinned_cov",
+    "spread_out",
 ]  # fmt: skip
 
 
@@ -98,8 +100,7 @@ class LikelihoodState(NamedTuple):
 
     weights: Floats  # [S, A, M, d], rows sum to 0
     gram: Floats  # [S, A, T J], sum of 2 c (diag p - pp') (x) xx' at b <= c, j <= k; KRON: Z, [S, A, dd]
-    covariance: Floats  # Sigma, [S, A, E E + 8], rows of E, index b m + j; KRON: Z^{-1}, [S, A, dd]
-    forms: Floats  # [S, A, T J + 8], Sigma as `likelihood_learn.arrange` has it; KRON: [S, A, 0]
+    covariance: Floats  # half of Sigma, [S, A, about E E/2], as `likelihood_learn` has it; KRON: Z^{-1}, [S, A, dd]
     radius: Floats  # rho2, [S, A]
     samples: NDArray[np.int64]  # [S, A]
     outcomes: NDArray[np.int64]  # n, [S, A]
@@ -117,6 +118,8 @@ class LikelihoodState(NamedTuple):
 
 
 class LikelihoodWork(NamedTuple):
+    """m = M - 1 padded to eight is W, to four V; whole groups of eight are written, so all have some to spare."""
+
     z: Floats  # [M]
     logp: Floats  # [M]
     p: Floats  # [M]
@@ -124,23 +127,28 @@ class LikelihoodWork(NamedTuple):
     step: Floats  # [M]
     cov: Floats  # [M, M]
     factor: Floats  # [M, M]
-    powers: Floats  # [M(M+1)]
+    x: Floats  # [d], then zeros
+    powers: Floats  # sigma points
     rows: Floats  # K', rows of E
     turned: Floats  # G K', rows of E
-    stack: Floats  # C and R
-    both: Floats  # products with them
-    scaled: Floats
-    gain: Floats  # -G
+    stack: Floats  # C [V, W]
+    turn: Floats  # R' [V, W]
+    lower: Floats  # L [V, W]
+    big: Floats  # N, U and W beside each other, [V, 3 W]
+    scaled: Floats  # [V, W]
+    pivots: Floats  # [W]
+    both: Floats  # [W]
+    shift: Floats  # [W]
+    gain: Floats  # -G [V, W]
     hessian: Floats  # D, packed
-    moved: Floats  # [M]
+    moved: Floats  # [W]
     products: Floats  # [T], x_b x_c
     packed: Floats  # [J], a covariance
     column: Floats  # [E]
-    square: Floats  # [E, E], of re-inversions; KRON: [d, d]
-    inverse: Floats  # likewise
-    lower: Floats
-    solved: Floats  # [E]
+    square: Floats  # [E E], of re-inversions; KRON: [d, d] in `squares`
+    squares: Floats  # KRON: [3, d, d]
     logdet: Floats  # [1]
+    seen: NDArray[np.int64]  # [1], visits of the pair that is open
 
 
 def likelihood_parts(
@@ -160,42 +168,51 @@ def likelihood_parts(
     )
     radius = np.ascontiguousarray(lam * norm2[count] + 2.0 * log_inverse_delta)
     E, J, T = padded((M - 1) * d), padded(M * (M - 1) // 2), d * (d + 1) // 2
-    work = likelihood_work(M, d, E, J, d if kron else E)
+    work = likelihood_work(M, d, E, J, kron)
     par = LikelihoodPar(
         refresh_address(1), 0, predictor, int(posterior), int(kron), weight_bound, float(lam), E, J
     )  # fmt: skip
     head, tail = f((S, A, M, d)), (radius, f((S, A), np.int64), count.astype(np.int64), np.full((S, A), float(lam)))
     if kron:
         eye = np.eye(d).ravel()
-        state = LikelihoodState(
-            head, np.tile(lam * eye, (S, A, 1)), np.tile(eye / lam, (S, A, 1)), f((S, A, 0)), *tail
-        )  # fmt: skip
+        state = LikelihoodState(head, np.tile(lam * eye, (S, A, 1)), np.tile(eye / lam, (S, A, 1)), *tail)
     else:
-        state = LikelihoodState(
-            head, f((S, A, padded(T, 4) * J)), f((S, A, E * E + WIDTH)), f((S, A, T * J + WIDTH)), *tail
-        )  # fmt: skip
-        for s, a in np.ndindex(S, A):
-            m = int(count[s, a]) - 1
-            square = state.covariance[s, a, : E * E].reshape(E, E)
-            square[: m * d, : m * d] = np.kron(np.eye(d), np.eye(m) + 1.0) / lam
-            arrange(par, state.covariance[s, a], state.forms[s, a], m, d)
+        room = max(half_size(m, d) for m in range(M))
+        state = LikelihoodState(head, f((S, A, padded(T, 4) * J)), f((S, A, room)), *tail)
+        for n in np.unique(count):
+            m = int(n) - 1
+            square, half = f((E, E)), f(state.covariance.shape[2])
+            square[: m * d, : m * d] = np.kron(np.eye(m) + 1.0, np.eye(d)) / lam
+            keep_half(square.ravel(), half, m, d, E)
+            state.covariance[count == n] = half
     return par._replace(renew=address(renew, par, state, work, 1, 1, 0, 0)), state, work
 
 
-def likelihood_work(M: int, d: int, E: int, J: int, D: int) -> LikelihoodWork:
-    f, m = np.zeros, padded(max(M - 1, 1), 4)
-    wide, square, T = padded(2 * m), (D, D), padded(d * (d + 1) // 2, 4)
-    slack = 2 * WIDTH
+def half_size(m: int, d: int) -> int:
+    """Room for what is kept of Sigma [md, md], and for reading eight rows at a time."""
+    at, room = 0, WIDTH
+    for j in range(m):
+        width = padded(m * d) - j * d // WIDTH * WIDTH
+        room = max(room, at + padded(d) * width + WIDTH)
+        at += d * width
+    return padded(room)
+
+
+def likelihood_work(M: int, d: int, E: int, J: int, kron: bool) -> LikelihoodWork:
+    f, V, W = np.zeros, padded(max(M - 1, 1), 4), padded(max(M - 1, 1))
+    T, slack = padded(d * (d + 1) // 2, 4), 2 * WIDTH
     return LikelihoodWork(
-        f(M), f(M), f(M), f(M), f(M), f((M, M)), f((M, M)), f(M * (M + 1) + slack), f(m * E + slack), f(m * E + slack),
-        f(m * wide + slack), f(wide + slack), f(wide + slack), f(m * padded(m) + slack), f(J + slack), f(m + slack),
-        f(T), f(J + slack), f(max(E, d) + slack), f(square), f(square), f(square), f(D), f(1),
+        f(M), f(M), f(M), f(M), f(M), f((M, M)), f((M, M)), f(padded(d) + slack), f(M * (M + 3) + 4 * slack),
+        f(V * E + WIDTH * d + slack), f(V * E + slack), f(V * W + slack), f(V * W + slack), f(V * W + slack),
+        f((V + WIDTH) * 3 * W + slack), f((V + 2) * W + slack), f(W + slack), f(W + slack), f(W + slack),
+        f(V * W + slack), f(J + slack), f(W + slack), f(T), f(J + slack), f(max(E, d) + slack),
+        f(0 if kron else E * E + slack), f((3, d, d) if kron else (3, 0, 0)), f(1), np.zeros(1, np.int64),
     )  # fmt: skip
 
 
 def _in_full(state: LikelihoodState, of: Any) -> Floats:
     S, A, M, d = state.weights.shape
-    if state.forms.shape[2] == 0:  # KRON
+    if state.gram.shape[2] == d * d:  # KRON
         return (state.gram if of is _precision else state.covariance).reshape(S, A, d, d)
     made = np.tile(np.eye(M * d), (S, A, 1, 1))
     for s, a in np.ndindex(S, A):
@@ -219,26 +236,27 @@ def _precision(state: LikelihoodState, s: int, a: int, n: int, d: int) -> Floats
 
 def _inverse(state: LikelihoodState, s: int, a: int, n: int, d: int) -> Floats:
     """[d, n, d, n]: centred, with 1/lambda along the all-ones vector."""
-    m, E = n - 1, math.isqrt(state.covariance.shape[2] - WIDTH)
-    made = np.zeros((d, n, d, n))
-    square = state.covariance[s, a, : E * E].reshape(E, E)
-    made[:, :m, :, :m] = square[: m * d, : m * d].reshape(d, m, d, m)
+    m, end, at = n - 1, padded((n - 1) * d), 0
+    made, square = np.zeros((d, n, d, n)), np.zeros((m, d, m * d))
+    for j in range(m):
+        first = j * d // WIDTH * WIDTH
+        size = d * (end - first)
+        block = state.covariance[s, a, at : at + size].reshape(d, end - first)
+        square[j, :, j * d :] = block[:, j * d - first : m * d - first]
+        at += size
+    flat = square.reshape(m * d, m * d)
+    flat = np.where(np.kron(np.tri(m), np.ones((d, d))) > np.kron(np.eye(m), np.ones((d, d))), flat.T, flat)
+    made[:, :m, :, :m] = flat.reshape(m, d, m, d).transpose(1, 0, 3, 2)
     made -= made.mean(1, keepdims=True)
     made -= made.mean(3, keepdims=True)
     return np.asarray(made + np.kron(np.eye(d), np.full((n, n), 1.0 / (n * state.prior[s, a]))).reshape(d, n, d, n))
 
 
 @inlined
-def likelihood_cov(par, forms, work, n, d, norm, cov):
-    """cov [n, n] <- (I (x) x') Lambda^{-1} (I (x) x), after `products`."""
-    m, J, e, total, packed, mean = n - 1, par.pairs, 0, 0.0, work.packed, work.step
-    T = d * (d + 1) // 2
-    while e + 24 <= J:
-        set_wide_product(packed, e, 0, work.products, 0, 0, 1, forms, e, J, T)
-        e += 24
-    while e < J:
-        set_product(packed, e, 0, work.products, 0, 0, 1, forms, e, J, T)
-        e += 8
+def likelihood_cov(par, sigma, work, n, d, norm, cov):
+    """cov [n, n] <- (I (x) x') Lambda^{-1} (I (x) x), after `spread_out`."""
+    m, total, packed, mean = n - 1, 0.0, work.packed, work.step
+    packed_form(sigma, work.x, m, d, par.size, work.rows, packed)
     for j in range(n):
         mean[j] = 0.0
     at, scale = 0, 1.0 / n
@@ -266,6 +284,17 @@ def likelihood_cov(par, forms, work, n, d, norm, cov):
 
 
 @inlined
+def pinned_cov(par, sigma, work, n, d, cov):
+    """The same relative to the last outcome, whose entries of cov [n, n] stay as they are: 0. Differences agree."""
+    m, packed, at = n - 1, work.packed, 0
+    packed_form(sigma, work.x, m, d, par.size, work.rows, packed)
+    for j in range(m):
+        for k in range(j, m):
+            cov[j, k] = cov[k, j] = packed[at + k - j]
+        at += m - j
+
+
+@inlined
 def kron_covariance(inverse, x, n, cov):
     """cov [n, n] <- ||x||^2_{Z^{-1}} I."""
     total, d = 0.0, x.shape[0]
@@ -284,7 +313,7 @@ def likelihood_query(par, state, work, n, s, a, x, norm, z, cov):
     if par.kron == 1:
         kron_covariance(state.covariance[s, a], x, n, cov)
     else:
-        products(x, work.products)
-        likelihood_cov(par, state.forms[s, a], work, n, x.shape[0], norm, cov)
+        spread_out(x, work.x)
+        likelihood_cov(par, state.covariance[s, a], work, n, x.shape[0], norm, cov)
     radius = state.radius[s, a]
     return math.sqrt(radius) if radius >= 0.0 else math.inf
