@@ -90,6 +90,12 @@ if DISABLED:
     def power_of_two(shifted: Any) -> Any:
         return ((np.asarray(shifted).view(np.int64) << 52) + (1023 << 52)).view(np.float64)
 
+    def total(v: Any) -> Any:
+        return float(v.sum())
+
+    def highest(v: Any) -> Any:
+        return float(v.max())
+
     def dots(A: Any, a: int, stride: int, x: Any) -> Any:
         return np.array([(A[a + r * stride : a + r * stride + 8] * x).sum() for r in range(8)])
 
@@ -169,6 +175,34 @@ else:
             return builder.bitcast(builder.add(whole, ir.Constant(_WHOLE, [1023 << 52] * 8)), _VECTOR)
 
         return _eight(_eight), generate
+
+    def _folded(builder: Any, v: Any, join: Any) -> Any:
+        """One number from eight: halves are joined, then halves of those, and again."""
+        for width in (4, 2, 1):
+            mask = ir.Constant(ir.VectorType(_LANE, 8), [(i + width) % 8 for i in range(8)])
+            v = join(v, builder.shuffle_vector(v, v, mask))
+        return builder.extract_element(v, _LANE(0))
+
+    @intrinsic
+    def total(typing: Any, v: Any) -> Any:
+        """The sum of the eight numbers."""
+
+        def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+            return _folded(builder, values[0], builder.fadd)
+
+        return types.float64(_eight), generate
+
+    @intrinsic
+    def highest(typing: Any, v: Any) -> Any:
+        """The largest of the eight numbers."""
+
+        def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+            def larger(u: Any, v: Any) -> Any:
+                return builder.select(builder.fcmp_ordered(">", u, v), u, v)
+
+            return _folded(builder, values[0], larger)
+
+        return types.float64(_eight), generate
 
     @intrinsic
     def dots(typing: Any, A: Any, a: Any, stride: Any, x: Any) -> Any:

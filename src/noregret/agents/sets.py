@@ -74,6 +74,7 @@ class SetPar(NamedTuple):
     kappa: float  # of the gate
     posterior_scale: float
     certify: int  # 1: bounds on the values of the plan are computed too
+    estimates: int  # 1: estimated mean rewards are planned with, not their ranges alone
 
 
 class SetState(NamedTuple):
@@ -133,9 +134,10 @@ def reward_means(par, state, work, x):
 
 @inlined
 def reward_ranges(par, state, work, x, norm):
-    """work.local.low, high for all pairs; the estimates in work.mean are moved between them."""
+    """work.local.low, high for all pairs; the estimates in work.mean, where needed, are moved between them."""
     local = work.local
-    reward_means(par, state, work, x)
+    if par.estimates == 1:
+        reward_means(par, state, work, x)
     for s in range(work.mean.shape[0]):
         for a in range(work.mean.shape[1]):
             low, high = local.low[s, a : a + 1], local.high[s, a : a + 1]
@@ -156,16 +158,16 @@ def finish(par, state, work, x, norm, bound, spans):
 def describe_online(par, state, work, x):
     """work.local <- the sets of the individual with context x."""
     norm, local, count = norm_of(x), work.local, par.layout.count
-    bound, sets = par.transitions.weight_bound * norm, state.transitions
+    bound, sets, w = par.transitions.weight_bound * norm, state.transitions, work.transitions
     predictors(merged(sets.weights), x, merged(local.z))
-    spread_out(x, work.transitions.x)
+    spread_out(x, w.x)
     for s in range(count.shape[0]):
         for a in range(count.shape[1]):
             n, cov, radius = count[s, a], local.cov[s, a], sets.radius[s, a]
             if par.transitions.kron == 1:
                 kron_covariance(sets.covariance[s, a], x, n, cov)
             elif n > 1:
-                pinned_cov(par.transitions, sets.covariance[s, a], work.transitions, n, x.shape[0], cov)
+                pinned_cov(sets.covariance[s, a], w.x, n, x.shape[0], par.transitions.size, w.rows, w.packed, cov)
             local.rho[s, a] = math.sqrt(radius) if radius >= 0.0 else math.inf
     finish(par, state, work, x, norm, bound, 1)
 

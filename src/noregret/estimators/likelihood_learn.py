@@ -23,7 +23,7 @@ Cost: m (md)^2/2 multiplications for a pair and an episode, O(m^3) a visit.
 
 import math
 
-from .._eight import dots, exps, least, load, most, same, store
+from .._eight import dots, exps, highest, least, load, most, same, store, total
 from .._jit import caller, inlined, kernel
 from .._linear_algebra import apply_refresh
 from .._tiles import add_product, add_products, add_wide_products, set_product, set_products, set_wide_product
@@ -32,6 +32,7 @@ from ..theory.widths import lower_curvature
 
 PLUG_IN, UNSCENTED, GIVEN = 0, 1, 2
 REFRESH = 1000  # steps between direct inversions of one pair's precision
+WAITING = 16  # episodes of a pair that are added to its precision at once
 
 
 @inlined
@@ -57,7 +58,7 @@ def spread_out(x, out):
         out[b] = x[b]
 
 
-@inlined
+@kernel
 def upper_rows(sigma, x, m, d, rows, stride):
     """rows[j stride + e] <- sum_b x_b Sigma[(j, b), e] for e >= j d; stride 0: one after the other, from j d on, which
     takes a d that is a multiple of eight."""
@@ -76,14 +77,31 @@ def upper_rows(sigma, x, m, d, rows, stride):
         to += width
 
 
+@kernel
+def lower_rows(sigma, x, m, d, rows, E):
+    """The same for e < j d, rows of E, from what lies on the other side of the diagonal."""
+    end, at = up(m * d, 8), 0
+    for j in range(m - 1):
+        first = j * d // 8 * 8
+        width = end - first
+        for k in range(j + 1, m):
+            for b in range(0, d, 8):
+                from_here = at + b * width + k * d - first
+                sums = dots(sigma, from_here, width, load(x, 0))
+                for c in range(8, d, 8):
+                    sums = sums + dots(sigma, from_here + c, width, load(x, c))
+                store(rows, k * E + j * d + b, sums)
+        at += d * width
+
+
 @inlined
 def pieces(rows, first, count, d, x, out, to):
     """out[to + i] <- sum_c x_c rows[first + i d + c], i < count, eight at a time; x has zeros beyond d."""
     for i in range(0, count, 8):
-        total = dots(rows, first + i * d, d, load(x, 0))
+        sums = dots(rows, first + i * d, d, load(x, 0))
         for c in range(8, d, 8):
-            total = total + dots(rows, first + i * d + c, d, load(x, c))
-        store(out, to + i, total)
+            sums = sums + dots(rows, first + i * d + c, d, load(x, c))
+        store(out, to + i, sums)
 
 
 @kernel
@@ -100,7 +118,7 @@ def packed_form(sigma, x, m, d, E, rows, packed):
             at += m - j
 
 
-@kernel
+@inlined
 def open_pair(par, state, work, n, s, a, context):
     """work.z, rows (K'), stack (C), gain (G), hessian (D), moved."""
     d, m, E = context.shape[0], n - 1, par.size
@@ -108,32 +126,28 @@ def open_pair(par, state, work, n, s, a, context):
     sigma, rows, stack, x = state.covariance[s, a], work.rows, work.stack, work.x
     predictions(state.weights[s, a], context, n, work.z)
     spread_out(context, x)
-    end, at = up(m * d, 8), 0
-    for j in range(m - 1):  # what lies below the diagonal, from what lies beside it
-        first = j * d // 8 * 8
-        width = end - first
-        for k in range(j + 1, m):
-            for b in range(0, d, 8):
-                from_here = at + b * width + k * d - first
-                total = dots(sigma, from_here, width, load(x, 0))
-                for c in range(8, d, 8):
-                    total = total + dots(sigma, from_here + c, width, load(x, c))
-                store(rows, k * E + j * d + b, total)
-        at += d * width
+    lower_rows(sigma, x, m, d, rows, E)
     upper_rows(sigma, x, m, d, rows, E)
     for k in range(m):
         for g in range(0, W, 8):
             store(stack, k * W + g, same(0.0))
             store(work.gain, k * W + g, same(0.0))
-        work.moved[k] = 0.0
-    at = 0
+            store(work.hessian, k * W + g, same(0.0))
+    for g in range(0, W, 8):
+        store(work.moved, g, same(0.0))
     for j in range(m):
         pieces(rows, j * E + j * d, m - j, d, x, work.packed, 0)
-        for k in range(j, m):
-            stack[j * W + k] = stack[k * W + j] = work.packed[k - j]
-    for i in range(m * n // 2):
-        work.hessian[i] = 0.0
+        mirror(work.packed, stack, j, m, W)
     work.seen[0] = 0
+
+
+@kernel
+def mirror(packed, stack, j, m, W):
+    """Row and column j of C from its diagonal on."""
+    for k in range(j, m):
+        v = packed[k - j]
+        stack[j * W + k] = v
+        stack[k * W + j] = v
 
 
 @kernel
@@ -182,9 +196,29 @@ def log_gain(cov, W, p, n, y, rows, e):
     return math.log((1.0 + 0.5 * total) / n)
 
 
-@inlined
+@kernel
+def softmax_short(z, n, p):
+    """p <- softmax of z [n], then zeros; whole groups of eight of both are used."""
+    end, found, sums = up(n, 8), same(-math.inf), same(0.0)
+    for j in range(n, end):
+        z[j] = -math.inf
+    for g in range(0, end, 8):
+        found = most(found, load(z, g))
+    top = highest(found)
+    for g in range(0, end, 8):
+        store(p, g, exps(load(z, g) - top))
+    for j in range(n, end):
+        p[j] = 0.0
+    for g in range(0, end, 8):
+        sums = sums + load(p, g)
+    scale = 1.0 / total(sums)
+    for g in range(0, end, 8):
+        store(p, g, load(p, g) * scale)
+
+
+@kernel
 def widest(stack, W, rho2, z, bound, n, scratch):
-    """`local_sets.largest_span` of C, rows of W; scratch: 2 W numbers."""
+    """The square of `local_sets.largest_span` of C, rows of W; scratch: 2 W numbers."""
     m, last, largest, found = n - 1, z[n - 1], 0.0, same(0.0)
     for j in range(m):
         scratch[j], scratch[W + j] = stack[j * W + j], z[j]
@@ -199,10 +233,55 @@ def widest(stack, W, rho2, z, bound, n, scratch):
             room = most(gap, gap * -1.0) + 2.0 * bound
             far = (load(scratch, g) - load(stack, j * W + g) * 2.0 + own) * rho2
             found = most(found, least(far, room * room))
-    store(scratch, 0, found)
-    for i in range(8):
-        largest = max(largest, scratch[i])
-    return largest
+    return max(largest, highest(found))
+
+
+@kernel
+def factor_of(p, c, m, W, tails, heads, lower, hessian, big):
+    """lower <- L, big <- L' in its third part, hessian [m, W] += 2 c (diag p - pp')."""
+    B = 3 * W
+    tail = p[m]
+    for j in range(m - 1, -1, -1):
+        after = tail
+        tail += p[j]
+        tails[j], heads[j] = tail, after
+    for j in range(m):
+        head, after = math.sqrt(2.0 * c * p[j] / tails[j]), math.sqrt(heads[j])
+        tails[j], heads[j] = head * after, -head / after
+    for j in range(m, W):
+        heads[j] = 0.0
+    for j in range(m):
+        own, first, weight = p[j], heads[j], 2.0 * c * p[j]
+        for g in range(0, W, 8):
+            later = load(p, g)
+            store(hessian, j * W + g, load(hessian, j * W + g) - later * weight)
+            store(lower, j * W + g, load(heads, g) * own)
+            store(big, j * B + 2 * W + g, later * first)
+        hessian[j * W + j] += weight
+    for j in range(m):
+        for k in range(j + 1, W):
+            lower[j * W + k] = 0.0
+        for k in range(j):
+            big[j * B + 2 * W + k] = 0.0
+        lower[j * W + j] = big[j * B + 2 * W + j] = tails[j]
+        for k in range(m, W):
+            big[j * B + 2 * W + k] = 0.0
+
+
+@kernel
+def eliminate(big, m, W, pivots, scaled):
+    """Rows of big [m, 3 W] less multiples of those before, until its first part is upper triangular; pivots <- one over
+    its diagonal, scaled <- the third part times minus that."""
+    B = 3 * W
+    for i in range(m):
+        inverse = 1.0 / big[i * B + i]
+        pivots[i] = inverse
+        for r in range(i + 1, m):
+            factor = -big[r * B + i] * inverse
+            for g in range(i // 8 * 8, B, 8):
+                store(big, r * B + g, load(big, r * B + g) + load(big, i * B + g) * factor)
+        for g in range(0, W, 8):
+            store(scaled, i * W + g, load(big, i * B + 2 * W + g) * -inverse)
 
 
 @inlined
@@ -223,41 +302,24 @@ def settle(work, m, W, B):
             add_products(turn, k * W + g, W, scaled, k, 1, W, big, 2 * W + g, B, m)
 
 
-@kernel
+@inlined
 def visit(par, state, work, n, s, a, y, x, norm):
     """Outcome y of the pair that is open, at the same x; norm = ||x||."""
-    m, z, p, logp, stack, both = n - 1, work.z, work.p, work.logp, work.stack, work.both
+    m, z, p, stack, both = n - 1, work.z, work.p, work.stack, work.both
     W, lower, big = up(m, 8), work.lower, work.big
     B, scaled, column = 3 * W, work.scaled, work.column
     if work.seen[0] > 0:
         settle(work, m, W, B)
-    log_softmax(z, n, logp, p)
+    softmax_short(z, n, p)
     rho2, c, gain = state.radius[s, a], 0.5, 0.0
     if par.posterior == 0:
-        c = lower_curvature(math.sqrt(widest_of(work, W, rho2, par.weight_bound * norm, n)))
+        held = rho2 if rho2 >= 0.0 else 1e300
+        c = lower_curvature(math.sqrt(widest(stack, W, held, z, par.weight_bound * norm, n, scaled)))
         if par.predictor == UNSCENTED:
             gain = log_gain(stack, W, p, n, y, scaled, work.powers)
         elif par.predictor == GIVEN:
-            gain = math.log(work.given[y]) - logp[y]
-    at = 0
-    for j in range(m):
-        weight = 2.0 * c * p[j]
-        work.hessian[at] += weight
-        for k in range(j, m):
-            work.hessian[at + k - j] -= weight * p[k]
-        at += m - j
-    tails = work.step
-    tails[m] = p[m]
-    for j in range(m - 1, -1, -1):
-        tails[j] = tails[j + 1] + p[j]
-    for j in range(m):  # the factor, its columns beside each other
-        head, after = math.sqrt(2.0 * c * p[j] / tails[j]), math.sqrt(tails[j + 1])
-        column[j] = -head / after
-        for g in range(0, W, 8):
-            store(lower, j * W + g, same(0.0))
-        for t in range(j):
-            lower[j * W + t] = column[t] * p[j]
-        lower[j * W + j] = head * after
+            gain = math.log(work.given[y]) - math.log(p[y])
+    factor_of(p, c, m, W, work.step, column, lower, work.hessian, big)
     for t in range(0, m, 4):
         for g in range(0, W, 8):
             set_products(big, t * B + W + g, B, lower, t, 1, W, stack, g, W, m)
@@ -268,31 +330,22 @@ def visit(par, state, work, n, s, a, y, x, norm):
             set_products(big, t * B + g, B, big, t * B + W, B, 1, lower, g, W, m)
     for i in range(m):
         big[i * B + i] += 1.0
-        if work.seen[0] == 0:
-            for j in range(m):
-                big[i * B + 2 * W + j] = lower[j * W + i]
-    for i in range(m):
-        inverse = 1.0 / big[i * B + i]
-        work.pivots[i] = inverse
-        for r in range(i + 1, m):
-            factor = -big[r * B + i] * inverse
-            for g in range(i // 8 * 8, B, 8):
-                store(big, r * B + g, load(big, r * B + g) + load(big, i * B + g) * factor)
-    for i in range(m):
-        for g in range(0, W, 8):
-            store(scaled, i * W + g, load(big, i * B + 2 * W + g) * -work.pivots[i])
+    eliminate(big, m, W, work.pivots, scaled)
     for k in range(0, m, 4):  # -G, so that it can be added later
         for g in range(0, W, 8):
             add_products(work.gain, k * W + g, W, scaled, k, 1, W, big, 2 * W + g, B, m)
-    for j in range(m):
-        column[j] = p[j] - (1.0 if j == y else 0.0)
+    for g in range(0, W, 8):
+        store(column, g, load(p, g))
     for j in range(m, W):
         column[j] = 0.0
+    if y < m:
+        column[y] -= 1.0
+    form = same(0.0)
     for i in range(0, m, 8):  # what is left of C a and R a
-        total = dots(big, i * B + W, B, load(column, 0))
+        part = dots(big, i * B + W, B, load(column, 0))
         for g in range(8, W, 8):
-            total = total + dots(big, i * B + W + g, B, load(column, g))
-        store(both, i, total * load(work.pivots, i) * -1.0)
+            part = part + dots(big, i * B + W + g, B, load(column, g))
+        store(both, i, part * load(work.pivots, i) * -1.0)
     for g in range(0, W, 8):
         here, there = same(0.0), same(0.0)
         if work.seen[0] == 0:
@@ -305,31 +358,44 @@ def visit(par, state, work, n, s, a, y, x, norm):
         for i in range(m):
             here = here + load(big, i * B + W + g) * both[i]
             there = there + load(big, i * B + 2 * W + g) * both[i]
+        form = form + load(column, g) * here
         store(work.shift, g, here)
         store(work.moved, g, load(work.moved, g) + there)
-    form = 0.0
     for j in range(m):
-        form += column[j] * work.shift[j]
         z[j] -= work.shift[j]
-    state.radius[s, a] = rho2 + form - 2.0 * gain
+    state.radius[s, a] = rho2 + total(form) - 2.0 * gain
     state.samples[s, a] += 1
     work.seen[0] += 1
 
 
 @inlined
-def widest_of(work, W, rho2, bound, n):
-    """The square of r, from the pair that is open."""
-    return widest(work.stack, W, rho2 if rho2 >= 0.0 else 1e300, work.z, bound, n, work.scaled)
-
-
-@kernel
 def close_pair(par, state, work, n, s, a, context, visits):
     """What the visits, so many, have changed of the pair that is open."""
     d, m, E, J = context.shape[0], n - 1, par.size, par.pairs
     W, rows, turned, column, sigma = up(m, 8), work.rows, work.turned, work.column, state.covariance[s, a]
     weights, gram = state.weights[s, a], state.gram[s, a]
+    move(weights, work.moved, rows, n, d, E, column)
+    for i in range(0, m, 4):
+        for e in range(0, m * d, 8):
+            set_products(turned, i * E + e, E, work.gain, i, 1, W, rows, e, E, m)
+    update(sigma, turned, rows, m, d, E)
+    recent, total_visits = state.recent[s, a], state.samples[s, a]
+    slot = int(state.pending[s, a])
+    note(work.hessian, context, m, W, J, recent, slot)
+    state.pending[s, a] = slot + 1
+    if slot + 1 == WAITING:
+        add_up(gram, recent, WAITING, m, d, J, work.products)
+        state.pending[s, a] = 0
+    if total_visits // REFRESH != (total_visits - visits) // REFRESH:
+        apply_renew(par.renew, (par, state, work, n, d, s, a))
+
+
+@kernel
+def move(weights, moved, rows, n, d, E, column):
+    """vec W -= K moved, centred."""
+    m = n - 1
     for e in range(0, m * d, 8):
-        set_product(column, e, 0, work.moved, 0, 0, 1, rows, e, E, m)
+        set_product(column, e, 0, moved, 0, 0, 1, rows, e, E, m)
     for b in range(d):
         mean = 0.0
         for j in range(m):
@@ -338,9 +404,11 @@ def close_pair(par, state, work, n, s, a, context, visits):
         for j in range(m):
             weights[j, b] -= column[j * d + b] - mean
         weights[m, b] += mean
-    for i in range(0, m, 4):
-        for e in range(0, m * d, 8):
-            set_products(turned, i * E + e, E, work.gain, i, 1, W, rows, e, E, m)
+
+
+@kernel
+def update(sigma, turned, rows, m, d, E):
+    """Sigma += turned' rows, both [m, E]."""
     end, at = up(m * d, 8), 0
     for j in range(m):
         first = j * d // 8 * 8
@@ -362,23 +430,34 @@ def close_pair(par, state, work, n, s, a, context, visits):
                     e += 8
                 b += 1
                 at += width
-    products(context, work.products)
+
+
+@kernel
+def note(hessian, x, m, W, J, recent, slot):
+    """recent[slot] <- D, rows from their diagonal on, then x."""
+    at = slot * (J + x.shape[0] + 8)
+    to = at
+    for j in range(m):
+        for k in range(j, m, 8):
+            store(recent, to + k - j, load(hessian, j * W + k))
+        to += m - j
+    for b in range(x.shape[0]):
+        recent[at + J + b] = x[b]
+
+
+@kernel
+def add_up(gram, recent, count, m, d, J, scratch):
+    """gram += D (x) xx' of `count` episodes: memory is slower than arithmetic, so several are added at once."""
+    T = up(d * (d + 1) // 2, 4)
+    for i in range(count):
+        at, first = i * T, i * (J + d + 8) + J
+        for b in range(d):
+            for c in range(b, d):
+                scratch[at] = recent[first + b] * recent[first + c]
+                at += 1
     for t in range(0, d * (d + 1) // 2, 4):
-        for e in range(0, m * n // 2, 8):
-            add_products(gram, t * J + e, J, work.products, t, 1, 0, work.hessian, e, 0, 1)
-    total = state.samples[s, a]
-    if total // REFRESH != (total - visits) // REFRESH:
-        apply_renew(par.renew, (par, state, work, n, d, s, a))
-
-
-@inlined
-def products(x, out):
-    """out [d(d+1)/2] <- x_b x_c for b <= c."""
-    at, d = 0, x.shape[0]
-    for b in range(d):
-        for c in range(b, d):
-            out[at] = x[b] * x[c]
-            at += 1
+        for e in range(0, m * (m + 1) // 2, 8):
+            add_products(gram, t * J + e, J, scratch, t, 1, T, recent, e, J + d + 8, count)
 
 
 @kernel
@@ -386,6 +465,8 @@ def renew(par, state, work, n, d, s, a):
     """Sigma from the precision, directly: Gauss and Jordan's elimination, which needs no pivoting here."""
     m, E, J, sigma, gram, t = n - 1, par.size, par.pairs, state.covariance[s, a], state.gram[s, a], 0
     size, square = m * d, work.square
+    add_up(gram, state.recent[s, a], int(state.pending[s, a]), m, d, J, work.products)
+    state.pending[s, a] = 0
     for b in range(d):
         for c in range(b, d):
             at = t * J

@@ -39,7 +39,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import Floats
-from .._jit import address, inlined, kernel
+from .._jit import address, inlined, kernel, room_for
 from .._linear_algebra import refresh_address
 from .._tiles import WIDTH, padded
 from ..links import MultinomialLogit
@@ -48,6 +48,7 @@ from .likelihood_learn import (
     PLUG_IN,
     REFRESH,
     UNSCENTED,
+    WAITING,
     keep_half,
     likelihood_close,
     likelihood_open,
@@ -101,6 +102,8 @@ class LikelihoodState(NamedTuple):
     weights: Floats  # [S, A, M, d], rows sum to 0
     gram: Floats  # [S, A, T J], sum of 2 c (diag p - pp') (x) xx' at b <= c, j <= k; KRON: Z, [S, A, dd]
     covariance: Floats  # half of Sigma, [S, A, about E E/2], as `likelihood_learn` has it; KRON: Z^{-1}, [S, A, dd]
+    recent: Floats  # [S, A, WAITING (J + d + 8)], D and x of episodes that gram lacks; KRON: [S, A, 0]
+    pending: NDArray[np.int64]  # [S, A], how many
     radius: Floats  # rho2, [S, A]
     samples: NDArray[np.int64]  # [S, A]
     outcomes: NDArray[np.int64]  # n, [S, A]
@@ -120,11 +123,11 @@ class LikelihoodState(NamedTuple):
 class LikelihoodWork(NamedTuple):
     """m = M - 1 padded to eight is W, to four V; whole groups of eight are written, so all have some to spare."""
 
-    z: Floats  # [M]
+    z: Floats  # [M padded to eight]
     logp: Floats  # [M]
-    p: Floats  # [M]
+    p: Floats  # [M padded to eight]
     given: Floats  # [M], the user's prediction
-    step: Floats  # [M]
+    step: Floats  # [M padded to eight]
     cov: Floats  # [M, M]
     factor: Floats  # [M, M]
     x: Floats  # [d], then zeros
@@ -140,9 +143,9 @@ class LikelihoodWork(NamedTuple):
     both: Floats  # [W]
     shift: Floats  # [W]
     gain: Floats  # -G [V, W]
-    hessian: Floats  # D, packed
+    hessian: Floats  # D [V, W]
     moved: Floats  # [W]
-    products: Floats  # [T], x_b x_c
+    products: Floats  # [WAITING, T], x_b x_c
     packed: Floats  # [J], a covariance
     column: Floats  # [E]
     square: Floats  # [E E], of re-inversions; KRON: [d, d] in `squares`
@@ -160,9 +163,13 @@ def likelihood_parts(
     predictor: int = UNSCENTED,
     posterior: bool = False,
     kron: bool = False,
+    kept: bool = True,
 ) -> tuple[LikelihoodPar, LikelihoodState, LikelihoodWork]:
-    """Parameters, initial state and scratch for one set per pair; count [S, A] is the number of outcomes."""
-    (S, A), M, d, lam, f = count.shape, int(count.max()), context_dim, regularization, np.zeros
+    """Parameters, initial state and scratch for one set per pair; count [S, A] is the number of outcomes. kept=False:
+    a state of no pairs, where types alone matter."""
+    M, d, lam, f = int(count.max()), context_dim, regularization, room_for
+    count = count if kept else count[:0]
+    S, A = count.shape
     norm2 = np.array(
         [0.0] + [MultinomialLogit().weight_norm2(m, weight_bound, d, "corrected") for m in range(1, M + 1)]
     )
@@ -173,12 +180,17 @@ def likelihood_parts(
         refresh_address(1), 0, predictor, int(posterior), int(kron), weight_bound, float(lam), E, J
     )  # fmt: skip
     head, tail = f((S, A, M, d)), (radius, f((S, A), np.int64), count.astype(np.int64), np.full((S, A), float(lam)))
+    none = f((S, A), np.int64)
     if kron:
         eye = np.eye(d).ravel()
-        state = LikelihoodState(head, np.tile(lam * eye, (S, A, 1)), np.tile(eye / lam, (S, A, 1)), *tail)
+        state = LikelihoodState(
+            head, np.tile(lam * eye, (S, A, 1)), np.tile(eye / lam, (S, A, 1)), f((S, A, 0)), none, *tail
+        )
     else:
         room = max(half_size(m, d) for m in range(M))
-        state = LikelihoodState(head, f((S, A, padded(T, 4) * J)), f((S, A, room)), *tail)
+        state = LikelihoodState(
+            head, f((S, A, padded(T, 4) * J)), f((S, A, room)), f((S, A, WAITING * (J + d + WIDTH))), none, *tail
+        )
         for n in np.unique(count):
             m = int(n) - 1
             square, half = f((E, E)), f(state.covariance.shape[2])
@@ -202,11 +214,12 @@ def likelihood_work(M: int, d: int, E: int, J: int, kron: bool) -> LikelihoodWor
     f, V, W = np.zeros, padded(max(M - 1, 1), 4), padded(max(M - 1, 1))
     T, slack = padded(d * (d + 1) // 2, 4), 2 * WIDTH
     return LikelihoodWork(
-        f(M), f(M), f(M), f(M), f(M), f((M, M)), f((M, M)), f(padded(d) + slack), f(M * (M + 3) + 4 * slack),
-        f(V * E + WIDTH * d + slack), f(V * E + slack), f(V * W + slack), f(V * W + slack), f(V * W + slack),
-        f((V + WIDTH) * 3 * W + slack), f((V + 2) * W + slack), f(W + slack), f(W + slack), f(W + slack),
-        f(V * W + slack), f(J + slack), f(W + slack), f(T), f(J + slack), f(max(E, d) + slack),
-        f(0 if kron else E * E + slack), f((3, d, d) if kron else (3, 0, 0)), f(1), np.zeros(1, np.int64),
+        f(padded(M)), f(M), f(padded(M)), f(M), f(padded(M)), f((M, M)), f((M, M)), f(padded(d) + slack),
+        f(M * (M + 3) + 4 * slack), f(V * E + WIDTH * d + slack), f(V * E + slack), f(V * W + slack),
+        f(V * W + slack), f(V * W + slack), f((V + WIDTH) * 3 * W + slack), f((V + 2) * W + slack), f(W + slack),
+        f(W + slack), f(W + slack), f(V * W + slack), f(V * W + slack), f(W + slack), f(T * WAITING), f(J + slack),
+        f(max(E, d, W) + slack), f(0 if kron else E * E + slack), f((3, d, d) if kron else (3, 0, 0)), f(1),
+        np.zeros(1, np.int64),
     )  # fmt: skip
 
 
@@ -224,8 +237,12 @@ def _in_full(state: LikelihoodState, of: Any) -> Floats:
 def _precision(state: LikelihoodState, s: int, a: int, n: int, d: int) -> Floats:
     """[d, n, d, n]. A form given relative to the last outcome has that outcome's entries too: rows sum to 0."""
     T, m = d * (d + 1) // 2, n - 1
-    packed = state.gram[s, a].reshape(-1, state.gram.shape[2] // padded(T, 4))[:T, : m * n // 2]
+    J = state.gram.shape[2] // padded(T, 4)
     (b, c), (j, k), made = np.triu_indices(d), np.triu_indices(m), np.zeros((d, n, d, n))
+    packed = state.gram[s, a].reshape(-1, J)[:T, : m * n // 2].copy()
+    for waiting in state.recent[s, a].reshape(WAITING, -1)[: state.pending[s, a]]:
+        x = waiting[J : J + d]
+        packed += (x[b] * x[c])[:, None] * waiting[: m * n // 2]
     for i, at in enumerate(zip(b, c, strict=True)):
         for p, q in (at, at[::-1]):
             made[p, j, q, k] = made[p, k, q, j] = packed[i]
@@ -283,11 +300,11 @@ def likelihood_cov(par, sigma, work, n, d, norm, cov):
     cov[m, m] = total
 
 
-@inlined
-def pinned_cov(par, sigma, work, n, d, cov):
+@kernel
+def pinned_cov(sigma, x, n, d, E, rows, packed, cov):
     """The same relative to the last outcome, whose entries of cov [n, n] stay as they are: 0. Differences agree."""
-    m, packed, at = n - 1, work.packed, 0
-    packed_form(sigma, work.x, m, d, par.size, work.rows, packed)
+    m, at = n - 1, 0
+    packed_form(sigma, x, m, d, E, rows, packed)
     for j in range(m):
         for k in range(j, m):
             cov[j, k] = cov[k, j] = packed[at + k - j]
