@@ -15,6 +15,7 @@ Under NUMBA_DISABLE_JIT=1 everything runs as plain Python: pdb and coverage work
 results agree with the compiled ones to rounding, not to the bit.
 """
 
+import math
 import os
 import struct
 import sys
@@ -218,7 +219,7 @@ invoke = caller()  # for the engine only
 
 def room_for(shape: Any, dtype: Any = np.float64) -> Any:
     """Zeros [shape] that begin at a multiple of LINE bytes and are followed by APART bytes of their own."""
-    size = int(np.prod(shape)) * np.dtype(dtype).itemsize
+    size = (math.prod(shape) if isinstance(shape, tuple) else shape) * np.dtype(dtype).itemsize
     room = np.zeros(size + APART + LINE, np.uint8)
     start = -_begin(room) % LINE
     return room[start : start + size].view(dtype).reshape(shape)

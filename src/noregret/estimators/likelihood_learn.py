@@ -5,15 +5,15 @@ are taken relative to the last outcome (it is the reference; the set lies in row
 Sigma [md, md] is the inverse precision in those coordinates, index (row j, column b) -> j d + b, and X = I (x) x:
 
     open    K = Sigma X [md, m],  C = X' Sigma X [m, m],  R = I,  G = 0,  D = 0,  moved = 0
-    visit   D_t = 2 c (diag p - pp') = L L',  U = L'C,  W = L'R',  N = I + L'C L = F F',  then with F^-1 U, F^-1 W:
-            C <- C - U'U,   R <- R - W'U,   G <- G + W'W;      D <- D + D_t
+    visit   D_t = 2 c (diag p - pp') = L L',   G_t = L (I + L'C L)^-1 L':
+            G <- G + R G_t R',   R <- R - R G_t C,   C <- C - C G_t C;      D <- D + D_t
             and with a = p - e_y:   z <- z - C a,   moved <- moved + R a,   rho2 <- rho2 + a'C a - 2 ln(phat(y)/p(y))
     close   Sigma <- Sigma - K G K',   vec W <- vec W - K moved,   precision <- precision + D (x) xx'
 
 K R and C are Sigma X and X' Sigma X as they would be after every visit (Sherman, Morrison and Woodbury), so all numbers
-are those of learning step by step. F^-1 U and F^-1 W come from eliminating N beside them. The factor of diag p - pp'
-over the first m outcomes is known: with tail_j = p_j + ... + p_n, its column j is
-l_j = sqrt(p_j/tail_j) (sqrt(tail_{j+1}) e_j - sum_{i>j} p_i/sqrt(tail_{j+1}) e_i).
+are those of learning step by step. The factor of diag p - pp' over the first m outcomes is known: with
+tail_j = p_j + ... + p_n, its column j is l_j = sqrt(p_j/tail_j) (sqrt(tail_{j+1}) e_j - sum_{i>j} p_i/sqrt(tail_{j+1})
+e_i), so that products with it are running sums.
 
 Sigma is symmetric and one half is kept: row (j, b) from column j d on, rounded down to a multiple of eight, to m d,
 rounded up; rows follow each other. What rounding adds is right too, or beyond the end.
@@ -23,7 +23,7 @@ Cost: m (md)^2/2 multiplications for a pair and an episode, O(m^3) a visit.
 
 import math
 
-from .._eight import dots, exps, highest, least, load, most, same, store, total
+from .._eight import dots, either, exps, highest, least, load, most, same, store, total
 from .._jit import caller, inlined, kernel
 from .._linear_algebra import apply_refresh
 from .._tiles import add_product, add_products, add_wide_products, set_product, set_products, set_wide_product
@@ -237,79 +237,145 @@ def widest(stack, W, rho2, z, bound, n, scratch):
 
 
 @kernel
-def factor_of(p, c, m, W, tails, heads, lower, hessian, big):
-    """lower <- L, big <- L' in its third part, hessian [m, W] += 2 c (diag p - pp')."""
-    B = 3 * W
+def factor_of(p, c, m, W, tops, heads, hessian):
+    """tops, heads <- L_jj and what p_i is multiplied with in L_ij, i > j; hessian [m, W] += 2 c (diag p - pp')."""
     tail = p[m]
     for j in range(m - 1, -1, -1):
-        after = tail
+        heads[j] = tail
         tail += p[j]
-        tails[j], heads[j] = tail, after
+        tops[j] = tail
     for j in range(m):
-        head, after = math.sqrt(2.0 * c * p[j] / tails[j]), math.sqrt(heads[j])
-        tails[j], heads[j] = head * after, -head / after
-    for j in range(m, W):
-        heads[j] = 0.0
+        head, after = math.sqrt(2.0 * c * p[j] / tops[j]), math.sqrt(heads[j])
+        tops[j], heads[j] = head * after, -head / after
     for j in range(m):
-        own, first, weight = p[j], heads[j], 2.0 * c * p[j]
+        weight = 2.0 * c * p[j]
         for g in range(0, W, 8):
-            later = load(p, g)
-            store(hessian, j * W + g, load(hessian, j * W + g) - later * weight)
-            store(lower, j * W + g, load(heads, g) * own)
-            store(big, j * B + 2 * W + g, later * first)
+            store(hessian, j * W + g, load(hessian, j * W + g) - load(p, g) * weight)
         hessian[j * W + j] += weight
-    for j in range(m):
-        for k in range(j + 1, W):
-            lower[j * W + k] = 0.0
-        for k in range(j):
-            big[j * B + 2 * W + k] = 0.0
-        lower[j * W + j] = big[j * B + 2 * W + j] = tails[j]
-        for k in range(m, W):
-            big[j * B + 2 * W + k] = 0.0
 
 
 @kernel
-def eliminate(big, m, W, pivots, scaled):
-    """Rows of big [m, 3 W] less multiples of those before, until its first part is upper triangular; pivots <- one over
-    its diagonal, scaled <- the third part times minus that."""
-    B = 3 * W
-    for i in range(m):
-        inverse = 1.0 / big[i * B + i]
-        pivots[i] = inverse
-        for r in range(i + 1, m):
-            factor = -big[r * B + i] * inverse
-            for g in range(i // 8 * 8, B, 8):
-                store(big, r * B + g, load(big, r * B + g) + load(big, i * B + g) * factor)
+def one_gain(C, tops, heads, p, m, W, order, first, lower, upper, factors, out):
+    """out <- L (I + L'C L)^-1 L' for a symmetric C, all rows of W; order: 0, 1, 2, ...; the four before out are
+    scratch. Numbers that were just written one by one are slow to load as eight, so none are."""
+    for g in range(0, W, 8):
+        place, across, tall, high = load(order, g), load(p, g), load(tops, g), load(heads, g)
+        later = same(0.0)
+        for t in range(m - 1, -1, -1):  # L'C, L, L' and I
+            row, k, none = load(C, t * W + g), float(t), same(0.0)
+            store(out, t * W + g, row * tops[t] + later * heads[t])
+            later = later + row * p[t]
+            here, there = same(k), same(k + 0.5)
+            store(lower, t * W + g, either(place, here, high * p[t], either(place, there, tall, none)))
+            store(upper, t * W + g, either(place, here, none, either(place, there, tall, across * heads[t])))
+            store(first, t * W + g, either(place, here, none, either(place, there, same(1.0), none)))
+    for t in range(0, m, 4):
         for g in range(0, W, 8):
-            store(scaled, i * W + g, load(big, i * B + 2 * W + g) * -inverse)
+            add_products(first, t * W + g, W, out, t * W, W, 1, lower, g, W, m)
+    for i in range(m):
+        inverse, k = 1.0 / first[i * W + i], float(i)
+        for r in range(m):
+            factors[r] = -first[r * W + i]
+        for g in range(0, W, 8):
+            place = load(order, g)
+            mark = either(place, same(k), same(1.0), either(place, same(k + 0.5), same(-1.0), same(1.0)))
+            row = either(mark, same(0.0), same(1.0), load(first, i * W + g)) * inverse
+            for r in range(i):
+                store(first, r * W + g, either(mark, same(0.0), same(0.0), load(first, r * W + g)) + row * factors[r])
+            store(first, i * W + g, row)
+            for r in range(i + 1, m):
+                store(first, r * W + g, either(mark, same(0.0), same(0.0), load(first, r * W + g)) + row * factors[r])
+    for t in range(0, m, 4):
+        for g in range(0, W, 8):
+            set_products(lower, t * W + g, W, first, t * W, W, 1, upper, g, W, m)
+    for g in range(0, W, 8):
+        earlier = same(0.0)
+        for j in range(m):
+            row = load(lower, j * W + g)
+            store(out, j * W + g, row * tops[j] + earlier * p[j])
+            earlier = earlier + row * heads[j]
 
 
 @inlined
-def settle(work, m, W, B):
+def settle(work, m, W):
     """C and R after the visit before, which are needed only if there is another."""
-    stack, turn, big, scaled = work.stack, work.turn, work.big, work.scaled
-    if work.seen[0] == 1:
-        for k in range(m):
-            for g in range(0, W, 8):
-                store(turn, k * W + g, same(0.0))
-            turn[k * W + k] = 1.0
-    for i in range(m):
-        for g in range(0, W, 8):
-            store(scaled, i * W + g, load(big, i * B + W + g) * -work.pivots[i])
+    stack, turn, last, scaled, lower = work.stack, work.turn, work.last, work.scaled, work.lower
     for k in range(0, m, 4):
         for g in range(0, W, 8):
-            add_products(stack, k * W + g, W, scaled, k, 1, W, big, W + g, B, m)
-            add_products(turn, k * W + g, W, scaled, k, 1, W, big, 2 * W + g, B, m)
+            set_products(scaled, k * W + g, W, stack, k * W, W, 1, last, g, W, m)
+    for i in range(m):
+        for g in range(0, W, 8):
+            store(scaled, i * W + g, load(scaled, i * W + g) * -1.0)
+    for k in range(0, m, 4):
+        for g in range(0, W, 8):
+            set_products(lower, k * W + g, W, scaled, k * W, W, 1, stack, g, W, m)
+    for i in range(m):
+        for g in range(0, W, 8):
+            store(stack, i * W + g, load(stack, i * W + g) + load(lower, i * W + g))
+    if work.seen[0] == 1:
+        for i in range(m):
+            for g in range(0, W, 8):
+                store(turn, i * W + g, load(scaled, i * W + g))
+            turn[i * W + i] += 1.0
+        return
+    for k in range(0, m, 4):
+        for g in range(0, W, 8):
+            set_products(lower, k * W + g, W, scaled, k * W, W, 1, turn, g, W, m)
+    for i in range(m):
+        for g in range(0, W, 8):
+            store(turn, i * W + g, load(turn, i * W + g) + load(lower, i * W + g))
+
+
+@inlined
+def add_gain(work, m, W):
+    """-G, so that it can be added later."""
+    gain, last, turn, scaled = work.gain, work.last, work.turn, work.scaled
+    if work.seen[0] == 0:
+        for i in range(m):
+            for g in range(0, W, 8):
+                store(gain, i * W + g, load(last, i * W + g) * -1.0)
+        return
+    for k in range(0, m, 4):
+        for g in range(0, W, 8):
+            set_products(scaled, k * W + g, W, last, k * W, W, 1, turn, g, W, m)
+    for i in range(m):
+        for g in range(0, W, 8):
+            store(scaled, i * W + g, load(scaled, i * W + g) * -1.0)
+    for k in range(0, m, 4):
+        for g in range(0, W, 8):
+            add_products(gain, k * W + g, W, turn, k, 1, W, scaled, g, W, m)
+
+
+@kernel
+def shifts(stack, last, column, m, W, both, shift):
+    """both <- G C a, shift <- C a - C G C a, the C a after the visit; column is a. Returns a' times that."""
+    form = same(0.0)
+    for g in range(0, W, 8):
+        here = same(0.0)
+        for j in range(m):
+            here = here + load(stack, j * W + g) * column[j]
+        store(shift, g, here)
+    for g in range(0, W, 8):
+        here = same(0.0)
+        for j in range(m):
+            here = here + load(last, j * W + g) * shift[j]
+        store(both, g, here)
+    for g in range(0, W, 8):
+        here = load(shift, g)
+        for j in range(m):
+            here = here - load(stack, j * W + g) * both[j]
+        store(shift, g, here)
+        form = form + here * load(column, g)
+    return total(form)
 
 
 @inlined
 def visit(par, state, work, n, s, a, y, x, norm):
     """Outcome y of the pair that is open, at the same x; norm = ||x||."""
-    m, z, p, stack, both = n - 1, work.z, work.p, work.stack, work.both
-    W, lower, big = up(m, 8), work.lower, work.big
-    B, scaled, column = 3 * W, work.scaled, work.column
+    m, z, p, stack, both, column = n - 1, work.z, work.p, work.stack, work.both, work.column
+    W, last, scaled = up(m, 8), work.last, work.scaled
     if work.seen[0] > 0:
-        settle(work, m, W, B)
+        settle(work, m, W)
     softmax_short(z, n, p)
     rho2, c, gain = state.radius[s, a], 0.5, 0.0
     if par.posterior == 0:
@@ -319,51 +385,29 @@ def visit(par, state, work, n, s, a, y, x, norm):
             gain = log_gain(stack, W, p, n, y, scaled, work.powers)
         elif par.predictor == GIVEN:
             gain = math.log(work.given[y]) - math.log(p[y])
-    factor_of(p, c, m, W, work.step, column, lower, work.hessian, big)
-    for t in range(0, m, 4):
-        for g in range(0, W, 8):
-            set_products(big, t * B + W + g, B, lower, t, 1, W, stack, g, W, m)
-            if work.seen[0] > 0:
-                set_products(big, t * B + 2 * W + g, B, lower, t, 1, W, work.turn, g, W, m)
-    for t in range(0, m, 4):
-        for g in range(0, W, 8):
-            set_products(big, t * B + g, B, big, t * B + W, B, 1, lower, g, W, m)
-    for i in range(m):
-        big[i * B + i] += 1.0
-    eliminate(big, m, W, work.pivots, scaled)
-    for k in range(0, m, 4):  # -G, so that it can be added later
-        for g in range(0, W, 8):
-            add_products(work.gain, k * W + g, W, scaled, k, 1, W, big, 2 * W + g, B, m)
+    factor_of(p, c, m, W, work.step, column, work.hessian)
+    one_gain(stack, work.step, column, p, m, W, work.order, scaled, work.lower, work.upper, both, last)
+    add_gain(work, m, W)
     for g in range(0, W, 8):
         store(column, g, load(p, g))
     for j in range(m, W):
         column[j] = 0.0
     if y < m:
         column[y] -= 1.0
-    form = same(0.0)
-    for i in range(0, m, 8):  # what is left of C a and R a
-        part = dots(big, i * B + W, B, load(column, 0))
-        for g in range(8, W, 8):
-            part = part + dots(big, i * B + W + g, B, load(column, g))
-        store(both, i, part * load(work.pivots, i) * -1.0)
+    form = shifts(stack, last, column, m, W, both, work.shift)
     for g in range(0, W, 8):
-        here, there = same(0.0), same(0.0)
+        store(column, g, load(column, g) - load(both, g))
+    for g in range(0, W, 8):
+        here = load(work.moved, g)
         if work.seen[0] == 0:
-            there = load(column, g)
-        for j in range(m):
-            here = here + load(stack, j * W + g) * column[j]
-        if work.seen[0] > 0:
+            here = here + load(column, g)
+        else:
             for j in range(m):  # R is kept transposed
-                there = there + load(work.turn, j * W + g) * column[j]
-        for i in range(m):
-            here = here + load(big, i * B + W + g) * both[i]
-            there = there + load(big, i * B + 2 * W + g) * both[i]
-        form = form + load(column, g) * here
-        store(work.shift, g, here)
-        store(work.moved, g, load(work.moved, g) + there)
+                here = here + load(work.turn, j * W + g) * column[j]
+        store(work.moved, g, here)
     for j in range(m):
         z[j] -= work.shift[j]
-    state.radius[s, a] = rho2 + total(form) - 2.0 * gain
+    state.radius[s, a] = rho2 + form - 2.0 * gain
     state.samples[s, a] += 1
     work.seen[0] += 1
 

@@ -136,10 +136,11 @@ class LikelihoodWork(NamedTuple):
     turned: Floats  # G K', rows of E
     stack: Floats  # C [V, W]
     turn: Floats  # R' [V, W]
+    last: Floats  # G_t [V, W]
     lower: Floats  # L [V, W]
-    big: Floats  # N, U and W beside each other, [V, 3 W]
+    upper: Floats  # L' [V, W]
+    order: Floats  # [W], 0, 1, 2, ...
     scaled: Floats  # [V, W]
-    pivots: Floats  # [W]
     both: Floats  # [W]
     shift: Floats  # [W]
     gain: Floats  # -G [V, W]
@@ -216,8 +217,9 @@ def likelihood_work(M: int, d: int, E: int, J: int, kron: bool) -> LikelihoodWor
     return LikelihoodWork(
         f(padded(M)), f(M), f(padded(M)), f(M), f(padded(M)), f((M, M)), f((M, M)), f(padded(d) + slack),
         f(M * (M + 3) + 4 * slack), f(V * E + WIDTH * d + slack), f(V * E + slack), f(V * W + slack),
-        f(V * W + slack), f(V * W + slack), f((V + WIDTH) * 3 * W + slack), f((V + 2) * W + slack), f(W + slack),
-        f(W + slack), f(W + slack), f(V * W + slack), f(V * W + slack), f(W + slack), f(T * WAITING), f(J + slack),
+        f(V * W + slack), f(V * W + slack), f(V * W + slack), f(V * W + slack), np.arange(float(W)),
+        f((V + 2) * W + slack), f(W + slack), f(W + slack),
+        f(V * W + slack), f(V * W + slack), f(W + slack), f(T * WAITING), f(J + slack),
         f(max(E, d, W) + slack), f(0 if kron else E * E + slack), f((3, d, d) if kron else (3, 0, 0)), f(1),
         np.zeros(1, np.int64),
     )  # fmt: skip
