@@ -203,11 +203,25 @@ def derive(local, layout, bound, table, smallest, spans=0):
     prior_caps(P, count, exp(bound), table, smallest, half)
     for i in range(N):
         half[i] *= 0.5
-    if local.slopes.shape[0] > 0:
-        step = local.slopes.shape[0] // (M * (M + 1) // 2 + M + 3)
-        at = (M * (M + 1) // 2 + M) * step
-        for i in range(N):
-            local.slopes[at + i], local.slopes[at + step + i] = second[i], half[i]
+    side_by_side(local, 0)
+
+
+@kernel
+def side_by_side(local, all_of_it):
+    """What lies behind the slopes, second and half; all_of_it=1: also P, and infinite rho, under a link without
+    logits."""
+    S, A, M = local.P.shape
+    if local.slopes.shape[0] == 0:
+        return
+    step, at, P = local.slopes.shape[0] // (M * (M + 1) // 2 + M + 3), M * (M + 1) // 2, merged(local.P)
+    second, half = merged(local.second), merged(local.half)
+    for i in range(S * A):
+        here = (at + M) * step + i
+        local.slopes[here], local.slopes[here + step] = second[i], half[i]
+        if all_of_it == 1:
+            local.slopes[here + 2 * step] = math.inf
+            for j in range(M):
+                local.slopes[(at + j) * step + i] = P[i, j]
 
 
 @inlined

@@ -14,7 +14,7 @@ Three passes of the Bellman operator use it, all clipped to [0, H - h], with mea
     upwards over all actions (`optimum`): at least the optimal values
     upwards and downwards along a given policy (`assess`): its own values lie between
 
-Where all pairs have the same possible next states, all Taylor bonuses of a backup are found together (`side_by_side`).
+Where all pairs have the same possible next states, all Taylor bonuses of a backup are found together (`of_all`).
 
 Both are compiled once, for all agents and kinds of sets, and reached by address.
 """
@@ -143,7 +143,7 @@ def bonus(par, local, s, a, V, sign, work):
 
 
 @inlined
-def side_by_side(local, V, work):
+def of_all(local, V, work):
     """work.forms, work.means <- rho^2 g' cov g, 0 where rho is infinite, and P V of all pairs; the smallest and largest
     entry of V."""
     S, forms, means, slopes = V.shape[0], work.forms, work.means, local.slopes
@@ -195,7 +195,7 @@ def optimum_of_all(par, local, work, key, scale, policy, values):
     for s in range(S):
         values[H, s] = 0.0
     for h in range(H - 1, -1, -1):
-        low, high = side_by_side(local, values[h + 1], work)
+        low, high = of_all(local, values[h + 1], work)
         limit = same(float(H - h))
         for g in range(0, n, 8):
             mean = load(work.means, g)
@@ -216,7 +216,7 @@ def bounds_of_all(local, work, policy, sign, reward, out):
     for i in range(S * A):
         rewards[i] = flat[i]
     for h in range(H - 1, -1, -1):
-        low, high = side_by_side(local, out[h + 1], work)
+        low, high = of_all(local, out[h + 1], work)
         top = high if sign > 0.0 else -low
         limit = same(float(H - h))
         for g in range(0, n, 8):

@@ -46,7 +46,7 @@ from ..estimators.rewards import KNOWN, RIDGE, RewardPar, RewardState, apply_log
 from ..estimators.sign_union import sign_union_sets, sign_union_step
 from ..estimators.store import Store, remember
 from ..links import apply_projection
-from ..local_sets import LocalSets, derive, log_softmax, softmax_all
+from ..local_sets import LocalSets, derive, log_softmax, side_by_side, softmax_all
 from ..optimism import SearchPar, SearchWork, apply_assess, apply_optimum
 from ..planning import backward_induction_with, expectation
 from ..problem import Layout
@@ -184,6 +184,7 @@ def describe_stored(par, state, work, x):
 @kernel
 def describe_linear(par, state, work, x):
     sign_union_sets(par.transitions, state.transitions, work.transitions, par.layout, x, work.local)
+    side_by_side(work.local, 1)
     reward_ranges(par, state, work, x, norm_of(x))
 
 

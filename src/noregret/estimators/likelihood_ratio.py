@@ -24,11 +24,11 @@ The KRON form keeps only Z [d, d], Z <- Z + 2 c min(p) xx', and stands for I (x)
 on vectors that sum to 0. Memory d^2 instead of (nd)^2, wider, still free of a global curvature constant.
 
 Lambda is known along the all-ones vector (lambda), so the rest is kept, m = n - 1 outcomes relative to the last one:
-Sigma, the inverse there, as a square; once more arranged for queries, as the quadratic forms in x they are; and the sum
-of the 2 c (diag p - pp') (x) xx' without its symmetric copies. `LikelihoodState.precision` and `.inverse` are in full.
+half of Sigma, the inverse there; and the sum of the 2 c (diag p - pp') (x) xx' without its symmetric copies, the last
+few terms waiting beside it. `LikelihoodState.precision` and `.inverse` are in full.
 How it is learned: `estimators.likelihood_learn`.
 
-Memory per pair: about 12 (md)^2 bytes. Cost of a step O(m (md)^2), of a query O((md)^2/4); KRON: O(d^2 + nd), O(d^2).
+Memory per pair: about 6 (md)^2 bytes. Cost of a step O(m (md)^2/2), of a query O((md)^2/2); KRON: O(d^2 + nd), O(d^2).
 Caveat: a radius below 0 is an empty set, some assumption is wrong; the set then says nothing (rho = inf in queries).
 """
 
@@ -43,21 +43,17 @@ from .._jit import address, inlined, kernel, room_for
 from .._linear_algebra import refresh_address
 from .._tiles import WIDTH, padded
 from ..links import MultinomialLogit
+from .likelihood_half import WAITING, keep_half, packed_form, renew, spread_out
 from .likelihood_learn import (
     GIVEN,
     PLUG_IN,
     REFRESH,
     UNSCENTED,
-    WAITING,
-    keep_half,
     likelihood_close,
     likelihood_open,
     likelihood_step,
     likelihood_visit,
-    packed_form,
     predictions,
-    renew,
-    spread_out,
 )
 
 PREDICTORS = ("plug-in", "unscented", "given")
