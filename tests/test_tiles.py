@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import noregret as nr
+from noregret import _eight as eight
 from noregret import _tiles as tiles
 from noregret._jit import kernel
 from noregret.agents.base import Trajectory
@@ -21,23 +22,40 @@ def all_tiles(C, A, B, out):
     tiles.set_wide_product(out, 0, 0, A, 3, 0, 8, B, 0, 24, 5)
     tiles.set_product(out, 24, 0, A, 3, 0, 8, B, 8, 24, 5)
     tiles.set_products(out, 32, 8, A, 0, 1, 8, B, 16, 24, 5)
-    tiles.set_sum(out, 64, A, 1, B, 2)
-    tiles.set_dots(out, 72, B, 0, 24, B, 8, 24, 3)
 
 
 def test_products():
     g = np.random.default_rng(0)
-    C, A, B, out = g.normal(size=(8, 24)), g.normal(size=(5, 8)), g.normal(size=(5, 24)), np.zeros(104)
+    C, A, B, out = g.normal(size=(8, 24)), g.normal(size=(5, 8)), g.normal(size=(5, 24)), np.zeros(64)
     flat = C.ravel().copy()
     all_tiles(flat, A.ravel(), B.ravel(), out)
-    product, b = A.T @ B, B.ravel()
+    product = A.T @ B
     np.testing.assert_allclose(flat.reshape(8, 24), C + product, rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(out[:24], product[3], rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(out[24:32], product[3, 8:16], rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(out[32:64].reshape(4, 8), product[:4, 16:], rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(out[64:72], A.ravel()[1:9] + b[2:10], rtol=1e-13)
-    dots = sum(b[24 * k : 24 * k + 32] * b[24 * k + 8 : 24 * k + 40] for k in range(3))
-    np.testing.assert_allclose(out[72:], dots, rtol=1e-12, atol=1e-13)
+
+
+@kernel
+def all_eight(A, out):
+    u, v = eight.load(A, 0), eight.load(A, 8)
+    results = u + v, u - 2.0, 2.0 * v, u / v, eight.least(u, v), eight.most(u, v), eight.root(u * u)
+    for i, w in enumerate(results):
+        eight.store(out, 8 * i, w)
+    eight.store(out, 56, eight.either(u, v, eight.same(1.0), eight.same(-1.0)))
+    eight.store(out, 64, eight.exps(u))
+    eight.store(out, 72, eight.dots(A, 1, 9, v))
+    out[80], out[81] = eight.total(u), eight.highest(u)
+
+
+def test_eight_numbers_at_once():
+    A, out = np.random.default_rng(1).normal(size=80), np.zeros(82)
+    all_eight(A, out)
+    u, v = A[:8], A[8:16]
+    wanted = [u + v, u - 2.0, 2.0 * v, u / v, np.minimum(u, v), np.maximum(u, v), abs(u), np.where(u < v, 1.0, -1.0)]
+    wanted += [np.exp(u), [A[1 + 9 * r : 9 + 9 * r] @ v for r in range(8)]]
+    np.testing.assert_allclose(out[:80].reshape(10, 8), wanted, rtol=1e-13, atol=1e-14)
+    np.testing.assert_allclose(out[80:], [u.sum(), u.max()], rtol=1e-14)
 
 
 @pytest.mark.parametrize(("n", "d"), [(2, 3), (4, 2), (10, 3)])

@@ -17,7 +17,6 @@ from numba.np.arrayobj import make_array
 from ._jit import DISABLED
 
 WIDTH = 8
-LANES = 32  # problems side by side, in `set_dots`
 
 
 def padded(n: int, to: int = WIDTH) -> int:
@@ -93,71 +92,8 @@ def _product(rows: int, groups: int, fresh: bool) -> Any:
 
 add_product = _product(1, 1, False)
 add_products = _product(4, 1, False)  # four rows
+add_wide_products = _product(4, 3, False)  # four rows, three groups of eight
 set_product = _product(1, 1, True)
 set_products = _product(4, 1, True)
 set_wide_product = _product(1, 3, True)  # three groups of eight
-
-
-def _plain_dots(C: Any, c: int, A: Any, a: int, ak: int, B: Any, b: int, bk: int, count: int) -> None:
-    for at in range(LANES):
-        total = 0.0
-        for k in range(count):
-            total += A[a + k * ak + at] * B[b + k * bk + at]
-        C[c + at] = total
-
-
-def _plain_sum(out: Any, o: int, A: Any, a: int, B: Any, b: int) -> None:
-    for at in range(WIDTH):
-        out[o + at] = A[a + at] + B[b + at]
-
-
-if DISABLED:
-    set_sum: Any = _plain_sum
-    set_dots: Any = _plain_dots
-else:
-
-    @intrinsic
-    def set_dots(typing: Any, C: Any, c: Any, A: Any, a: Any, ak: Any, B: Any, b: Any, bk: Any, count: Any) -> Any:
-        """C[c + l] <- sum_k A[a + k ak + l] B[b + k bk + l], l < LANES, k < count."""
-        whole = types.int64
-
-        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            C, c, A, a, ak, B, b, bk, count = values
-            vector, kinds = ir.VectorType(ir.DoubleType(), WIDTH), signature.args
-            out, left, right = (make_array(kinds[i])(context, builder, v).data for i, v in ((0, C), (2, A), (5, B)))
-
-            def place(base: Any, at: Any, group: int) -> Any:
-                there = builder.add(at, ir.Constant(at.type, WIDTH * group))
-                return builder.bitcast(builder.gep(base, [there]), vector.as_pointer())
-
-            sums = [cgutils.alloca_once(builder, vector) for _ in range(LANES // WIDTH)]
-            for total in sums:
-                builder.store(ir.Constant(vector, [0.0] * WIDTH), total)
-            with cgutils.for_range(builder, count) as loop:
-                i = builder.add(a, builder.mul(ak, loop.index))
-                j = builder.add(b, builder.mul(bk, loop.index))
-                for g, total in enumerate(sums):
-                    u, v = (builder.load(place(base, at, g), align=8) for base, at in ((left, i), (right, j)))
-                    term = builder.fmul(u, v, flags=("contract",))
-                    builder.store(builder.fadd(builder.load(total), term, flags=("contract",)), total)
-            for g, total in enumerate(sums):
-                builder.store(builder.load(total), place(out, c, g), align=8)
-            return context.get_dummy_value()
-
-        return types.none(C, whole, A, whole, whole, B, whole, whole, whole), generate
-
-    @intrinsic
-    def set_sum(typing: Any, out: Any, o: Any, A: Any, a: Any, B: Any, b: Any) -> Any:
-        """out[o + l] <- A[a + l] + B[b + l], l < WIDTH."""
-
-        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            vector = ir.VectorType(ir.DoubleType(), WIDTH)
-            where = []
-            for i in (0, 2, 4):
-                data = make_array(signature.args[i])(context, builder, values[i]).data
-                where.append(builder.bitcast(builder.gep(data, [values[i + 1]]), vector.as_pointer()))
-            total = builder.fadd(builder.load(where[1], align=8), builder.load(where[2], align=8))
-            builder.store(total, where[0], align=8)
-            return context.get_dummy_value()
-
-        return types.none(out, types.int64, A, types.int64, B, types.int64), generate
+set_widest_product = _product(1, 5, True)  # five

@@ -15,12 +15,12 @@ from typing import NamedTuple
 import numpy as np
 
 from ._checks import Floats
+from ._eight import either, exps, least, load, most, root, same, store
 from ._jit import inlined, kernel, merged
-from ._tiles import LANES, padded, set_dots
+from ._tiles import WIDTH, padded
 from .beliefs import prior_caps
 from .links import exp
 from .problem import Layout
-from .theory.widths import upper_curvature
 
 FAR = 100.0  # a span from which on psi is beyond measure, while the other factor of `second` may underflow
 
@@ -35,8 +35,8 @@ class LocalSets(NamedTuple):
     half: Floats  # [S, A], bound on |<P* - P, V>| over span(V): half the 1-norm width
     low: Floats  # [S, A], of the mean reward
     high: Floats  # [S, A]
-    slopes: Floats  # [J N], N padded: see `derive`; empty where next states differ between pairs
-    lanes: Floats  # [M M + 3 M + 4, LANES], scratch
+    slopes: Floats  # [J + M + 3, N], flat, N padded: see `derive`; empty where next states differ between pairs
+    lanes: Floats  # [M M + 7 M + 4, 8], flat, scratch
 
 
 def local_sets(layout: Layout) -> LocalSets:
@@ -44,8 +44,8 @@ def local_sets(layout: Layout) -> LocalSets:
     S, A, M = layout.outcomes.shape
     f = np.zeros
     J, six = M * (M + 1) // 2, (f((S, A)), f((S, A)), f((S, A)), f((S, A)), f((S, A)), f((S, A)))
-    slopes = f(J * padded(S * A, LANES) if layout.dense == 1 else 0)
-    return LocalSets(f((S, A, M)), f((S, A, M)), f((S, A, M, M)), *six, slopes, f((M * M + 3 * M + 4, LANES)))
+    slopes = f((J + M + 3) * padded(S * A) if layout.dense == 1 else 0)
+    return LocalSets(f((S, A, M)), f((S, A, M)), f((S, A, M, M)), *six, slopes, f((M * M + 7 * M + 4) * WIDTH))
 
 
 @inlined
@@ -109,82 +109,148 @@ def largest_span(cov, rho, z, bound, n):
     return math.sqrt(largest)
 
 
+@inlined
+def series(r):
+    """`theory.widths.upper_curvature` below 1/2."""
+    total = same(1.0)
+    for k in range(14, 0, -1):
+        total = total * r * (1.0 / (k + 2.0)) + 1.0
+    return total * 0.5
+
+
 @kernel
-def derive(local, layout, bound, table, smallest):
+def derive(local, layout, bound, table, smallest, spans=0):
     """local.second, local.half and local.slopes from z, P, cov, rho and span; bound = B_p ||x||; table [4, M+1] and
-    smallest [M] are scratch.
+    smallest [M] are scratch. spans=1: local.span too, by `largest_span`.
 
         second = min(rho^2 lambda, span^2/4) psi(span),   lambda >= lambda_max(cov^{1/2} (diag P - PP') cov^{1/2})
         half   = min(tanh(span/4), half of `theory.widths.logit_prior_cap`)
         slopes[(j, k), pair], j <= k:   rho^2 g' cov g = sum of them times V_j V_k,   g = P * (V - <P, V>)
 
+    and behind them, for all pairs side by side, P, second, half, and 0, or inf where rho is infinite.
+
     psi = `theory.widths.upper_curvature`. lambda is (tr B^4)^{1/4}, B_jk = sqrt(P_j P_k) N_jk with
     N_jk = cov_jk - (cov P)_j - (cov P)_k + P'cov P, which has the eigenvalues of (diag P - PP') cov, none of them
-    negative: at most the fourth root of M - 1 too large. The form above has the matrix sqrt(P_j P_k) B_jk. Many pairs
+    negative: at most the fourth root of M - 1 too large. The form above has the matrix sqrt(P_j P_k) B_jk. Eight pairs
     are worked on side by side."""
     S, A, M = local.P.shape
     N, count, P, cov, rho = S * A, merged(layout.count), merged(local.P), merged(local.cov), merged(local.rho)
-    span, second, half, lanes = merged(local.span), merged(local.second), merged(local.half), local.lanes
-    flat, L = merged(lanes), lanes.shape[1]
-    p, q = M * M, M * M + M
-    root, mean, trace, factor, y = q + M, q + 2 * M, q + 2 * M + 1, q + 2 * M + 2, q + 2 * M + 3
-    for first in range(0, N, L):
-        here = min(L, N - first)
+    z, span, second, half = merged(local.z), merged(local.span), merged(local.second), merged(local.half)
+    lanes, p = local.lanes, (M + 2) * M * 8
+    q, r, logits, rooms, factor = p + M * 8, p + 2 * M * 8, p + 3 * M * 8, p + 4 * M * 8, p + 5 * M * 8
+    never, wide, rho2s = factor + 8, factor + 16, factor + 24
+    for first in range(0, N, 8):
+        here = min(8, N - first)
         for i in range(here):
-            n = count[first + i]
-            r2 = rho[first + i] * rho[first + i]
-            lanes[factor, i] = r2 if r2 < math.inf else 0.0
+            n, rho2 = count[first + i], rho[first + i] * rho[first + i]
+            lanes[factor + i] = rho2 if rho2 < math.inf else 0.0
+            lanes[never + i] = 0.0 if rho2 < math.inf else math.inf
+            lanes[wide + i], lanes[rho2s + i] = span[first + i], min(rho2, 1e300)
             for j in range(M):
-                lanes[p + j, i] = P[first + i, j]
+                lanes[rooms + j * 8 + i] = bound if j < n - 1 else 0.0 if j == n - 1 else -1e300
+                lanes[p + j * 8 + i] = P[first + i, j]
+                lanes[logits + j * 8 + i] = z[first + i, j]
                 for k in range(j + 1):
-                    lanes[j * M + k, i] = cov[first + i, j, k] if j < n else 0.0
+                    lanes[(j * M + k) * 8 + i] = cov[first + i, j, k] if j < n else 0.0
+        if spans == 1:
+            widest(lanes, M, logits, rooms, rho2s, wide)
+            for i in range(here):
+                span[first + i] = lanes[wide + i]
+        centre = same(0.0)
         for j in range(M):
+            total, own = same(0.0), load(lanes, p + j * 8)
             for k in range(j):
-                for i in range(L):
-                    lanes[k * M + j, i] = lanes[j * M + k, i]
+                total = total + load(lanes, (j * M + k) * 8) * load(lanes, p + k * 8)
+            for k in range(j, M):
+                total = total + load(lanes, (k * M + j) * 8) * load(lanes, p + k * 8)
+            store(lanes, q + j * 8, total)
+            store(lanes, r + j * 8, root(own))
+            centre = centre + total * own
         for j in range(M):
-            set_dots(flat, (q + j) * L, flat, j * M * L, L, flat, p * L, L, M)
-            for i in range(L):
-                lanes[root + j, i] = math.sqrt(lanes[p + j, i])
-        set_dots(flat, mean * L, flat, q * L, L, flat, p * L, L, M)
-        for j in range(M):
+            shift, scale = load(lanes, q + j * 8) - centre, load(lanes, r + j * 8)
             for k in range(j + 1):
-                for i in range(L):
-                    v = lanes[j * M + k, i] - lanes[q + j, i] - lanes[q + k, i] + lanes[mean, i]
-                    v *= lanes[root + j, i] * lanes[root + k, i]
-                    lanes[j * M + k, i] = v
-                    lanes[k * M + j, i] = v
-        for i in range(L):
-            lanes[trace, i] = 0.0
+                v = load(lanes, (j * M + k) * 8) - shift - load(lanes, q + k * 8)
+                v = v * (scale * load(lanes, r + k * 8))
+                store(lanes, (j * M + k) * 8, v)
+                store(lanes, (k * M + j) * 8, v)
+        trace = same(0.0)
         for j in range(M):
-            for k in range(j + 1):
-                set_dots(flat, y * L, flat, j * M * L, L, flat, k * M * L, L, M)
-                weight = 1.0 if j == k else 2.0
-                for i in range(L):
-                    lanes[trace, i] += weight * lanes[y, i] * lanes[y, i]
+            for k in range(0, j + 1, 3):  # three at a time; two rows of zeros lie behind the last
+                u, v, w = same(0.0), same(0.0), same(0.0)
+                for i in range(M):
+                    own = load(lanes, (j * M + i) * 8)
+                    u = u + own * load(lanes, (k * M + i) * 8)
+                    v = v + own * load(lanes, ((k + 1) * M + i) * 8)
+                    w = w + own * load(lanes, ((k + 2) * M + i) * 8)
+                trace = trace + u * u * (1.0 if k == j else 2.0)
+                trace = trace + v * v * (1.0 if k + 1 == j else 2.0 if k + 1 < j else 0.0)
+                trace = trace + w * w * (1.0 if k + 2 == j else 2.0 if k + 2 < j else 0.0)
         if local.slopes.shape[0] > 0:
-            slopes(local, M, first, root, factor)
+            slopes(local, M, first, r, factor, never, p)
+        size = load(lanes, wide)
+        largest = load(lanes, factor) * root(root(trace)) * (1.0 + 1e-12)
+        largest = either(size, same(FAR), largest, same(math.inf)) + load(lanes, never)
+        largest = least(largest, size * size * 0.25)
+        t = size * 0.5
+        grown, safe = exps(t), most(size, same(0.5))
+        psi = either(size, same(0.5), series(size), (grown * grown - 1.0 - safe) / (safe * safe))
+        psi = either(size, same(700.0), psi, same(math.inf))
+        less = either(t, same(0.5), t + t * t * series(t), grown - 1.0)
+        store(lanes, factor, either(same(0.0), largest, largest * psi, same(0.0)))
+        store(lanes, never, less / (less + 2.0) * 2.0)
         for i in range(here):
-            r = span[first + i]
-            largest = 0.25 * r * r
-            if rho[first + i] < math.inf and r < FAR:
-                largest = min(largest, lanes[factor, i] * math.sqrt(math.sqrt(lanes[trace, i])) * (1.0 + 1e-12))
-            second[first + i] = largest * upper_curvature(r) if largest > 0.0 else 0.0
-            half[first + i] = 2.0 * math.tanh(0.25 * r)
+            second[first + i], half[first + i] = lanes[factor + i], lanes[never + i]
     prior_caps(P, count, exp(bound), table, smallest, half)
     for i in range(N):
         half[i] *= 0.5
+    side_by_side(local, 0)
+
+
+@kernel
+def side_by_side(local, all_of_it):
+    """What lies behind the slopes, second and half; all_of_it=1: also P, and infinite rho, under a link without
+    logits."""
+    S, A, M = local.P.shape
+    if local.slopes.shape[0] == 0:
+        return
+    step, at, P = local.slopes.shape[0] // (M * (M + 1) // 2 + M + 3), M * (M + 1) // 2, merged(local.P)
+    second, half = merged(local.second), merged(local.half)
+    for i in range(S * A):
+        here = (at + M) * step + i
+        local.slopes[here], local.slopes[here + step] = second[i], half[i]
+        if all_of_it == 1:
+            local.slopes[here + 2 * step] = math.inf
+            for j in range(M):
+                local.slopes[(at + j) * step + i] = P[i, j]
 
 
 @inlined
-def slopes(local, M, first, root, factor):
-    """local.slopes of the pairs at hand."""
-    lanes, out, L = local.lanes, local.slopes, local.lanes.shape[1]
-    at, step = first, out.shape[0] // (M * (M + 1) // 2)
+def widest(lanes, M, logits, rooms, rho2s, out):
+    """lanes[out] <- `largest_span` of eight pairs; rooms: B_p ||x||, 0 for the last outcome, -1e300 for none."""
+    rho2, largest = load(lanes, rho2s), same(0.0)
+    for j in range(1, M):
+        own, centre, room = load(lanes, (j * M + j) * 8), load(lanes, logits + j * 8), load(lanes, rooms + j * 8)
+        for k in range(j):
+            gap = load(lanes, logits + k * 8) - centre
+            reach = most(gap, gap * -1.0) + room + load(lanes, rooms + k * 8)
+            far = (own + load(lanes, (k * M + k) * 8) - load(lanes, (j * M + k) * 8) * 2.0) * rho2
+            largest = most(largest, least(far, reach * most(reach, same(0.0))))
+    store(lanes, out, root(largest))
+
+
+@inlined
+def slopes(local, M, first, r, factor, never, p):
+    """local.slopes of the pairs at hand, as far as they are known."""
+    lanes, out = local.lanes, local.slopes
+    step = out.shape[0] // (M * (M + 1) // 2 + M + 3)
+    at = first
     for j in range(M):
+        own = load(lanes, r + j * 8) * load(lanes, factor)
         for k in range(j, M):
-            weight = 1.0 if j == k else 2.0
-            for i in range(L):
-                v = weight * lanes[factor, i] * lanes[j * M + k, i]
-                out[at + i] = v * lanes[root + j, i] * lanes[root + k, i]
+            v = load(lanes, (j * M + k) * 8) * own * load(lanes, r + k * 8)
+            store(out, at, v * (1.0 if j == k else 2.0))
             at += step
+    for j in range(M):
+        store(out, at, load(lanes, p + j * 8))
+        at += step
+    store(out, at + 2 * step, load(lanes, never))

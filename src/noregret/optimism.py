@@ -14,7 +14,7 @@ Three passes of the Bellman operator use it, all clipped to [0, H - h], with mea
     upwards over all actions (`optimum`): at least the optimal values
     upwards and downwards along a given policy (`assess`): its own values lie between
 
-Where all pairs have the same possible next states, all Taylor bonuses of a backup are found together (`all_bonuses`).
+Where all pairs have the same possible next states, all Taylor bonuses of a backup are found together (`of_all`).
 
 Both are compiled once, for all agents and kinds of sets, and reached by address.
 """
@@ -25,12 +25,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ._checks import Floats
+from ._eight import least, load, most, root, same, store
 from ._jit import address, caller, inlined, kernel, merged
 from ._random import PERTURBATION, TIE, inverse_normal, uniforms, words
-from ._tiles import LANES, padded, set_product, set_wide_product
+from ._tiles import padded, set_product, set_widest_product
 from .local_sets import LocalSets
 from .maximisation import MaximisationWork, largest_mean, maximisation_work
-from .planning import backward_induction_with, hook_addresses
+from .planning import backward_induction_with, choose, hook_addresses
 from .problem import Layout
 
 TAYLOR, SHARP = 0, 1
@@ -55,7 +56,10 @@ class SearchWork(NamedTuple):
     reward: Floats  # [S, A], as planned with
     Q: Floats  # [S, A]
     products: Floats  # [M(M+1)/2], V_j V_k
-    forms: Floats  # [N], rho^2 g' cov g of all pairs
+    forms: Floats  # [N], N padded, rho^2 g' cov g of all pairs
+    means: Floats  # [N], P V
+    row: Floats  # [N], backed up
+    rewards: Floats  # [N]
     maximum: MaximisationWork
 
 
@@ -64,9 +68,9 @@ def search_parts(
 ) -> tuple[SearchPar, SearchWork]:
     """Parameters with compiled passes, and scratch; draws > 0: `perturbed` bonuses, with so many draws."""
     S, A, M = layout.outcomes.shape
-    f, i = np.zeros, np.zeros((1, 1), np.int64)
+    f, i, N = np.zeros, np.zeros((1, 1), np.int64), padded(S * A)
     work = SearchWork(
-        f(M), f(M), np.ones(1), f(1), f((S, A)), f((S, A)), f(M * (M + 1) // 2), f(padded(S * A, LANES)),
+        f(M), f(M), np.ones(1), f(1), f((S, A)), f((S, A)), f(M * (M + 1) // 2), f(N), f(N), f(N), f(N),
         maximisation_work(M),
     )  # fmt: skip
     par = SearchPar(layout, seed, kind, float(draws), 0, 0, 0, 0)
@@ -139,11 +143,11 @@ def bonus(par, local, s, a, V, sign, work):
 
 
 @inlined
-def all_forms(local, V, sign, work):
-    """work.forms <- rho^2 g' cov g of every pair, 0 where rho is infinite; the smallest and largest entry of sign V."""
-    S, forms = V.shape[0], work.forms
-    low, high, at, n = math.inf, -math.inf, 0, forms.shape[0]
-    needed = local.rho.shape[0] * local.rho.shape[1]
+def of_all(local, V, work):
+    """work.forms, work.means <- rho^2 g' cov g, 0 where rho is infinite, and P V of all pairs; the smallest and largest
+    entry of V."""
+    S, forms, means, slopes = V.shape[0], work.forms, work.means, local.slopes
+    low, high, at, n = math.inf, -math.inf, 0, work.forms.shape[0]
     for j in range(S):
         low, high = min(low, V[j]), max(high, V[j])
     for j in range(S):
@@ -152,34 +156,77 @@ def all_forms(local, V, sign, work):
             work.products[at] = v * (V[k] - low)
             at += 1
     g = 0
-    while g + 16 < needed:
-        set_wide_product(forms, g, 0, work.products, 0, 0, 1, local.slopes, g, n, at)
-        g += 24
-    while g < needed:
-        set_product(forms, g, 0, work.products, 0, 0, 1, local.slopes, g, n, at)
+    while g + 40 <= n:
+        set_widest_product(forms, g, 0, work.products, 0, 0, 1, slopes, g, n, at)
+        set_widest_product(means, g, 0, V, 0, 0, 1, slopes, at * n + g, n, S)
+        g += 40
+    while g < n:
+        set_product(forms, g, 0, work.products, 0, 0, 1, slopes, g, n, at)
+        set_product(means, g, 0, V, 0, 0, 1, slopes, at * n + g, n, S)
         g += 8
-    if sign < 0.0:
-        return -high, -low
     return low, high
 
 
 @inlined
-def one_bonus(form, rho, second, half, span, room):
-    """`bonus` from its parts; room = max V - <P, V>."""
-    most = min(span * half, room)
-    most = min(most, math.sqrt(max(form, 0.0)) + span * second) if rho < math.inf else most
-    return max(most, 0.0)
+def eight_bonuses(local, work, g, span, room):
+    """`bonus` of the pairs g, ..., g + 7, where next values spread over `span` > 0; room = max V - <P, V>."""
+    S, n = local.P.shape[2], work.forms.shape[0]
+    at = (S * (S + 1) // 2 + S) * n + g
+    second, half, never = load(local.slopes, at), load(local.slopes, at + n), load(local.slopes, at + 2 * n)
+    most_of_all = least(half * span, room)
+    taylor = root(most(load(work.forms, g), same(0.0))) + second * span + never
+    return most(least(most_of_all, taylor), same(0.0))
 
 
-@kernel
-def all_bonuses(local, V, scale, reward, work, Q):
-    """Q [S, A], which holds reward + P V, gains every pair's bonus upwards, times scale."""
-    low, high = all_forms(local, V, 1.0, work)
-    span = high - low
-    if span > 0.0:
-        q, r, rho, second, half = merged(Q), merged(reward), merged(local.rho), merged(local.second), merged(local.half)
-        for i in range(q.shape[0]):
-            q[i] += scale * one_bonus(work.forms[i], rho[i], second[i], half[i], span, high - (q[i] - r[i]))
+@inlined
+def is_dense(par, local):
+    """Whether all pairs' bonuses are found together."""
+    return par.kind == TAYLOR and local.slopes.shape[0] > 0
+
+
+@inlined
+def optimum_of_all(par, local, work, key, scale, policy, values):
+    """`optimum` where all bonuses are found together."""
+    (H, S), q, n, reward = policy.shape, work.row, work.forms.shape[0], work.rewards
+    flat, needed = merged(work.reward), local.rho.shape[0] * local.rho.shape[1]
+    Q = merged(work.Q)
+    for i in range(needed):
+        reward[i] = flat[i]
+    for s in range(S):
+        values[H, s] = 0.0
+    for h in range(H - 1, -1, -1):
+        low, high = of_all(local, values[h + 1], work)
+        limit = same(float(H - h))
+        for g in range(0, n, 8):
+            mean = load(work.means, g)
+            v = mean + load(reward, g)
+            if high > low:
+                v = v + eight_bonuses(local, work, g, high - low, same(high) - mean) * scale
+            store(q, g, least(most(v, same(0.0)), limit))
+        for i in range(needed):
+            Q[i] = q[i]
+        choose(work.Q, par.layout, key, h, policy, values)
+
+
+@inlined
+def bounds_of_all(local, work, policy, sign, reward, out):
+    """`bounds` where all bonuses are found together."""
+    (H, S), q, n, rewards, A = policy.shape, work.row, work.forms.shape[0], work.rewards, local.rho.shape[1]
+    flat = merged(reward)
+    for i in range(S * A):
+        rewards[i] = flat[i]
+    for h in range(H - 1, -1, -1):
+        low, high = of_all(local, out[h + 1], work)
+        top = high if sign > 0.0 else -low
+        limit = same(float(H - h))
+        for g in range(0, n, 8):
+            mean = load(work.means, g)
+            v = mean + load(rewards, g)
+            if high > low:
+                v = v + eight_bonuses(local, work, g, high - low, same(top) - mean * sign) * sign
+            store(q, g, least(most(v, same(0.0)), limit))
+        for s in range(S):
+            out[h, s] = q[s * A + policy[h, s]]
 
 
 @kernel
@@ -198,9 +245,6 @@ def random_bonus(local, layout, s, a, V, factor, work):
 @kernel
 def optimistic(par, local, work, k, h, P, V_next, Q):
     """A hook of `planning.backward_induction_with`: the whole bonus, times work.scale."""
-    if par.kind == TAYLOR and local.slopes.shape[0] > 0:
-        all_bonuses(local, V_next, work.scale[0], work.reward, work, Q)
-        return
     for s in range(Q.shape[0]):
         for a in range(Q.shape[1]):
             if par.layout.available[s, a]:
@@ -229,31 +273,34 @@ def optimum(par, local, work, mean, k, scale, policy, values):
         for a in range(r.shape[1]):
             r[s, a] = local.high[s, a] if scale == 1.0 else mean[s, a] + scale * (local.high[s, a] - mean[s, a])
     key = words(par.seed, k, 0, TIE)[0]
+    if is_dense(par, local) and par.draws == 0.0:
+        optimum_of_all(par, local, work, key, scale, policy, values)
+        return
     backward_induction_with(par.adjust, 0, local.P, par.layout, r, 1, key, par, local, work, k, work.Q, policy, values)
+
+
+@inlined
+def bounds(par, local, work, policy, sign, reward, out):
+    """out [H+1, S] <- upper bounds, sign 1.0, or lower ones, -1.0, on the values of a policy [H, S]."""
+    (H, S), layout = policy.shape, par.layout
+    for s in range(S):
+        out[H, s] = 0.0
+    if is_dense(par, local):
+        bounds_of_all(local, work, policy, sign, reward, out)
+        return
+    for h in range(H - 1, -1, -1):
+        V = out[h + 1]
+        for s in range(S):
+            a, mean = policy[h, s], 0.0
+            for j in range(layout.count[s, a]):
+                mean += local.P[s, a, j] * V[layout.outcomes[s, a, j]]
+            b = bonus(par, local, s, a, V, sign, work)
+            out[h, s] = min(max(reward[s, a] + mean + sign * b, 0.0), float(H - h))
 
 
 @kernel
 def assess(par, local, work, policy, upper, lower):
-    """upper, lower [H+1, S] <- bounds on the values of a policy [H, S]."""
-    (H, S), A, layout = policy.shape, local.rho.shape[1], par.layout
-    for s in range(S):
-        upper[H, s] = 0.0
-        lower[H, s] = 0.0
-    together = par.kind == TAYLOR and local.slopes.shape[0] > 0
-    for h in range(H - 1, -1, -1):
-        for sign, out, reward in ((1.0, upper, local.high), (-1.0, lower, local.low)):
-            V, low, high = out[h + 1], 0.0, 0.0
-            if together:
-                low, high = all_forms(local, V, sign, work)
-            for s in range(S):
-                a, mean = policy[h, s], 0.0
-                for j in range(layout.count[s, a]):
-                    mean += local.P[s, a, j] * V[layout.outcomes[s, a, j]]
-                if not together:
-                    b = bonus(par, local, s, a, V, sign, work)
-                elif high > low:
-                    form, rho, second = work.forms[s * A + a], local.rho[s, a], local.second[s, a]
-                    b = one_bonus(form, rho, second, local.half[s, a], high - low, high - sign * mean)
-                else:
-                    b = 0.0
-                out[h, s] = min(max(reward[s, a] + mean + sign * b, 0.0), float(H - h))
+    """upper, lower [H+1, S] <- bounds on the values of a policy [H, S]; the upper ones only where there is room."""
+    for sign, out, reward in ((1.0, upper, local.high), (-1.0, lower, local.low)):
+        if out.shape[0] > 0:
+            bounds(par, local, work, policy, sign, reward, out)

@@ -6,7 +6,7 @@ from .. import _checks as check
 from .._jit import kernel
 from ..problem import Problem
 from .set_agent import REGRET_SHARE, SetAgent
-from .sets import apply_describe, assess, optimum
+from .sets import apply_describe, assess_lower, optimum
 
 
 @kernel
@@ -14,7 +14,7 @@ def plan(par, state, work, x, k, out):
     apply_describe(par.describe, (par, state, work, x))
     optimum(par, work, k, par.scale, out.policy, out.values)
     if par.certify == 1:
-        assess(par, work, out.policy)
+        assess_lower(par, work, out.policy)  # the upper ones are out.values
 
 
 class LRORL(SetAgent):

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from .. import _checks as check
 from .._checks import Floats
 from .._jit import address, announced, apart, direct
-from ..estimators.likelihood_ratio import PREDICTORS, LikelihoodState, likelihood_parts
+from ..estimators.likelihood_ratio import PREDICTORS, likelihood_parts
 from ..estimators.mixture import mixture_parts
 from ..estimators.reward_sets import FORMS, reward_set_parts, with_refresh
 from ..estimators.rewards import reward_parts
@@ -127,7 +127,9 @@ class SetAgent(Agent):
         natural, lam = d / p.weight_bound**2, o.get("regularization")
         head = d, p.weight_bound, log_p, lam or SETS_TIMES * natural
         prior = d, p.weight_bound, log_p, lam or natural
-        sampler_par, sampler, sampler_work = likelihood_parts(count, *prior, predictor, True, kron)
+        sampler_par, sampler, sampler_work = likelihood_parts(
+            count, *prior, predictor, True, kron, self.draws_models and not linear
+        )
         transitions: Any
         if linear:
             transitions = sign_union_parts(count, d, o.get("regularization"), log_p)
@@ -139,13 +141,9 @@ class SetAgent(Agent):
             kernels = describe_stored, draw_logit
             self.learn_kernel = learn_stored  # type: ignore[misc]
         else:
-            transitions = likelihood_parts(count, *head, predictor, False, kron)
+            transitions = likelihood_parts(count, *head, predictor, False, kron, self.uses_sets)
             kernels = describe_online, draw_logit
             self.learn_kernel = learn_online  # type: ignore[misc]
-            if not self.uses_sets:
-                transitions = transitions[0], _of_nobody(transitions[1]), transitions[2]
-        if not self.draws_models or linear:
-            sampler = _of_nobody(sampler)
         J = int(o.get("draws", 1)) if self.draws_models else 0
         local, bonus = local_sets(p.layout), self._bonus()
         with announced(f"the planner of {self.name}"):
@@ -157,6 +155,7 @@ class SetAgent(Agent):
             log_transition=log_p, logits=int(not linear),
             scale=float(o.get("bonus_scale", 1.0)), kappa=float(o.get("kappa", 0.0)),
             posterior_scale=float(o.get("posterior_scale", 1.0)), certify=int(self.bounds_values),
+            estimates=int(self.draws_models or float(o.get("bonus_scale", 1.0)) != 1.0),
         )  # fmt: skip
         state = SetState(transitions[1], sampler, rewards, means, store, np.zeros(8, np.int64))
         self.room = store.contexts.shape[0]
@@ -196,8 +195,3 @@ class SetAgent(Agent):
         lower, values = work.lower.copy(), work.upper.copy()
         gap = float((upper[0] - lower[0])[self.problem.starts].max())
         return Plan(actions, values, upper, lower, gap)
-
-
-def _of_nobody(state: LikelihoodState) -> LikelihoodState:
-    made: Any = [np.ascontiguousarray(a[:0]) for a in state]
-    return LikelihoodState(*made)

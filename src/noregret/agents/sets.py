@@ -25,15 +25,15 @@ from ..estimators.likelihood_ratio import (
     LikelihoodState,
     LikelihoodWork,
     kron_covariance,
-    likelihood_cov,
-    products,
+    pinned_cov,
+    spread_out,
 )
 from ..estimators.mixture import mixture_fill
 from ..estimators.reward_sets import RewardSetPar, RewardSetState, RewardSetWork, reward_range
 from ..estimators.rewards import KNOWN, RewardPar, RewardState
 from ..estimators.sign_union import sign_union_sets
 from ..estimators.store import Store
-from ..local_sets import LocalSets, derive, largest_span, softmax_all
+from ..local_sets import LocalSets, derive, side_by_side, softmax_all
 from ..optimism import SearchPar, SearchWork, apply_assess, apply_optimum
 from ..problem import Layout
 from ..theory.widths import sigma
@@ -60,6 +60,7 @@ class SetPar(NamedTuple):
     kappa: float  # of the gate
     posterior_scale: float
     certify: int  # 1: bounds on the values of the plan are computed too
+    estimates: int  # 1: estimated mean rewards are planned with, not their ranges alone
 
 
 class SetState(NamedTuple):
@@ -119,9 +120,10 @@ def reward_means(par, state, work, x):
 
 @inlined
 def reward_ranges(par, state, work, x, norm):
-    """work.local.low, high for all pairs; the estimates in work.mean are moved between them."""
+    """work.local.low, high for all pairs; the estimates in work.mean, where needed, are moved between them."""
     local = work.local
-    reward_means(par, state, work, x)
+    if par.estimates == 1:
+        reward_means(par, state, work, x)
     for s in range(work.mean.shape[0]):
         for a in range(work.mean.shape[1]):
             low, high = local.low[s, a : a + 1], local.high[s, a : a + 1]
@@ -130,11 +132,11 @@ def reward_ranges(par, state, work, x, norm):
 
 
 @inlined
-def finish(par, state, work, x, norm, bound):
-    """What all ellipsoids of logits have in common."""
+def finish(par, state, work, x, norm, bound, spans):
+    """What all ellipsoids of logits have in common; spans=1: their spans are not known yet."""
     local, count = work.local, par.layout.count
     softmax_all(merged(local.z), merged(count), merged(local.P))
-    derive(local, par.layout, bound, work.table, work.smallest)
+    derive(local, par.layout, bound, work.table, work.smallest, spans)
     reward_ranges(par, state, work, x, norm)
 
 
@@ -142,20 +144,18 @@ def finish(par, state, work, x, norm, bound):
 def describe_online(par, state, work, x):
     """work.local <- the sets of the individual with context x."""
     norm, local, count = norm_of(x), work.local, par.layout.count
-    bound, sets = par.transitions.weight_bound * norm, state.transitions
+    bound, sets, w = par.transitions.weight_bound * norm, state.transitions, work.transitions
     predictors(merged(sets.weights), x, merged(local.z))
-    products(x, work.transitions.products)
+    spread_out(x, w.x)
     for s in range(count.shape[0]):
         for a in range(count.shape[1]):
-            n, z, cov, radius = count[s, a], local.z[s, a], local.cov[s, a], sets.radius[s, a]
+            n, cov, radius = count[s, a], local.cov[s, a], sets.radius[s, a]
             if par.transitions.kron == 1:
                 kron_covariance(sets.covariance[s, a], x, n, cov)
-            else:
-                likelihood_cov(par.transitions, sets.forms[s, a], work.transitions, n, x.shape[0], norm, cov)
-            rho = math.sqrt(radius) if radius >= 0.0 else math.inf
-            local.rho[s, a] = rho
-            local.span[s, a] = largest_span(cov, rho, z, bound, n)
-    finish(par, state, work, x, norm, bound)
+            elif n > 1:
+                pinned_cov(sets.covariance[s, a], w.x, n, x.shape[0], par.transitions.size, w.rows, w.packed, cov)
+            local.rho[s, a] = math.sqrt(radius) if radius >= 0.0 else math.inf
+    finish(par, state, work, x, norm, bound, 1)
 
 
 @kernel
@@ -164,12 +164,13 @@ def describe_stored(par, state, work, x):
     for s in range(count.shape[0]):
         for a in range(count.shape[1]):
             mixture_fill(par.transitions, state.transitions, s, a, x, norm, work.local)
-    finish(par, state, work, x, norm, par.transitions.weight_bound * norm)
+    finish(par, state, work, x, norm, par.transitions.weight_bound * norm, 0)
 
 
 @kernel
 def describe_linear(par, state, work, x):
     sign_union_sets(par.transitions, state.transitions, work.transitions, par.layout, x, work.local)
+    side_by_side(work.local, 1)
     reward_ranges(par, state, work, x, norm_of(x))
 
 
@@ -187,6 +188,12 @@ def optimum(par, work, k, scale, policy, values):
 def assess(par, work, policy):
     """work.upper, work.lower <- `optimism.assess`."""
     apply_assess(par.search.assess, (par.search, work.local, work.search, policy, work.upper, work.lower))
+
+
+@inlined
+def assess_lower(par, work, policy):
+    """work.lower alone."""
+    apply_assess(par.search.assess, (par.search, work.local, work.search, policy, work.upper[:0], work.lower))
 
 
 @kernel

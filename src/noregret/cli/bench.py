@@ -12,7 +12,7 @@ from .options import terminal
 
 
 def bench(
-    sizes: Annotated[str, typer.Option(help="comma-separated: small, medium, large")] = "small,medium,large",
+    sizes: Annotated[str, typer.Option(help="comma-separated: small, medium, large; or none")] = "small,medium,large",
     rounds: Annotated[int, typer.Option(help="alternating rounds per ratio")] = 5,
     sets: Annotated[bool, typer.Option(help="also measure LR-ORL, an agent with local sets")] = True,
     system: Annotated[bool, typer.Option(help="also measure latency, scaling, memory and compile times")] = True,
@@ -28,10 +28,10 @@ def bench(
     if peers:
         _print_peers(console, rounds)
         return
-    wanted = [s.strip() for s in sizes.split(",")]
+    wanted = [] if sizes.strip() == "none" else [s.strip() for s in sizes.split(",")]
     for name in wanted:
         if name not in measure.SIZES:
-            raise ValueError(f"unknown size {name!r} (sizes: {', '.join(measure.SIZES)})")
+            raise ValueError(f"unknown size {name!r} (sizes: {', '.join(measure.SIZES)}, or none)")
     table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("GLM-ORL, exact regret")
     for column in ("episodes/s", "twin", "ratio", "wanted", "rearranged", "ratio"):
@@ -45,7 +45,8 @@ def bench(
                 shape, f"{r.fused:,.0f}", f"{r.twin:,.0f}", _mark(r.to_twin, size.wanted), f"{size.wanted:g}x",
                 f"{r.rearranged:,.0f}", f"{r.to_rearranged:.1f}x",
             )  # fmt: skip
-    console.print(table)
+    if wanted:
+        console.print(table)
     if sets:
         _print_sets(console, rounds)
     if not system:

@@ -24,39 +24,36 @@ The KRON form keeps only Z [d, d], Z <- Z + 2 c min(p) xx', and stands for I (x)
 on vectors that sum to 0. Memory d^2 instead of (nd)^2, wider, still free of a global curvature constant.
 
 Lambda is known along the all-ones vector (lambda), so the rest is kept, m = n - 1 outcomes relative to the last one:
-Sigma, the inverse there, as a square; once more arranged for queries, as the quadratic forms in x they are; and the sum
-of the 2 c (diag p - pp') (x) xx' without its symmetric copies. `LikelihoodState.precision` and `.inverse` are in full.
+half of Sigma, the inverse there; and the sum of the 2 c (diag p - pp') (x) xx' without its symmetric copies, the last
+few terms waiting beside it. `LikelihoodState.precision` and `.inverse` are in full.
 How it is learned: `estimators.likelihood_learn`.
 
-Memory per pair: about 12 (md)^2 bytes. Cost of a step O(m (md)^2), of a query O((md)^2/4); KRON: O(d^2 + nd), O(d^2).
+Memory per pair: about 6 (md)^2 bytes. Cost of a step O(m (md)^2/2), of a query O((md)^2/2); KRON: O(d^2 + nd), O(d^2).
 Caveat: a radius below 0 is an empty set, some assumption is wrong; the set then says nothing (rho = inf in queries).
 """
 
 import math
-from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import Floats
-from .._jit import address, inlined, kernel
+from .._jit import address, inlined, kernel, room_for
 from .._linear_algebra import refresh_address
-from .._tiles import WIDTH, padded, set_product, set_wide_product
+from .._tiles import WIDTH, padded
 from ..links import MultinomialLogit
 from .kronecker import logits_at
+from .likelihood_half import WAITING, keep_half, packed_form, renew, spread_out
 from .likelihood_learn import (
     GIVEN,
     PLUG_IN,
     REFRESH,
     UNSCENTED,
-    arrange,
     likelihood_close,
     likelihood_open,
     likelihood_step,
     likelihood_visit,
-    products,
-    renew,
 )
 
 PREDICTORS = ("plug-in", "unscented", "given")
@@ -78,7 +75,8 @@ __all__ = [
     "likelihood_query",
     "likelihood_step",
     "likelihood_visit",
-    "products",
+    "pinned_cov",
+    "spread_out",
 ]  # fmt: skip
 
 
@@ -99,8 +97,9 @@ class LikelihoodState(NamedTuple):
 
     weights: Floats  # [S, A, M, d], rows sum to 0
     gram: Floats  # [S, A, T J], sum of 2 c (diag p - pp') (x) xx' at b <= c, j <= k; KRON: Z, [S, A, dd]
-    covariance: Floats  # Sigma, [S, A, E E + 8], rows of E, index b m + j; KRON: Z^{-1}, [S, A, dd]
-    forms: Floats  # [S, A, T J + 8], Sigma as `likelihood_learn.arrange` has it; KRON: [S, A, 0]
+    covariance: Floats  # half of Sigma, [S, A, about E E/2], as `likelihood_learn` has it; KRON: Z^{-1}, [S, A, dd]
+    recent: Floats  # [S, A, WAITING (J + d + 8)], D and x of episodes that gram lacks; KRON: [S, A, 0]
+    pending: NDArray[np.int64]  # [S, A], how many
     radius: Floats  # rho2, [S, A]
     samples: NDArray[np.int64]  # [S, A]
     outcomes: NDArray[np.int64]  # n, [S, A]
@@ -118,30 +117,38 @@ class LikelihoodState(NamedTuple):
 
 
 class LikelihoodWork(NamedTuple):
-    z: Floats  # [M]
+    """m = M - 1 padded to eight is W, to four V; whole groups of eight are written, so all have some to spare."""
+
+    z: Floats  # [M padded to eight]
     logp: Floats  # [M]
-    p: Floats  # [M]
+    p: Floats  # [M padded to eight]
     given: Floats  # [M], the user's prediction
-    step: Floats  # [M]
+    step: Floats  # [M padded to eight]
     cov: Floats  # [M, M]
     factor: Floats  # [M, M]
-    powers: Floats  # [M(M+1)]
+    x: Floats  # [d], then zeros
+    powers: Floats  # sigma points
     rows: Floats  # K', rows of E
     turned: Floats  # G K', rows of E
-    stack: Floats  # C and R
-    both: Floats  # products with them
-    scaled: Floats
-    gain: Floats  # -G
-    hessian: Floats  # D, packed
-    moved: Floats  # [M]
-    products: Floats  # [T], x_b x_c
+    stack: Floats  # C [V, W]
+    turn: Floats  # R' [V, W]
+    last: Floats  # G_t [V, W]
+    lower: Floats  # L [V, W]
+    upper: Floats  # L' [V, W]
+    order: Floats  # [W], 0, 1, 2, ...
+    scaled: Floats  # [V, W]
+    both: Floats  # [W]
+    shift: Floats  # [W]
+    gain: Floats  # -G [V, W]
+    hessian: Floats  # D [V, W]
+    moved: Floats  # [W]
+    products: Floats  # [WAITING, T], x_b x_c
     packed: Floats  # [J], a covariance
     column: Floats  # [E]
-    square: Floats  # [E, E], of re-inversions; KRON: [d, d]
-    inverse: Floats  # likewise
-    lower: Floats
-    solved: Floats  # [E]
+    square: Floats  # [E E], of re-inversions; KRON: [d, d] in `squares`
+    squares: Floats  # KRON: [3, d, d]
     logdet: Floats  # [1]
+    seen: NDArray[np.int64]  # [1], visits of the pair that is open
 
 
 def likelihood_parts(
@@ -153,50 +160,70 @@ def likelihood_parts(
     predictor: int = UNSCENTED,
     posterior: bool = False,
     kron: bool = False,
+    kept: bool = True,
 ) -> tuple[LikelihoodPar, LikelihoodState, LikelihoodWork]:
-    """Parameters, initial state and scratch for one set per pair; count [S, A] is the number of outcomes."""
-    (S, A), M, d, lam, f = count.shape, int(count.max()), context_dim, regularization, np.zeros
+    """Parameters, initial state and scratch for one set per pair; count [S, A] is the number of outcomes. kept=False:
+    a state of no pairs, where types alone matter."""
+    M, d, lam, f = int(count.max()), context_dim, regularization, room_for
+    count = count if kept else count[:0]
+    S, A = count.shape
     norm2 = np.array(
         [0.0] + [MultinomialLogit().weight_norm2(m, weight_bound, d, "corrected") for m in range(1, M + 1)]
     )
     radius = np.ascontiguousarray(lam * norm2[count] + 2.0 * log_inverse_delta)
     E, J, T = padded((M - 1) * d), padded(M * (M - 1) // 2), d * (d + 1) // 2
-    work = likelihood_work(M, d, E, J, d if kron else E)
+    work = likelihood_work(M, d, E, J, kron)
     par = LikelihoodPar(
         refresh_address(1), 0, predictor, int(posterior), int(kron), weight_bound, float(lam), E, J
     )  # fmt: skip
     head, tail = f((S, A, M, d)), (radius, f((S, A), np.int64), count.astype(np.int64), np.full((S, A), float(lam)))
+    none = f((S, A), np.int64)
     if kron:
         eye = np.eye(d).ravel()
         state = LikelihoodState(
-            head, np.tile(lam * eye, (S, A, 1)), np.tile(eye / lam, (S, A, 1)), f((S, A, 0)), *tail
-        )  # fmt: skip
+            head, np.tile(lam * eye, (S, A, 1)), np.tile(eye / lam, (S, A, 1)), f((S, A, 0)), none, *tail
+        )
     else:
+        room = max(half_size(m, d) for m in range(M))
         state = LikelihoodState(
-            head, f((S, A, padded(T, 4) * J)), f((S, A, E * E + WIDTH)), f((S, A, T * J + WIDTH)), *tail
-        )  # fmt: skip
-        for s, a in np.ndindex(S, A):
-            m = int(count[s, a]) - 1
-            square = state.covariance[s, a, : E * E].reshape(E, E)
-            square[: m * d, : m * d] = np.kron(np.eye(d), np.eye(m) + 1.0) / lam
-            arrange(par, state.covariance[s, a], state.forms[s, a], m, d)
+            head, f((S, A, padded(T, 4) * J)), f((S, A, room)), f((S, A, WAITING * (J + d + WIDTH))), none, *tail
+        )
+        for n in np.unique(count):
+            m = int(n) - 1
+            square, half = f((E, E)), f(state.covariance.shape[2])
+            square[: m * d, : m * d] = np.kron(np.eye(m) + 1.0, np.eye(d)) / lam
+            keep_half(square.ravel(), half, m, d, E)
+            state.covariance[count == n] = half
     return par._replace(renew=address(renew, par, state, work, 1, 1, 0, 0)), state, work
 
 
-def likelihood_work(M: int, d: int, E: int, J: int, D: int) -> LikelihoodWork:
-    f, m = np.zeros, padded(max(M - 1, 1), 4)
-    wide, square, T = padded(2 * m), (D, D), padded(d * (d + 1) // 2, 4)
-    slack = 2 * WIDTH
+def half_size(m: int, d: int) -> int:
+    """Room for what is kept of Sigma [md, md], and for reading eight rows at a time."""
+    at, room = 0, WIDTH
+    for j in range(m):
+        width = padded(m * d) - j * d // WIDTH * WIDTH
+        room = max(room, at + padded(d) * width + WIDTH)
+        at += d * width
+    return padded(room)
+
+
+def likelihood_work(M: int, d: int, E: int, J: int, kron: bool) -> LikelihoodWork:
+    f, V, W = np.zeros, padded(max(M - 1, 1), 4), padded(max(M - 1, 1))
+    T, slack = padded(d * (d + 1) // 2, 4), 2 * WIDTH
     return LikelihoodWork(
-        f(M), f(M), f(M), f(M), f(M), f((M, M)), f((M, M)), f(M * (M + 1) + slack), f(m * E + slack), f(m * E + slack),
-        f(m * wide + slack), f(wide + slack), f(wide + slack), f(m * padded(m) + slack), f(J + slack), f(m + slack),
-        f(T), f(J + slack), f(max(E, d) + slack), f(square), f(square), f(square), f(D), f(1),
+        f(padded(M)), f(M), f(padded(M)), f(M), f(padded(M)), f((M, M)), f((M, M)), f(padded(d) + slack),
+        f(M * (M + 3) + 4 * slack), f(V * E + WIDTH * d + slack), f(V * E + slack), f(V * W + slack),
+        f(V * W + slack), f(V * W + slack), f(V * W + slack), f(V * W + slack), np.arange(float(W)),
+        f((V + 2) * W + slack), f(W + slack), f(W + slack),
+        f(V * W + slack), f(V * W + slack), f(W + slack), f(T * WAITING), f(J + slack),
+        f(max(E, d, W) + slack), f(0 if kron else E * E + slack), f((3, d, d) if kron else (3, 0, 0)), f(1),
+        np.zeros(1, np.int64),
     )  # fmt: skip
 
 
 def _in_full(state: LikelihoodState, of: Any) -> Floats:
     S, A, M, d = state.weights.shape
-    if state.forms.shape[2] == 0:  # KRON
+    if state.gram.shape[2] == d * d:  # KRON
         return (state.gram if of is _precision else state.covariance).reshape(S, A, d, d)
     made = np.tile(np.eye(M * d), (S, A, 1, 1))
     for s, a in np.ndindex(S, A):
@@ -205,20 +232,18 @@ def _in_full(state: LikelihoodState, of: Any) -> Floats:
     return made
 
 
-@cache
-def _places(n: int) -> NDArray[np.int64]:
-    """[n, n], which number of a packed upper triangle is entry (j, k), and (k, j)."""
-    made = np.zeros((n, n), np.int64)
-    made[np.triu_indices(n)] = np.arange(n * (n + 1) // 2)
-    return np.maximum(made, made.T)
-
-
 def _precision(state: LikelihoodState, s: int, a: int, n: int, d: int) -> Floats:
     """[d, n, d, n]. A form given relative to the last outcome has that outcome's entries too: rows sum to 0."""
     T, m = d * (d + 1) // 2, n - 1
-    packed = state.gram[s, a].reshape(-1, state.gram.shape[2] // padded(T, 4))[:T, : m * n // 2]
-    made = np.zeros((d, n, d, n))
-    made[:, :m, :, :m] = packed[_places(d)[:, None, :, None], _places(m)[:, None]]
+    J = state.gram.shape[2] // padded(T, 4)
+    (b, c), (j, k), made = np.triu_indices(d), np.triu_indices(m), np.zeros((d, n, d, n))
+    packed = state.gram[s, a].reshape(-1, J)[:T, : m * n // 2].copy()
+    for waiting in state.recent[s, a].reshape(WAITING, -1)[: state.pending[s, a]]:
+        x = waiting[J : J + d]
+        packed += (x[b] * x[c])[:, None] * waiting[: m * n // 2]
+    for i, at in enumerate(zip(b, c, strict=True)):
+        for p, q in (at, at[::-1]):
+            made[p, j, q, k] = made[p, k, q, j] = packed[i]
     made[:, m] = -made[:, :m].sum(1)
     made[:, :, :, m] = -made[:, :, :, :m].sum(3)
     return np.asarray(made + state.prior[s, a] * np.eye(n * d).reshape(d, n, d, n))
@@ -226,26 +251,27 @@ def _precision(state: LikelihoodState, s: int, a: int, n: int, d: int) -> Floats
 
 def _inverse(state: LikelihoodState, s: int, a: int, n: int, d: int) -> Floats:
     """[d, n, d, n]: centred, with 1/lambda along the all-ones vector."""
-    m, E = n - 1, math.isqrt(state.covariance.shape[2] - WIDTH)
-    made = np.zeros((d, n, d, n))
-    square = state.covariance[s, a, : E * E].reshape(E, E)
-    made[:, :m, :, :m] = square[: m * d, : m * d].reshape(d, m, d, m)
+    m, end, at = n - 1, padded((n - 1) * d), 0
+    made, square = np.zeros((d, n, d, n)), np.zeros((m, d, m * d))
+    for j in range(m):
+        first = j * d // WIDTH * WIDTH
+        size = d * (end - first)
+        block = state.covariance[s, a, at : at + size].reshape(d, end - first)
+        square[j, :, j * d :] = block[:, j * d - first : m * d - first]
+        at += size
+    flat = square.reshape(m * d, m * d)
+    flat = np.where(np.kron(np.tri(m), np.ones((d, d))) > np.kron(np.eye(m), np.ones((d, d))), flat.T, flat)
+    made[:, :m, :, :m] = flat.reshape(m, d, m, d).transpose(1, 0, 3, 2)
     made -= made.mean(1, keepdims=True)
     made -= made.mean(3, keepdims=True)
     return np.asarray(made + np.kron(np.eye(d), np.full((n, n), 1.0 / (n * state.prior[s, a]))).reshape(d, n, d, n))
 
 
 @inlined
-def likelihood_cov(par, forms, work, n, d, norm, cov):
-    """cov [n, n] <- (I (x) x') Lambda^{-1} (I (x) x), after `products`."""
-    m, J, e, total, packed, mean = n - 1, par.pairs, 0, 0.0, work.packed, work.step
-    T = d * (d + 1) // 2
-    while e + 24 <= J:
-        set_wide_product(packed, e, 0, work.products, 0, 0, 1, forms, e, J, T)
-        e += 24
-    while e < J:
-        set_product(packed, e, 0, work.products, 0, 0, 1, forms, e, J, T)
-        e += 8
+def likelihood_cov(par, sigma, work, n, d, norm, cov):
+    """cov [n, n] <- (I (x) x') Lambda^{-1} (I (x) x), after `spread_out`."""
+    m, total, packed, mean = n - 1, 0.0, work.packed, work.step
+    packed_form(sigma, work.x, m, d, par.size, work.rows, packed)
     for j in range(n):
         mean[j] = 0.0
     at, scale = 0, 1.0 / n
@@ -272,6 +298,17 @@ def likelihood_cov(par, forms, work, n, d, norm, cov):
     cov[m, m] = total
 
 
+@kernel
+def pinned_cov(sigma, x, n, d, E, rows, packed, cov):
+    """The same relative to the last outcome, whose entries of cov [n, n] stay as they are: 0. Differences agree."""
+    m, at = n - 1, 0
+    packed_form(sigma, x, m, d, E, rows, packed)
+    for j in range(m):
+        for k in range(j, m):
+            cov[j, k] = cov[k, j] = packed[at + k - j]
+        at += m - j
+
+
 @inlined
 def kron_covariance(inverse, x, n, cov):
     """cov [n, n] <- ||x||^2_{Z^{-1}} I."""
@@ -291,7 +328,7 @@ def likelihood_query(par, state, work, n, s, a, x, norm, z, cov):
     if par.kron == 1:
         kron_covariance(state.covariance[s, a], x, n, cov)
     else:
-        products(x, work.products)
-        likelihood_cov(par, state.forms[s, a], work, n, x.shape[0], norm, cov)
+        spread_out(x, work.x)
+        likelihood_cov(par, state.covariance[s, a], work, n, x.shape[0], norm, cov)
     radius = state.radius[s, a]
     return math.sqrt(radius) if radius >= 0.0 else math.inf

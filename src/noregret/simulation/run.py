@@ -167,7 +167,8 @@ def simulate(
     diagnostics = diagnostics or epsilon is not None
     kind = session_kind(agent, compiled)
     threads = check.integer("workers", workers if workers is not None else os.cpu_count() or 1)
-    kind(agent.fresh(chosen[0]), world, chosen[0], episodes, every, diagnostics, threshold).prepare()
+    first = [kind(agent.fresh(chosen[0]), world, chosen[0], episodes, every, diagnostics, threshold)]
+    first[0].prepare()
     n, points = len(chosen), recorded.size
     regret, seconds = np.zeros((n, points)), np.zeros(n)
     tallies = np.zeros((n, points, len(COLUMNS))) if diagnostics else None
@@ -175,8 +176,11 @@ def simulate(
 
     def work(i: int) -> None:
         # Agent, truth and scratch of a seed live only as long as it runs: memory does not grow with the seeds.
-        part = kind(agent.fresh(chosen[i]), world, chosen[i], episodes, every, diagnostics, threshold)
-        part.prepare()
+        if i == 0:
+            part = first.pop()
+        else:
+            part = kind(agent.fresh(chosen[i]), world, chosen[i], episodes, every, diagnostics, threshold)
+            part.prepare()
         try:
             while part.done < episodes and not stop.is_set():
                 start = time.thread_time()
