@@ -131,9 +131,7 @@ def _context(p: Problem, given: Any, seen: Any) -> Any:
         return given
     if isinstance(seen, dict) and "context" in seen:
         if isinstance(seen["context"], dict):
-            raise ValueError(
-                f"context must be given, a function of the observation: its context is {seen['context']!r}"
-            )
+            raise ValueError(f"context must be a function of the observation, whose own is {seen['context']!r}")
         return np.ravel(seen["context"])
     if p.context_dim == 1:
         return [1.0]
