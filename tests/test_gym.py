@@ -233,10 +233,25 @@ def test_the_horizon_is_the_time_limit_unless_told():
         nr.gym.world_from(gymnasium.make("CliffWalking-v1"))
 
 
+class Broken:
+    """A table that is none."""
+
+    observation_space = action_space = gymnasium.spaces.Discrete(1)
+
+    def __init__(self, P=3.0):
+        self.P = P
+
+
 def test_what_cannot_be_a_world_says_why():
     lake, dry = gymnasium.make("FrozenLake-v1"), gymnasium.make("FrozenLake-v1", is_slippery=False)
     with pytest.raises(ValueError, match=r"env must have a table P of transitions.* CartPole-v1 has none"):
         nr.gym.world_from(gymnasium.make("CartPole-v1"), 5)
+    with pytest.raises(ValueError, match=r"env\.P\[0\]\[0\] must be a list of \(probability, .*got None"):
+        nr.gym.world_from(Broken(), 5)
+    with pytest.raises(ValueError, match=r"env\.P\[0\]\[0\] must have probabilities that sum to 1, they sum to 0\.5"):
+        nr.gym.world_from(Broken({0: {0: [(0.5, 0, 1.0, True)]}}), 5)
+    with pytest.raises(ValueError, match="env must have a Discrete action_space that starts at 0"):
+        nr.gym.play(nr.agents.UniformRandom(CORRIDOR), gymnasium.make("Pendulum-v1"), 1)
     with pytest.raises(ValueError, match="envs must have the same supports for the logit: environments 0 and 1"):
         nr.gym.contextual_world([lake, dry], 5)
     with pytest.raises(ValueError, match="envs must have the same states and actions, environments 0 and 1"):
@@ -321,7 +336,7 @@ def test_playing_says_what_is_missing_and_loses_nothing():
         nr.gym.play(agent, Corridor(), 1, context=HOW["context"])
     with pytest.raises(ValueError, match=r"discretise\(observation\) must be a state number from 0 to 3, got 9"):
         nr.gym.play(agent, Corridor(), 1, context=HOW["context"], discretise=lambda seen: 9)
-    with pytest.raises(ValueError, match="action_space of actions 0 to 1, got Discrete"):
+    with pytest.raises(ValueError, match="env must have the problem's 2 actions, got Discrete"):
         nr.gym.play(agent, gymnasium.make("FrozenLake-v1"), 1)
     assert agent.episode == 0
     with pytest.raises(ValueError, match="reward_range must contain 0"):

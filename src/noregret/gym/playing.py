@@ -63,9 +63,8 @@ def play(
     p = agent.problem
     K, first = check.integer("episodes", episodes), check.integer("seed", seed, 0)
     scale = None if reward_range is None else tables.reward_map("reward_range", reward_range)
-    actions = getattr(env, "action_space", None)
-    if getattr(actions, "n", None) != p.n_actions or getattr(actions, "start", 0) != 0:
-        raise ValueError(f"env must have a Discrete action_space of actions 0 to {p.n_actions - 1}, got {actions}")
+    if tables.size("action_space", getattr(env, "action_space", None)) != p.n_actions:
+        raise ValueError(f"env must have the problem's {p.n_actions} actions, got {env.action_space}")
     over = _sink(p, env, sink)
     if over is not None and scale is not None and not scale.low <= 0.0 <= scale.high:
         raise ValueError(f"reward_range must contain 0, which an episode that is over pays, got {reward_range!r}")

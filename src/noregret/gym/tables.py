@@ -58,7 +58,7 @@ class Table(NamedTuple):
 def size(name: str, space: Any) -> int:
     """n of a Discrete space that starts at 0."""
     n = getattr(space, "n", None)
-    if n is None or np.ndim(n) != 0 or int(getattr(space, "start", 0)) != 0:
+    if n is None or getattr(space, "shape", ()) != () or int(getattr(space, "start", 0)) != 0:
         raise ValueError(f"env must have a Discrete {name} that starts at 0, got {space}")
     return int(n)
 
@@ -108,13 +108,15 @@ def read(env: Any) -> Table:
 
 
 def _outcomes(given: Any, s: int, a: int) -> Iterable[tuple[float, int, float, bool]]:
+    found: Any = None
     try:
-        return [(float(p), int(after), float(r), bool(over)) for p, after, r, over in given[s][a]]
+        found = given[s][a]
+        return [(float(p), int(after), float(r), bool(over)) for p, after, r, over in found]
     except (KeyError, IndexError):
         return []
     except (TypeError, ValueError):
         raise ValueError(
-            f"env.P[{s}][{a}] must be a list of (probability, next state, reward, terminated), got {given[s][a]!r}"
+            f"env.P[{s}][{a}] must be a list of (probability, next state, reward, terminated), got {found!r}"
         ) from None
 
 
