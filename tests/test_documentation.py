@@ -55,6 +55,15 @@ def test_howto_runs(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "run.parquet").exists()
 
 
+def test_gymnasium_page_runs(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("gymnasium", reason="gymnasium is not installed: pip install 'noregret[gym]'")
+    scope = run_blocks("docs/gymnasium.md", 6, tmp_path, monkeypatch)
+    said = capsys.readouterr().out
+    assert "the goal is reached within 30 steps with probability 0.348" in said
+    assert "worth -13, the best is -13" in said
+    assert scope["walked"].returns[-100:].mean() == 1.0
+
+
 def test_readme_says_what_context_is_worth():
     value = nr.worlds.blind_optimum(nr.worlds.clinic())
     text = (ROOT / "README.md").read_text()
@@ -79,6 +88,7 @@ def imports(path):
         ("worlds", ("agents", "estimators", "beliefs", "simulation", "cli", "bench")),
         ("agents", ("worlds", "simulation", "cli", "bench")),
         ("estimators", ("agents", "worlds", "simulation", "beliefs", "planning")),
+        ("gym", ("agents", "simulation", "studies", "cli", "bench", "figures")),
         ("simulation", ("studies", "cli", "bench", "figures")),
         ("studies", ("cli", "bench", "figures", "verification")),
         ("theory", ("agents", "worlds", "simulation", "beliefs", "planning", "estimators", "links", "problem")),

@@ -1,5 +1,7 @@
 """noregret: sequential decisions for a population, without regret. Import as `nr`."""
 
+from typing import Any as _Any
+
 from . import agents, estimators, studies, theory, worlds
 from ._jit import kernel
 from .agents import Agent, make_agent
@@ -54,3 +56,12 @@ __all__ = [
     "theory",
     "worlds",
 ]
+
+
+def __getattr__(name: str) -> _Any:
+    """`noregret.gym`, when it is first asked for: importing Gymnasium takes as long as many a script."""
+    if name == "gym":
+        import importlib
+
+        return importlib.import_module(".gym", __name__)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -40,7 +40,7 @@ APART = 512  # bytes: eight numbers at a time, eight times unrolled
 _OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
 
 
-WITHOUT_KERNELS = {"cli", "studies", "report", "figures.py", "claims.py"}  # changing these compiles nothing anew
+WITHOUT_KERNELS = {"cli", "gym", "studies", "report", "figures.py", "claims.py"}  # changing these compiles nothing anew
 
 
 def _package_stamp() -> tuple[Any, ...]:

@@ -7,6 +7,7 @@ from .. import _checks as check
 from .bandit import bandit_logistic
 from .blind import BlindOptimum, blind_optimum
 from .clinic import clinic
+from .episodes import Episodes
 from .hard import HardWorld, hard_linear, hard_logit
 from .random_worlds import random_linear, random_logit
 from .sparse import group_norm, sparse_logit
@@ -25,6 +26,7 @@ _WORLDS: dict[str, Callable[..., World]] = {
 
 __all__ = [
     "BlindOptimum",
+    "Episodes",
     "HardWorld",
     "InTurn",
     "Individual",

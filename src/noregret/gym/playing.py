@@ -1,0 +1,145 @@
+"""An agent that decides, and learns, in a Gymnasium environment's own `step`."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import _checks as check
+from .._checks import Floats
+from ..problem import Problem
+from . import tables
+from .tables import RewardMap
+
+
+@dataclass(frozen=True, eq=False)
+class Played:
+    """What came of `play`, episode by episode, on the environment's own scale of rewards."""
+
+    returns: Floats  # [K], sums of the rewards
+    steps: NDArray[np.int64]  # [K], steps of the environment
+    terminated: NDArray[np.bool_]  # [K], over before or at step H
+    truncated: NDArray[np.bool_]  # [K], cut short by the environment before step H
+    contexts: Floats  # [K, d]
+
+    def __repr__(self) -> str:
+        K = len(self.returns)
+        last = self.returns[-max(K // 10, 1) :].mean()
+        ends = f"{self.terminated.mean():.0%} terminated, {self.truncated.mean():.0%} truncated"
+        return f"<Played {K} episodes: mean return {self.returns.mean():.4g}, of the last tenth {last:.4g}; {ends}>"
+
+
+def play(
+    agent: Any,
+    env: Any,
+    episodes: int,
+    *,
+    context: ArrayLike | Callable[[Any], ArrayLike] | None = None,
+    discretise: Callable[[Any], int] | None = None,
+    reward_range: tuple[float, float] | None = None,
+    sink: int | None = None,
+    seed: int = 0,
+) -> Played:
+    """Let `agent` meet the environment `episodes` times, H steps or until it terminates, and learn from each.
+
+    agent          an agent of this package, or any object with its four verbs and a `problem`
+    env            a Gymnasium environment, with its wrappers; its action space must be the problem's
+    context        the context [d] of everybody, or a function of the first observation. None: the entry "context" of a
+                   dictionary, or (1,) where d = 1
+    discretise     a function of the observation to a state number. None: the observation itself, or the entry "obs" of
+                   a dictionary
+    reward_range   (low, high) taken to [0, 1] before the agent sees rewards; None: they lie there already
+    sink           the state that stands for "over". None: the last one, where the problem has one state more than the
+                   environment's observations, as the worlds of `world_from` have
+    seed           of the first `reset`; the following ones carry on with the environment's own randomness
+
+    After termination the agent is shown the sink, which pays the environment's 0, up to step H: that is how it learns
+    what being over is worth. An episode that is truncated before step H ends there for the agent, which learns from
+    the steps seen: choose H at most the time limit. Unavailable actions are those of the problem; `info["action_mask"]`
+    is not looked at. If the environment or a function raises, the agent has learned from the steps before that."""
+    p = agent.problem
+    K, first = check.integer("episodes", episodes), check.integer("seed", seed, 0)
+    scale = None if reward_range is None else tables.reward_map("reward_range", reward_range)
+    if tables.size("action_space", getattr(env, "action_space", None)) != p.n_actions:
+        raise ValueError(f"env must have the problem's {p.n_actions} actions, got {env.action_space}")
+    over = _sink(p, env, sink)
+    if over is not None and scale is not None and not scale.low <= 0.0 <= scale.high:
+        raise ValueError(f"reward_range must contain 0, which an episode that is over pays, got {reward_range!r}")
+    where = _states if discretise is None else discretise
+    returns, contexts = np.zeros(K), np.zeros((K, p.context_dim))
+    steps, ends = np.zeros(K, np.int64), np.zeros((2, K), bool)
+    for k in range(K):
+        seen, _ = env.reset(seed=first if k == 0 else None)
+        contexts[k] = p.context(_context(p, context, seen))
+        s = p.state(where(seen), "discretise(observation)" if discretise is not None else "observation")
+        agent.begin_episode(contexts[k])
+        try:
+            for h in range(p.horizon):
+                seen, reward, terminated, truncated, _ = env.step(agent.act(s))
+                unit = _unit(scale, reward)
+                returns[k] += float(reward)
+                steps[k] += 1
+                ends[0, k] = terminated
+                if terminated and over is not None:
+                    agent.observe(unit, over)
+                    _stay(agent, over, 0.0 if scale is None else scale.unit(0.0), p.horizon - h - 1)
+                    break
+                s = p.state(where(seen), "discretise(observation)" if discretise is not None else "observation")
+                agent.observe(unit, s)
+                if h + 1 < p.horizon and terminated:
+                    raise ValueError(
+                        f"sink must be given, the state that stands for over: the environment terminated after {h + 1} "
+                        f"of {p.horizon} steps"
+                    )
+                if h + 1 < p.horizon and truncated:
+                    ends[1, k] = True
+                    break
+        finally:
+            agent.end_episode()
+    return Played(returns, steps, ends[0], ends[1], contexts)
+
+
+def _stay(agent: Any, over: int, reward: float, steps: int) -> None:
+    for _ in range(steps):
+        agent.act(over)
+        agent.observe(reward, over)
+
+
+def _sink(p: Problem, env: Any, given: Any) -> int | None:
+    if given is not None:
+        return p.state(given, "sink")
+    n = getattr(getattr(env, "observation_space", None), "n", None)
+    return p.n_states - 1 if n is not None and n == p.n_states - 1 else None
+
+
+def _states(seen: Any) -> Any:
+    """The state in an observation that holds one."""
+    value = seen["obs"] if isinstance(seen, dict) and "obs" in seen else seen
+    if np.size(value) == 1 and np.asarray(value).dtype.kind in "iu":
+        return int(np.asarray(value).item())
+    raise ValueError(f"discretise must be given: an observation is not a state number, such as {seen!r}")
+
+
+def _context(p: Problem, given: Any, seen: Any) -> Any:
+    if callable(given):
+        return given(seen)
+    if given is not None:
+        return given
+    if isinstance(seen, dict) and "context" in seen:
+        if isinstance(seen["context"], dict):
+            raise ValueError(f"context must be a function of the observation, whose own is {seen['context']!r}")
+        return np.ravel(seen["context"])
+    if p.context_dim == 1:
+        return [1.0]
+    raise ValueError(f"context must be given: observations have none and the problem's has {p.context_dim} features")
+
+
+def _unit(scale: RewardMap | None, reward: Any) -> float:
+    u = float(reward) if scale is None else float(scale.unit(float(reward)))
+    if not (-1e-9 <= u <= 1.0 + 1e-9 or math.isnan(u)):
+        said = "is [0, 1] unless given" if scale is None else f"is [{scale.low:g}, {scale.high:g}]"
+        raise ValueError(f"reward_range must contain every reward: it {said}, and the environment paid {reward}")
+    return min(max(u, 0.0), 1.0) if not math.isnan(u) else u

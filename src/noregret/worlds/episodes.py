@@ -1,0 +1,81 @@
+"""Individuals one after another, for loops that step through episodes from outside, with what each action costs."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from .. import _checks as check
+from .._checks import Floats
+from .._jit import announced, apart, direct, kernel
+from ..planning import NONE, apply_planner
+from .world import World, detour, individual, transition
+
+
+@kernel
+def meet(truth, x):
+    """truth.P, truth.r, truth.best, truth.optimal <- the MDP of the individual with context x, and how to treat it."""
+    individual(truth, x)
+    key = np.uint64(0)
+    apply_planner(
+        truth.planner,
+        (truth.P, truth.layout, truth.r, truth.r, truth.noise, NONE, 0, key, truth.Q, truth.best, truth.optimal),
+    )
+
+
+class Episodes:
+    """The individuals of a world in any order, each to be stepped through: what `World.individual` meets, to the bit,
+    with one set of scratch arrays for all of them.
+
+    context [d], state, steps    of the individual met last
+
+    Cost O(S^2 A H) to meet one, for the optimal values, and some 20 us a step."""
+
+    def __init__(self, world: World) -> None:
+        self._world = world
+        self.context: Floats = np.zeros(world.problem.context_dim)
+        self.state, self.steps, self.seed, self.episode = 0, world.problem.horizon, 0, 0
+        self._x = apart(self.context.copy())
+        self._reward, self._after = np.zeros(1), np.zeros(1, np.int64)
+        with announced("the world"):
+            self._truth = world.truth(0)
+            head: Any = self._truth, 0, 0, 0, 0
+            self._meet = direct(meet, self._truth, self._x)
+            self._take = direct(transition, *head, self._reward, self._after)
+            self._detour = direct(detour, self._truth, 0, 0, 0)
+
+    def begin(self, episode: int, seed: int, context: ArrayLike | None = None) -> None:
+        """Meet the individual of that episode, or one with the given context at its place."""
+        k, s, world = check.integer("episode", episode, 0), check.integer("seed", seed, 0), self._world
+        x = world.context(s, k) if context is None else world.problem.context(context)
+        world.rewards(x)  # says which pair and context, where mean rewards leave [0, 1]
+        start = world.start(s, k)
+        self.seed, self.episode, self.context, self.state, self.steps = s, k, x, start, 0
+        self._truth = self._truth._replace(seed=s)
+        self._x[:] = x
+        self._meet(self._truth, self._x)
+
+    @property
+    def optimal_value(self) -> float:
+        """V*_h of the state the individual is in, h the steps taken: what can still be had."""
+        return float(self._truth.optimal[self.steps, self.state])
+
+    def cost(self, action: int) -> float:
+        """V*_h(s) - Q*_h(s, a), what this action would cost somebody who goes on optimally; 0 for an optimal one."""
+        return max(float(self._detour(self._truth, self.steps, self.state, self._allowed(action))), 0.0)
+
+    def step(self, action: int) -> tuple[float, int]:
+        """(reward, next state)."""
+        a = self._allowed(action)
+        self._take(self._truth, self.episode, self.steps, self.state, a, self._reward, self._after)
+        self.steps, self.state = self.steps + 1, int(self._after[0])
+        return float(self._reward[0]), self.state
+
+    def _allowed(self, action: int) -> int:
+        p = self._world.problem
+        if self.steps == p.horizon:
+            raise RuntimeError(f"step: the episode is over after {p.horizon} steps")
+        a = check.integer("action", action, 0)
+        if a >= p.n_actions or not p.layout.available[self.state, a]:
+            raise ValueError(f"action {a} is not available in state {self.state}")
+        return a
