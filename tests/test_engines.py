@@ -219,5 +219,8 @@ def test_a_cluster_that_loses_a_worker(file, tmp_path, expected):
         for process in processes:
             process.kill()
             process.wait()
+    few = list(expected)[:2]
+    results = run(load(file), tmp_path / "own", DaskEngine(workers=1), STUDY, only=few)  # starts its own scheduler
+    assert numbers(results) == {key: expected[key] for key in few}
     with pytest.raises(ValueError, match="scheduler must be the address of a running dask scheduler"):
         DaskEngine("tcp://127.0.0.1:9", timeout=1)

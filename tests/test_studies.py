@@ -359,6 +359,7 @@ def test_a_folder_tells_what_is_left(filled):
     assert manifest["cells"] == 12
     assert len(manifest["done"]) == 10
     assert manifest["done"][0]["version"] == nr.__version__
+    assert Cell(**manifest["done"][0]["cell"]).id == manifest["done"][0]["id"]
     assert manifest["done"][0]["seconds"] >= 0.0
 
 

@@ -13,6 +13,7 @@ cell is run again. Only the process that runs the study writes here.
 import json
 import time
 from collections.abc import Iterable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -205,7 +206,7 @@ class Results:
             "machine": machine(),
             "cells": len(self.study.cells),
             "done": [
-                {"id": key, "what": cell.describe(), "seed": cell.seed}
+                {"id": key, "what": cell.describe(), "cell": asdict(cell)}
                 | {k: done[key][k] for k in ("seconds", "version", "machine", "date")}
                 for key, cell in cells.items()
                 if key in done
