@@ -123,3 +123,21 @@ def arrays_of(agent):
 def differing(a, b):
     """Names of arrays that are not equal to the bit."""
     return {name for name in a if not np.array_equal(a[name], b[name], equal_nan=True)}
+
+
+def steps_of(world, episodes, seed=5):
+    """A log of uniform play as columns, and as (context, steps)."""
+    columns = {c: [] for c in ("episode", "step", "state", "action", "reward", "next_state")}
+    columns |= {f"x{j}": [] for j in range(world.problem.context_dim)}
+    rows, g = [], np.random.default_rng(seed)
+    for k in range(episodes):
+        person, path = world.individual(k, seed), []
+        for h in range(world.problem.horizon):
+            s = person.state
+            a = int(g.choice(np.flatnonzero(world.problem.layout.available[s])))
+            r, after = person.step(a)
+            path.append((s, a, r, after))
+            for name, value in zip(columns, (k, h, *path[-1], *person.context), strict=True):
+                columns[name].append(value)
+        rows.append((person.context, path))
+    return columns, rows

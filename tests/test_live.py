@@ -11,7 +11,7 @@ import pytest
 from scipy.stats import binomtest
 
 import noregret as nr
-from live import EVERYONE, arrays_of, differing, make, place, played, table_of
+from live import EVERYONE, arrays_of, differing, make, place, played, steps_of, table_of
 from noregret.agents import files
 from noregret.live.probabilities import NotAsked
 
@@ -106,24 +106,6 @@ def meet_two(live, world, k):
             live.observe(f"p{i}", *person.step(live.act(f"p{i}", person.state).action))
     live.end("p1")
     live.end("p0")
-
-
-def steps_of(world, episodes, seed=5):
-    """A log of uniform play as columns, and as (context, steps)."""
-    columns = {c: [] for c in ("episode", "step", "state", "action", "reward", "next_state")}
-    columns |= {f"x{j}": [] for j in range(world.problem.context_dim)}
-    rows, g = [], np.random.default_rng(seed)
-    for k in range(episodes):
-        person, path = world.individual(k, seed), []
-        for h in range(world.problem.horizon):
-            s = person.state
-            a = int(g.choice(np.flatnonzero(world.problem.layout.available[s])))
-            r, after = person.step(a)
-            path.append((s, a, r, after))
-            for name, value in zip(columns, (k, h, *path[-1], *person.context), strict=True):
-                columns[name].append(value)
-        rows.append((person.context, path))
-    return columns, rows
 
 
 def test_chances_are_those_of_the_algorithm():
