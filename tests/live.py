@@ -66,7 +66,7 @@ SMALL = {
     "ucrl2": {"bonus_scale": 0.01},
     "ucbvi-ch": {"bonus_scale": 0.01},
 }
-COMPOSED = ("fixed-policy", "certified", "certified-stored", "referral", "referral-function")
+COMPOSED = ("fixed-policy", "certified", "certified-psrl-stored", "certified-stored", "referral", "referral-function")
 EVERYONE = (*nr.agents.names(), *COMPOSED)
 
 
@@ -90,7 +90,9 @@ def make(name, world, seed=3):
     if name == "fixed-policy":
         return nr.agents.FixedPolicy(p, table_of(p), seed=seed)
     if name == "certified":
-        return nr.Certified(nr.EpsilonGreedy(p, seed=seed))
+        return nr.Certified(nr.PSRLGLM(p, seed=seed))
+    if name == "certified-psrl-stored":
+        return nr.CertifiedPSRL(p, sets="stored", seed=seed)
     if name == "certified-stored":
         return nr.Certified(nr.PSRLGLM(p, seed=seed), sets="stored-plain", bonus="taylor", reward_sets="bernstein")
     if name.startswith("referral"):

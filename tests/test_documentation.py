@@ -55,6 +55,16 @@ def test_howto_runs(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "run.parquet").exists()
 
 
+def test_live_use_runs(tmp_path, monkeypatch, capsys):
+    scope = run_blocks("docs/live.md", 6, tmp_path, monkeypatch)
+    said = capsys.readouterr().out
+    assert "20 last rows without a next state dropped" in said
+    assert {d.referred for d in scope["decisions"]} == {True, False}
+    assert any(d.by_other and d.action != d.advice for d in scope["decisions"])
+    assert len(scope["kept"]) == 90
+    assert scope["kept"] == scope["decisions"]
+
+
 def test_readme_says_what_context_is_worth():
     value = nr.worlds.blind_optimum(nr.worlds.clinic())
     text = (ROOT / "README.md").read_text()

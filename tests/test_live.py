@@ -23,7 +23,10 @@ def of_plans(names):
     return {name for name in names if name.endswith(BY_PLANS)}
 
 
-@pytest.mark.parametrize("name", EVERYONE)
+SLOW = {"certified-stored"}  # minutes of compiling
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in EVERYONE])
 def test_every_agent_in_practice(name, tmp_path):
     """Chances, files, logged data and several people at a time, beside the same agent left alone."""
     world = place(name)
@@ -44,7 +47,8 @@ def test_every_agent_in_practice(name, tmp_path):
             with suppress(NotAsked) if kept else nullcontext():
                 told = asked.action_probabilities(person.state, draws=20)
             assert not differing(before, arrays_of(asked))
-            assert all(np.array_equal(u, v) for u, (_, v) in zip(buffers, files._live(asked), strict=True))
+            pairs = zip(buffers, (v for _, v in files._live(asked)), strict=True)
+            assert all(np.array_equal(u, v, equal_nan=True) for u, v in pairs)
             if told is not None and told.draws > 0:
                 assert told.probabilities.sum() == pytest.approx(1.0)
                 assert (told.probabilities >= 0.0).all()
@@ -234,6 +238,32 @@ def test_order_of_learning_and_late_rewards():
             twin.end_episode()
         apart = differing(arrays_of(live.agent), arrays_of(twin))
         assert apart == of_plans(apart)
+
+
+@pytest.mark.parametrize("order", ["end", "begin"])
+def test_ends_that_depend_on_the_outcome(order):
+    """Two hundred people, half of whom get worse, and those end first. Learned as they end, the bound on the value falls
+    below it; learned as they began, it holds."""
+    theta = np.array([[[0.0]], [[1.0]]])
+    problem = nr.Problem(2, 1, 2, 1, known_rewards=theta, initial_states=(0,))
+    live = nr.Live(nr.CertifiedPSRL(problem), order=order, audit=False)
+    g, after = np.random.default_rng(0), {}
+    for k in range(200):
+        live.begin(k, [1.0])
+        live.act(k, 0)
+        after[k] = int(g.integers(2))  # state 1 pays 1 and is reached half of the time: the value is 1/2
+        live.observe(k, 0.0, after[k])
+    for k in [k for k in after if after[k] == 0]:
+        live.end(k)
+    plan = live.begin("next", [1.0])
+    assert (plan.upper[0, 0] < 0.5) == (order == "end")
+    for k in [k for k in after if after[k] == 1]:
+        live.end(k)
+    live.abandon("next")
+    plan = live.begin("last", [1.0])
+    if order == "begin":
+        assert plan.lower[0, 0] <= 0.5 <= plan.upper[0, 0]
+        assert plan.certificate < 0.6
 
 
 def test_a_plan_is_made_once_and_records_stay():

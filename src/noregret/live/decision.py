@@ -47,6 +47,13 @@ class Decision:
     version: str
     fingerprint: str
 
+    def __str__(self) -> str:
+        how = f"chosen by somebody else (advice: {self.advice})" if self.by_other else "as advised"
+        chance = "" if self.probability is None else f", chance {self.probability:.3g} ({self.draws} draws)"
+        proof = "" if self.certificate is None else f", plan at most {self.certificate:.3g} short of optimal"
+        handed = ", planned by the expert" if self.referred else ""
+        return f"{self.who}, step {self.step}, state {self.state}: action {self.action} {how}{chance}{proof}{handed}"
+
     def to_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""
         return asdict(self) | {"context": list(self.context)}
