@@ -242,8 +242,8 @@ def test_order_of_learning_and_late_rewards():
 
 @pytest.mark.parametrize("order", ["end", "begin"])
 def test_ends_that_depend_on_the_outcome(order):
-    """Two hundred people, half of whom get worse, and those end first. Learned as they end, the bound on the value falls
-    below it; learned as they began, it holds."""
+    """Two hundred people, half of whom get worse, and those end first. Learned as they end, the bound on the value
+    falls below it; learned as they began, it holds."""
     theta = np.array([[[0.0]], [[1.0]]])
     problem = nr.Problem(2, 1, 2, 1, known_rewards=theta, initial_states=(0,))
     live = nr.Live(nr.CertifiedPSRL(problem), order=order, audit=False)

@@ -29,6 +29,7 @@ from .. import _checks as check
 from .._checks import Floats
 from ..links import LinearCombination
 from ..problem import Problem
+from .cells import cell_of, chosen_among, level_of, levels_of, listed, number_of, range_of
 from .tables import columns, is_missing
 
 OTHER, MISSING = "other", "missing"
@@ -61,13 +62,13 @@ class Encoder:
         link: str = "logit",
         outside: str = "clip",
     ) -> None:
-        self.numbers = {str(c): _range(str(c), ends) for c, ends in (numbers or {}).items()}
-        self.categories = {str(c): _levels(str(c), levels) for c, levels in (categories or {}).items()}
+        self.numbers = {str(c): range_of(str(c), ends) for c, ends in (numbers or {}).items()}
+        self.categories = {str(c): levels_of(str(c), levels) for c, levels in (categories or {}).items()}
         known = [*self.numbers, *self.categories]
         if len(set(known)) < len(known):
             raise ValueError(f"numbers and categories must be different columns, got {known}")
-        self.missing = _chosen("missing", missing, known)
-        self.other = _chosen("other", other, list(self.categories))
+        self.missing = chosen_among("missing", missing, known)
+        self.other = chosen_among("other", other, list(self.categories))
         self.intercept, self.bound = check.flag("intercept", intercept), check.positive("bound", bound)
         self.link = check.one_of("link", link, ("logit", "linear"))
         self.outside = check.one_of("outside", outside, ("clip", "raise"))
@@ -95,18 +96,18 @@ class Encoder:
         largest value of each number, levels in order. missing: None takes the columns that lack values in the table.
         Other options as above."""
         data, ranges, levels = columns(table), {}, {}
-        chosen = {"numbers": _listed("numbers", numbers), "categories": _listed("categories", categories)}
+        chosen = {"numbers": listed("numbers", numbers), "categories": listed("categories", categories)}
         for name, asked in chosen.items():
             for column in asked:
                 if column not in data:
                     raise ValueError(f"{name} must be columns of the table ({', '.join(data)}), got {column!r}")
         for column in chosen["numbers"]:
-            seen = [_number(column, v) for v in data[column] if not is_missing(v)]
+            seen = [number_of(column, v) for v in data[column] if not is_missing(v)]
             if not seen or min(seen) == max(seen):
                 raise ValueError(f"numbers: {column} has fewer than two different values in the table, leave it out")
             ranges[column] = (min(seen), max(seen))
         for column in chosen["categories"]:
-            levels[column] = sorted({_level(column, v) for v in data[column] if not is_missing(v)})
+            levels[column] = sorted({level_of(column, v) for v in data[column] if not is_missing(v)})
         if missing is None:
             missing = [c for name in chosen for c in chosen[name] if any(is_missing(v) for v in data[c])]
         return cls(ranges, levels, missing, **options)
@@ -215,13 +216,13 @@ class Encoder:
         if self.intercept:
             x[0], at = 1.0, 1
         for column, (low, high) in self.numbers.items():
-            value = _cell(row, column)
+            value = cell_of(row, column)
             width = 1 + linear + (column in self.missing)
             if is_missing(value):
                 self._may_lack(column)
                 x[at + width - 1] = 1.0
             else:
-                v = _number(column, value)
+                v = number_of(column, value)
                 if self.outside == "raise" and not low <= v <= high:
                     raise ValueError(f"{column} must be from {low:g} to {high:g}, got {value!r}")
                 v = min(max(v, low), high)
@@ -231,12 +232,12 @@ class Encoder:
                     x[at + 1] = 1.0 - t
             at += width
         for column, places in self._places.items():
-            value = _cell(row, column)
+            value = cell_of(row, column)
             if is_missing(value):
                 self._may_lack(column)
                 place = places[f"\0{MISSING}"]
             else:
-                level = _level(column, value)
+                level = level_of(column, value)
                 if level not in places and column not in self.other:
                     known = ", ".join(self.categories[column])
                     raise ValueError(f"{column} must be one of {known} (other={column!r} takes any), got {value!r}")
@@ -248,59 +249,3 @@ class Encoder:
     def _may_lack(self, column: str) -> None:
         if column not in self.missing:
             raise ValueError(f"{column} is missing; declare it with missing=({column!r},) if that may happen")
-
-
-def _cell(row: Any, column: str) -> Any:
-    try:
-        return row[column]
-    except KeyError:
-        raise ValueError(f"row must have the column {column!r}, got {', '.join(map(str, row.keys()))}") from None
-
-
-def _number(column: str, value: Any) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise ValueError(f"{column} must be a number, got {value!r}") from None
-
-
-def _level(column: str, value: Any) -> str:
-    """A level as text; whole numbers without a point, however they were kept."""
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        value = int(value)
-    if not isinstance(value, str | int | float | np.generic):
-        raise ValueError(f"{column} must be a level (text or a number), got {value!r}")
-    return str(value)
-
-
-def _listed(name: str, value: Any) -> list[str]:
-    if isinstance(value, str) or not np.iterable(value):
-        raise ValueError(f"{name} must be a sequence of columns, got {value!r}")
-    return [str(v) for v in value]
-
-
-def _chosen(name: str, value: Any, known: list[str]) -> tuple[str, ...]:
-    made = _listed(name, value)
-    for column in made:
-        if column not in known:
-            raise ValueError(f"{name} must name columns among {', '.join(known) or 'none'}, got {column!r}")
-    return tuple(made)
-
-
-def _range(column: str, ends: Any) -> tuple[float, float]:
-    try:
-        low, high = (float(v) for v in ends)
-    except (TypeError, ValueError):
-        low = high = math.nan
-    if not (low < high and math.isfinite(high - low)):
-        raise ValueError(f"numbers[{column!r}] must be a range (low, high) with low < high, got {ends!r}")
-    return low, high
-
-
-def _levels(column: str, levels: Any) -> tuple[str, ...]:
-    if isinstance(levels, str) or not np.iterable(levels):
-        raise ValueError(f"categories[{column!r}] must be a sequence of levels, got {levels!r}")
-    made = tuple(_level(column, v) for v in levels)
-    if not made or len(set(made)) < len(made) or "" in made:
-        raise ValueError(f"categories[{column!r}] must be at least one level, all different, got {levels!r}")
-    return made

@@ -12,7 +12,7 @@ from .._checks import Floats
 from ..agents.base import Agent
 from ..problem import Problem
 from .encoder import Encoder
-from .tables import columns, is_missing
+from .tables import columns, is_missing, whole
 
 NEEDED = ("episode", "step", "state", "action", "next_state")
 
@@ -82,7 +82,7 @@ def read_log(source: Any, problem: Problem, encoder: Encoder | None = None) -> L
     rows: dict[Any, dict[int, int]] = {}
     for i in range(n):
         with_row = _Row(i)
-        key, step = data["episode"][i], _whole(data["step"][i])
+        key, step = data["episode"][i], whole(data["step"][i])
         if is_missing(key):
             raise with_row("episode is missing")
         if isinstance(step, bool) or not isinstance(step, int | np.integer) or not 0 <= step < problem.horizon:
@@ -109,13 +109,6 @@ class _Row:
 
     def __call__(self, error: Any) -> ValueError:
         return ValueError(f"row {self.i}: {error}")
-
-
-def _whole(value: Any) -> Any:
-    """A whole number that was kept as a float, because a column lacks values."""
-    if isinstance(value, float | np.floating) and float(value).is_integer():
-        return int(value)
-    return value
 
 
 def _in_order(keys: Any) -> list[Any]:
@@ -170,8 +163,8 @@ def _episode(
         i = steps[h]
         row = _Row(i)
         try:
-            s = problem.state(_whole(data["state"][i]))
-            a = problem.action(_whole(data["action"][i]), s)
+            s = problem.state(whole(data["state"][i]))
+            a = problem.action(whole(data["action"][i]), s)
             starts = problem.initial_states
             if h == 0 and starts is not None and s not in starts:
                 raise ValueError(f"state must be one of the problem's initial_states {starts} at step 0, got {s}")
@@ -186,7 +179,7 @@ def _episode(
                     raise ValueError(f"next_state is missing, and step {h} is not the last of episode {key!r}")
                 lost = 1
                 break
-            after = problem.next_state(_whole(data["next_state"][i]), s, a)
+            after = problem.next_state(whole(data["next_state"][i]), s, a)
         except ValueError as error:
             raise row(error) from None
         states.append(s)
@@ -194,8 +187,8 @@ def _episode(
         seen.append(r)
     if not actions:
         return None, lost
-    whole = np.array([*states, after], np.int64)
-    return LoggedEpisode(key, contexts[first].copy(), whole, np.array(actions, np.int64), np.array(seen)), lost
+    visited = np.array([*states, after], np.int64)
+    return LoggedEpisode(key, contexts[first].copy(), visited, np.array(actions, np.int64), np.array(seen)), lost
 
 
 def learn_from(agent: Agent, log: Log) -> int:

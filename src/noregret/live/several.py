@@ -30,56 +30,21 @@ certificate is. Agents that plan again within an episode (`pause`) are refused."
 import json
 import math
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from .. import _checks as check
-from .._files import write_whole
-from .._sealed import seal, unseal
 from ..agents.base import Agent
-from ..agents.files import contents, fingerprint, rebuilt
+from ..agents.files import fingerprint
 from ..links import Link
 from ..planning import Plan
 from .decision import Decision, described
 from .log import take_in
+from .people import Person, Who, read_people, write_people
 from .probabilities import NotAsked, drawn_policies, from_policies, known_exactly
-from .tables import columns, is_missing
-
-Who = int | str
-
-
-@dataclass
-class _Person:
-    """An individual whose path is not learned yet."""
-
-    who: Who
-    episode: int
-    context: list[float]
-    policy: NDArray[np.int64]  # [H, S]
-    certificate: float | None
-    referred: bool | None
-    fingerprint: str
-    drawn: NDArray[np.int64]  # [draws, H, S], plans with other random numbers
-    states: list[int] = field(default_factory=list)
-    actions: list[int] = field(default_factory=list)
-    rewards: list[float] = field(default_factory=list)
-    others: list[bool] = field(default_factory=list)
-    ended: bool = False
-
-    @property
-    def steps(self) -> int:
-        """Steps whose outcome was observed."""
-        return len(self.rewards)
-
-    @property
-    def asked(self) -> bool:
-        return len(self.actions) > self.steps
-
-
-_ARRAYS = ("policy", "drawn")
+from .tables import columns, is_missing, whole
 
 
 class Live:
@@ -103,8 +68,8 @@ class Live:
             raise ValueError("agent must not be in the middle of an episode")
         self.agent, self.draws = agent, check.integer("draws", draws, 0)
         self.order, self.audit = check.one_of("order", order, ("end", "begin")), check.flag("audit", audit)
-        self._people: dict[Who, _Person] = {}
-        self._waiting: list[_Person] = []  # ended, not learned yet: order="begin"
+        self._people: dict[Who, Person] = {}
+        self._waiting: list[Person] = []  # ended, not learned yet: order="begin"
 
     @property
     def open(self) -> tuple[Who, ...]:
@@ -131,7 +96,7 @@ class Live:
             with suppress(NotAsked):
                 drawn = drawn_policies(agent, self.draws).astype(np.int16)
         agent._open, agent.episode = False, k + 1
-        self._people[who] = _Person(
+        self._people[who] = Person(
             who, k, agent._x.tolist(), plan.policy.copy(), plan.certificate, getattr(plan, "referred", None), mark,
             drawn,
         )  # fmt: skip
@@ -155,7 +120,7 @@ class Live:
         person.states[h:], person.actions[h:], person.others[h:] = [s], [chosen], [action is not None]
         return self._decision(person, h, s, chosen, advice)
 
-    def _decision(self, person: _Person, h: int, s: int, chosen: int, advice: int) -> Decision:
+    def _decision(self, person: Person, h: int, s: int, chosen: int, advice: int) -> Decision:
         from .. import __version__
 
         agent = self.agent
@@ -181,7 +146,7 @@ class Live:
         person = self._person(who)
         self._note(person, *self._outcome(person, reward, next_state))
 
-    def _outcome(self, person: _Person, reward: Any, next_state: Any) -> tuple[float, int]:
+    def _outcome(self, person: Person, reward: Any, next_state: Any) -> tuple[float, int]:
         if not person.asked:
             raise RuntimeError(f"observe: nothing was done with {person.who!r} since, call act first")
         h, p = person.steps, self.agent.problem
@@ -189,7 +154,7 @@ class Live:
         return p.reward(reward), after
 
     @staticmethod
-    def _note(person: _Person, reward: float, after: int) -> None:
+    def _note(person: Person, reward: float, after: int) -> None:
         person.rewards.append(reward)
         person.states.append(after)
 
@@ -199,7 +164,7 @@ class Live:
         person.rewards[self._late(person, step)] = self.agent.problem.reward(value)
 
     @staticmethod
-    def _late(person: _Person, step: Any) -> int:
+    def _late(person: Person, step: Any) -> int:
         h = check.integer("step", step, 0)
         if h >= person.steps:
             raise ValueError(f"step must be one that was observed, below {person.steps} for {person.who!r}, got {h}")
@@ -220,11 +185,11 @@ class Live:
         met: set[tuple[Who, int]] = set()
         for i, who in enumerate(data["who"]):
             try:
-                who = _whole(who)
+                who = whole(who)
                 person = self._person(who)
-                reward, after = data["reward"][i], _whole(data["next_state"][i])
+                reward, after = data["reward"][i], whole(data["next_state"][i])
                 reward = math.nan if is_missing(reward) else reward
-                step = _whole(data["step"][i]) if "step" in data else person.steps
+                step = whole(data["step"][i]) if "step" in data else person.steps
                 if (who, step) in met:
                     raise ValueError(f"step {step} of {who!r} is there twice")
                 met.add((who, step))
@@ -270,7 +235,7 @@ class Live:
             n = p.steps
             take_in(self.agent, p.episode, p.context, [*p.states, 0][: n + 1], p.actions[:n], p.rewards)
 
-    def _person(self, who: Any) -> _Person:
+    def _person(self, who: Any) -> Person:
         who = int(who) if isinstance(who, np.integer) else who
         if not isinstance(who, int | str) or who not in self._people:
             raise ValueError(f"who must be somebody open, got {who!r}")
@@ -279,46 +244,14 @@ class Live:
     # Files --------------------------------------------------------------------------------------------------------
     def save(self, path: Any) -> None:
         """Write the agent and everybody open, as `Agent.save` does; `Live.load` reads it."""
-        header, arrays = contents(self.agent)
-        people = []
-        for i, person in enumerate([*self._people.values(), *self._waiting]):
-            made = asdict(person)
-            for name in _ARRAYS:
-                arrays[f"people.{i}.{name}"] = made.pop(name)
-            people.append(made)
-        own = {"draws": self.draws, "order": self.order, "audit": self.audit, "people": people}
-        write_whole(path, lambda file: seal(file, {"holds": "live", "live": own} | header, arrays))
+        own = {"draws": self.draws, "order": self.order, "audit": self.audit}
+        write_people(path, self.agent, own, [*self._people.values(), *self._waiting])
 
     @classmethod
     def load(cls, path: Any, link: Link | None = None, expert: Any = None) -> Self:
         """What `save` wrote, ready to go on; link and expert as for `noregret.load`."""
-        header, arrays = unseal(path)
-        if header.get("holds") != "live":
-            raise ValueError(f"{path} holds no open individuals: read it with noregret.load")
-        made = cls.__new__(cls)
-        agent = rebuilt(path, header, arrays, link, expert)
-        try:
-            own, p = header["live"], agent.problem
-            made.__init__(agent, own["draws"], own["order"], own["audit"])  # type: ignore[misc]
-            for i, kept in enumerate(own["people"]):
-                person = _Person(**kept, **{name: arrays[f"people.{i}.{name}"] for name in _ARRAYS})
-                p.policy(person.policy)
-                p.context(person.context)
-                if max(len(person.actions), person.steps) > p.horizon or not 0 <= person.episode < agent.episode:
-                    raise ValueError("a path is longer than the horizon")
-                for s, a in zip(person.states, person.actions, strict=False):
-                    p.action(a, p.state(s))
-                for s in person.states:
-                    p.state(s)
-                if person.ended:
-                    made._waiting.append(person)
-                else:
-                    made._people[person.who] = person
-        except Exception as error:
-            raise ValueError(f"{path} cannot be loaded: {error}") from None
+        agent, own, people = read_people(path, link, expert)
+        made = cls(agent, **own)
+        made._waiting = [p for p in people if p.ended]
+        made._people = {p.who: p for p in people if not p.ended}
         return made
-
-
-def _whole(value: Any) -> Any:
-    """A whole number that was kept as a float."""
-    return int(value) if isinstance(value, float | np.floating) and float(value).is_integer() else value

@@ -18,6 +18,13 @@ def is_missing(value: Any) -> bool:
         return False
 
 
+def whole(value: Any) -> Any:
+    """A whole number that was kept as a float, because its column lacks values."""
+    if isinstance(value, float) and value.is_integer():  # NumPy's are floats, too
+        return int(value)
+    return value
+
+
 def columns(table: Any, name: str = "table") -> dict[str, list[Any]]:
     """{column: values} of a dict of columns, a list of rows, a pandas or polars data frame, an Arrow table, or a file
     (.parquet or .csv)."""
