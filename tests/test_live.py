@@ -320,6 +320,15 @@ def test_saved_with_people_open(tmp_path):
         assert one.open == two.open == tuple(people)
     assert not differing(arrays_of(one.agent), arrays_of(two.agent))
     assert any(d.probability not in (None, 0.0, 1.0) for d in decisions)
+    data, whole = (tmp_path / "live.npz").read_bytes(), nr.Live.load(tmp_path / "live.npz")
+    for where in g.integers(0, len(data), 60):  # one bit: the same, or a sentence
+        (tmp_path / "live.npz").write_bytes(data[:where] + bytes([data[where] ^ 1]) + data[where + 1 :])
+        with suppress(ValueError):
+            same = nr.Live.load(tmp_path / "live.npz")
+            assert same.open == whole.open
+            assert same._people[same.open[0]].states == whole._people[same.open[0]].states
+            assert not differing(arrays_of(same.agent), arrays_of(whole.agent))
+    (tmp_path / "live.npz").write_bytes(data)
     with pytest.raises(ValueError, match=r"read it with noregret\.Live\.load"):
         nr.load(tmp_path / "live.npz")
     one.agent.save(tmp_path / "agent.npz")

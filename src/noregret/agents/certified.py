@@ -73,7 +73,7 @@ class Certified(Agent):
     name = "certified"
     plan_kernel = staticmethod(certified_plan)
     learn_kernel = staticmethod(certified_learn)
-    certificate_kernel = certificates
+    certificate_kernel = staticmethod(certificates)
     bounds_values = True
 
     def __init__(
