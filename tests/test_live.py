@@ -320,6 +320,9 @@ def test_saved_with_people_open(tmp_path):
         assert one.open == two.open == tuple(people)
     assert not differing(arrays_of(one.agent), arrays_of(two.agent))
     assert any(d.probability not in (None, 0.0, 1.0) for d in decisions)
+    two.begin("last", [0.6, 0.8])
+    two.observe("last", 1.0, two.act("last", 0).action)
+    two.save(tmp_path / "live.npz")
     data, whole = (tmp_path / "live.npz").read_bytes(), nr.Live.load(tmp_path / "live.npz")
     for where in g.integers(0, len(data), 60):  # one bit: the same, or a sentence
         (tmp_path / "live.npz").write_bytes(data[:where] + bytes([data[where] ^ 1]) + data[where + 1 :])

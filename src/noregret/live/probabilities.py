@@ -12,7 +12,8 @@ action somebody else chose say nothing about the plan and are left out. Agents t
 
 Optimistic agents are random in their ties only; posterior sampling, perturbed values, epsilon-greedy and uniform play
 are random throughout. Everything happens on copies: the agent goes on to the bit as if it had not been asked.
-Cost: one plan a draw; drawn once an episode, however often it is asked with the same `draws`."""
+Cost: one plan a draw and a copy of the agent's arrays; drawn once an episode, however often it is asked with the same
+`draws`."""
 
 import hashlib
 from dataclasses import dataclass

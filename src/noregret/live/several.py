@@ -50,7 +50,7 @@ from .tables import columns, is_missing, whole
 class Live:
     """Live(agent): individuals under keys of your own, open at the same time.
 
-    agent   any agent of the library that plans whole episodes; it is taken over: do not begin episodes with it yourself.
+    agent   any agent of the library that plans whole episodes; it is taken over: begin no episodes with it yourself.
             `agent.save` keeps what it has learned, `Live.save` everybody who is open as well
     draws   plans drawn at every `begin` for the probabilities in the decisions; 0: none are recorded
     order   "end": whoever ends is learned from at once; "begin": in the order of arrival (module docstring: which sets
