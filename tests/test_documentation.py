@@ -89,6 +89,7 @@ def imports(path):
         ("worlds", ("agents", "estimators", "beliefs", "simulation", "cli", "bench")),
         ("agents", ("worlds", "simulation", "cli", "bench")),
         ("estimators", ("agents", "worlds", "simulation", "beliefs", "planning")),
+        ("live", ("worlds", "simulation", "studies", "cli", "bench", "figures")),
         ("simulation", ("studies", "cli", "bench", "figures")),
         ("studies", ("cli", "bench", "figures", "verification")),
         ("theory", ("agents", "worlds", "simulation", "beliefs", "planning", "estimators", "links", "problem")),
