@@ -14,6 +14,7 @@ import noregret as nr
 from live import EVERYONE, arrays_of, differing, make, place, played, steps_of, table_of
 from noregret.agents import files
 from noregret.live.probabilities import NotAsked
+from noregret.verification import chance
 
 # What planning itself writes, beside learning: counters, records, kept plans
 BY_PLANS = ("gate", "forced", ".Q", "stale", "planned", "policy", "values", "referred", "gap")
@@ -264,6 +265,33 @@ def test_ends_that_depend_on_the_outcome(order):
     if order == "begin":
         assert plan.lower[0, 0] <= 0.5 <= plan.upper[0, 0]
         assert plan.certificate < 0.6
+
+
+@pytest.mark.parametrize("order", ["end", "begin"])
+def test_bounds_hold_with_many_open(order):
+    """Twenty runs of sixty people, up to thirty open at a time: ends by the calendar (order="end") or by the outcome
+    (order="begin"). A run fails if a bound of any plan fails; with probability 1e-6 chance explains more failures."""
+    world, delta, failed = nr.worlds.random_logit(2, 2, 2, 2, seed=2), 0.05, 0
+    optimal = {}
+    for seed in range(20):
+        live = nr.Live(nr.CertifiedPSRL(world.problem, delta=delta, seed=seed), order=order, audit=False)
+        g, due, fine = np.random.default_rng(seed), {}, True
+        for k in range(60):
+            person = world.individual(k, seed)
+            x, start = person.context, person.state
+            plan = live.begin(k, x)
+            best = optimal.setdefault(x.tobytes(), world.optimal(x).values[0, start])
+            own = world.value(plan.policy, x, start)
+            fine &= plan.lower[0, start] <= own + 1e-9
+            fine &= best <= plan.upper[0, start] + 1e-9
+            fine &= best - own <= plan.certificate + 1e-9
+            for _ in range(2):
+                live.observe(k, *person.step(live.act(k, person.state).action))
+            due[k] = k + (int(g.integers(30)) if order == "end" else 30 * person.state)
+            for who in [w for w in live.open if due[w] <= k]:
+                live.end(who)
+        failed += not fine
+    assert failed <= chance.allowed(20, delta)
 
 
 def test_a_plan_is_made_once_and_records_stay():
