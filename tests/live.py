@@ -56,3 +56,90 @@ def saved_and_continued(agent, world, path, seed, episodes=12, at=6):
         if k >= at:
             other.end_episode()
     return agent, other
+
+
+# Every agent, small ------------------------------------------------------------------------------------------------
+SMALL = {
+    "cece": {"recluster": 5, "memory": 20},
+    "lsvi-ucb": {"memory": 8, "bonus_scale": 0.001},
+    "cover-rmax": {"m": 2, "r0": 0.5, "max_balls": 3},
+    "ucrl2": {"bonus_scale": 0.01},
+    "ucbvi-ch": {"bonus_scale": 0.01},
+}
+COMPOSED = ("fixed-policy", "certified", "certified-psrl-stored", "certified-stored", "referral", "referral-function")
+EVERYONE = (*nr.agents.names(), *COMPOSED)
+
+
+def table_of(problem):
+    """Some policy."""
+    return np.tile(problem.layout.available.argmax(1), (problem.horizon, 1))
+
+
+def place(name):
+    """A small world the agent is for."""
+    if name in ("oful", "glm-ucb", "ol2m", "gloc"):
+        return nr.worlds.bandit_logistic(2, 2) if name != "oful" else nr.worlds.random_logit(2, 2, 1, 2, seed=2)
+    if name == "kwik-lr-rmax":
+        return nr.worlds.random_linear(3, 2, 3, 2, seed=2)
+    return nr.worlds.random_logit(3, 2, 3, 2, seed=2)
+
+
+def make(name, world, seed=3):
+    """The agent `name`, of EVERYONE, with small memories."""
+    p = world.problem
+    if name == "fixed-policy":
+        return nr.agents.FixedPolicy(p, table_of(p), seed=seed)
+    if name == "certified":
+        return nr.Certified(nr.PSRLGLM(p, seed=seed))
+    if name == "certified-psrl-stored":
+        return nr.CertifiedPSRL(p, sets="stored", seed=seed)
+    if name == "certified-stored":
+        return nr.Certified(nr.PSRLGLM(p, seed=seed), sets="stored-plain", bonus="taylor", reward_sets="bernstein")
+    if name.startswith("referral"):
+        expert = nr.UniformRandom(p, seed=seed) if name == "referral" else lambda x: table_of(p)
+        return nr.Referral(nr.CertifiedPSRL(p, seed=seed), expert, 2.5)
+    told = {"weights": world.weights, "reward_weights": world.reward_weights} if name == "oracle" else {}
+    return nr.make_agent(name, p, seed=seed, **told, **SMALL.get(name, {}))
+
+
+def played(agent, world, episodes, seed=3, g=None):
+    """Live episodes, cut short and with rewards missing by `g`; what was done."""
+    done = []
+    for k in episodes:
+        person = world.individual(k, seed)
+        agent.begin_episode(person.context)
+        steps = world.problem.horizon if g is None else int(g.integers(0, world.problem.horizon + 1))
+        for _ in range(steps):
+            done.append(agent.act(person.state))
+            reward, after = person.step(done[-1])
+            agent.observe(math.nan if g is not None and g.random() < 0.2 else reward, after)
+        agent.end_episode()
+    return done
+
+
+def arrays_of(agent):
+    """Copies of all arrays of the state, by name."""
+    return {name: np.array(a) for name, a in nr.agents.files._leaves("state", agent.state)}
+
+
+def differing(a, b):
+    """Names of arrays that are not equal to the bit."""
+    return {name for name in a if not np.array_equal(a[name], b[name], equal_nan=True)}
+
+
+def steps_of(world, episodes, seed=5):
+    """A log of uniform play as columns, and as (context, steps)."""
+    columns = {c: [] for c in ("episode", "step", "state", "action", "reward", "next_state")}
+    columns |= {f"x{j}": [] for j in range(world.problem.context_dim)}
+    rows, g = [], np.random.default_rng(seed)
+    for k in range(episodes):
+        person, path = world.individual(k, seed), []
+        for h in range(world.problem.horizon):
+            s = person.state
+            a = int(g.choice(np.flatnonzero(world.problem.layout.available[s])))
+            r, after = person.step(a)
+            path.append((s, a, r, after))
+            for name, value in zip(columns, (k, h, *path[-1], *person.context), strict=True):
+                columns[name].append(value)
+        rows.append((person.context, path))
+    return columns, rows

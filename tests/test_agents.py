@@ -471,12 +471,12 @@ def test_loading_refuses_what_it_did_not_write(tmp_path, damage):
     elif damage == "newer":
         with np.load(path) as f:
             arrays = dict(f)
-        arrays["header"] = np.frombuffer(bytes(arrays["header"]).replace(b'"noregret": 1', b'"noregret": 9'), np.uint8)
+        arrays["header"] = np.frombuffer(bytes(arrays["header"]).replace(b'"noregret": 2', b'"noregret": 9'), np.uint8)
         np.savez(path, **arrays)
     else:
         np.save(path.with_suffix(".npy"), np.array([{}], dtype=object), allow_pickle=True)
         path = path.with_suffix(".npy")
-    with pytest.raises(ValueError, match=r"not an agent saved by noregret|reads format 1"):
+    with pytest.raises(ValueError, match=r"not a file saved by noregret|is damaged, or was cut short|reads format 2"):
         nr.load(path)
 
 

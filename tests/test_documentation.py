@@ -64,6 +64,16 @@ def test_gymnasium_page_runs(tmp_path, monkeypatch, capsys):
     assert scope["walked"].returns[-100:].mean() == 1.0
 
 
+def test_live_use_runs(tmp_path, monkeypatch, capsys):
+    scope = run_blocks("docs/live.md", 6, tmp_path, monkeypatch)
+    said = capsys.readouterr().out
+    assert "20 last rows without a next state dropped" in said
+    assert {d.referred for d in scope["decisions"]} == {True, False}
+    assert any(d.by_other and d.action != d.advice for d in scope["decisions"])
+    assert len(scope["kept"]) == 90
+    assert scope["kept"] == scope["decisions"]
+
+
 def test_readme_says_what_context_is_worth():
     value = nr.worlds.blind_optimum(nr.worlds.clinic())
     text = (ROOT / "README.md").read_text()
@@ -89,6 +99,7 @@ def imports(path):
         ("agents", ("worlds", "simulation", "cli", "bench")),
         ("estimators", ("agents", "worlds", "simulation", "beliefs", "planning")),
         ("gym", ("agents", "simulation", "studies", "cli", "bench", "figures")),
+        ("live", ("worlds", "simulation", "studies", "cli", "bench", "figures")),
         ("simulation", ("studies", "cli", "bench", "figures")),
         ("studies", ("cli", "bench", "figures", "verification")),
         ("theory", ("agents", "worlds", "simulation", "beliefs", "planning", "estimators", "links", "problem")),

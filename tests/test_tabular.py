@@ -515,7 +515,7 @@ def test_ucrl2_replans_when_a_count_has_doubled():
     agent, plans, before = nr.agents.UCRL2(world.problem), [], None
     for k in range(2000):
         someone = world.individual(k, 0)
-        stale = agent.state.stale[0]
+        stale = agent.state.stale[0] == 1.0
         plan = agent.begin_episode(someone.context)
         plans.append(stale)
         if k and not stale:

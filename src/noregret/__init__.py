@@ -16,6 +16,11 @@ from .agents.psrl_glm import PSRLGLM
 from .agents.referral import Referral
 from .claims import claims
 from .links import LinearCombination, Link, MultinomialLogit
+from .live.decision import Decision, read_decisions, write_decisions
+from .live.encoder import Encoder
+from .live.log import Log, read_log
+from .live.probabilities import ActionProbabilities
+from .live.several import Live
 from .planning import Plan
 from .problem import Problem
 from .simulation import Run, referral_study, simulate
@@ -28,13 +33,18 @@ __all__ = [
     "GLMRLSVI",
     "LRORL",
     "PSRLGLM",
+    "ActionProbabilities",
     "Agent",
     "CertaintyEquivalence",
     "Certified",
     "CertifiedPSRL",
+    "Decision",
+    "Encoder",
     "EpsilonGreedy",
     "LinearCombination",
     "Link",
+    "Live",
+    "Log",
     "MultinomialLogit",
     "Oracle",
     "Plan",
@@ -50,11 +60,14 @@ __all__ = [
     "kernel",
     "load",
     "make_agent",
+    "read_decisions",
+    "read_log",
     "referral_study",
     "simulate",
     "studies",
     "theory",
     "worlds",
+    "write_decisions",
 ]
 
 

@@ -201,6 +201,39 @@ class Problem:
         names = f" or one of {', '.join(self.state_names)}" if self.state_names else ""
         raise ValueError(f"{name} must be a state number from 0 to {self.n_states - 1}{names}, got {value!r}")
 
+    def action(self, value: Any, state: int | None = None, name: str = "action") -> int:
+        """`value` as an action index, by number (or by name, where actions have names); available in `state`, if one is
+        given."""
+        made: Any = value
+        if isinstance(value, str) and self.action_names and value in self.action_names:
+            made = self.action_names.index(value)
+        whole = isinstance(made, int | np.integer) and not isinstance(made, bool)
+        if not (whole and 0 <= made < self.n_actions):
+            names = f" or one of {', '.join(self.action_names)}" if self.action_names else ""
+            raise ValueError(f"{name} must be an action number from 0 to {self.n_actions - 1}{names}, got {value!r}")
+        if state is not None and not self.layout.available[state, made]:
+            raise ValueError(f"{name} {value!r} is not available in state {state}")
+        return int(made)
+
+    def next_state(self, value: Any, state: int, action: int) -> int:
+        """`value` as a state that can follow that pair."""
+        made, layout, pair = self.state(value, "next_state"), self.layout, (state, action)
+        if not layout.dense and made not in layout.outcomes[pair][: layout.count[pair]]:
+            raise ValueError(f"next_state {made} is outside the support of state {state}, action {action}")
+        return made
+
+    def reward(self, value: Any) -> float:
+        """`value` as a reward, nan where it was not seen."""
+        try:
+            made = float(value)
+        except (TypeError, ValueError):
+            made = math.inf
+        if not (math.isnan(made) or 0.0 <= made <= 1.0):
+            raise ValueError(f"reward must be a number from 0 to 1, or nan where it was not seen, got {value!r}")
+        if self.rewards == "logistic" and 0.0 < made < 1.0:
+            raise ValueError(f"reward must be 0 or 1 (or nan) where the problem's rewards are logistic, got {value!r}")
+        return made
+
     def policy(self, value: Any, name: str = "policy") -> NDArray[np.int64]:
         """`value` as int64 actions [H, S] of its own, all of them available."""
         made, shape = np.array(value), (self.horizon, self.n_states)

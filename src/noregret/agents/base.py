@@ -14,8 +14,7 @@ far, and may then change the rows of its policy for the steps to come (docs/sema
 """
 
 import inspect
-import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -26,6 +25,7 @@ from .._checks import Floats
 from .._jit import address, announced, apart, direct, kernel
 from ..planning import Plan
 from ..problem import Problem
+from .practice import InPractice
 
 
 class PlanBuffer(NamedTuple):
@@ -46,7 +46,7 @@ def gap_to_lower(par, state, work, out, gap):
         gap[s] = out.values[0, s] - work.lower[0, s]
 
 
-class Agent:
+class Agent(InPractice):
     """A learner. Subclasses set `name`, the kernels `plan_kernel` and `learn_kernel`, and implement `_build`."""
 
     name: ClassVar[str]
@@ -77,6 +77,7 @@ class Agent:
         self._x: Floats = apart(np.zeros(problem.context_dim))
         self._out: PlanBuffer = apart(PlanBuffer(np.zeros((H, S), np.int64), np.zeros((H + 1, S))))
         self._path: Trajectory = apart(Trajectory(np.zeros(H + 1, np.int64), np.zeros(H, np.int64), np.zeros(H)))
+        self._others = np.zeros(H, np.bool_)  # steps of this episode whose action somebody else chose
         self._step, self._asked, self._open = 0, False, False
         self._direct: tuple[Any, Any] | None = None  # the kernels for the live verbs
         self._direct_replan: Any = None
@@ -115,8 +116,9 @@ class Agent:
         return f"<{type(self).__name__} {self.label}, {self.episode} episodes>"
 
     def fresh(self, seed: int | None = None) -> Self:
-        """A new agent with the same options that has seen nothing."""
-        return type(self)(self.problem, seed=self.seed if seed is None else seed, **self.options)
+        """A new agent with the same options and encoder that has seen nothing."""
+        made = type(self)(self.problem, seed=self.seed if seed is None else seed, **self.options)
+        return made.with_encoder(self.encoder)
 
     def parts(self) -> dict[str, "Agent"]:
         """The agents this one is made of, by the name of the argument; empty unless it wraps others."""
@@ -128,15 +130,17 @@ class Agent:
         return cls(problem, seed=seed, **options, **parts)
 
     # The four verbs -----------------------------------------------------------------------------------------------
-    def begin_episode(self, x: ArrayLike) -> Plan:
-        """Plan for an individual with context x [d]. Arrays of the returned plan are the caller's."""
+    def begin_episode(self, x: ArrayLike | Mapping[str, Any]) -> Plan:
+        """Plan for an individual with context x [d], or with a row by column names where the agent has an `encoder`.
+        Arrays of the returned plan are the caller's."""
         if self._open:
             raise RuntimeError("begin_episode: the last episode is still open, call end_episode first")
-        x = self.problem.context(x)
+        x = self.problem.context(self.encoded(x))
         self.make_room(1)
         if self._direct is None:
             self._direct = self._compile(direct)
         self._x[:] = x
+        self._others[:] = False
         self._direct[0](self.par, self.state, self.work, self._x, self.episode, self._out)
         self._step, self._asked, self._open = 0, False, True
         values, lower = self._out.values.copy(), self._lower()
@@ -153,8 +157,12 @@ class Agent:
         """Lower bounds [H+1, S] on the values of the plan just made, for agents that have them."""
         return None
 
-    def act(self, state: int) -> int:
-        """The action for `state` at the current step. Asking again changes nothing."""
+    def act(self, state: int | str, action: int | str | None = None) -> int:
+        """The action for `state` at the current step. Asking again changes nothing.
+
+        action: somebody else chose this one; it is noted and returned. Confidence sets hold for any actions that are
+        chosen by what the agent is told (the context, the state, the past); what is promised of the plan is then about
+        the plan, not about what was done."""
         if not self._open:
             raise RuntimeError("act: no episode is open, call begin_episode first")
         h = self._step
@@ -166,10 +174,10 @@ class Agent:
         starts = self.problem.initial_states
         if h == 0 and starts is not None and s not in starts:
             raise ValueError(f"state must be one of the problem's initial_states {starts} at step 0, got {s}")
-        self._path.states[h] = s
-        self._path.actions[h] = self._out.policy[h, s]
+        chosen = int(self._out.policy[h, s]) if action is None else self.problem.action(action, s)
+        self._path.states[h], self._path.actions[h], self._others[h] = s, chosen, action is not None
         self._asked = True
-        return int(self._out.policy[h, s])
+        return chosen
 
     def observe(self, reward: float, next_state: int) -> None:
         """What the action led to: a reward in [0, 1] (nan if it was not seen) and the next state.
@@ -179,19 +187,8 @@ class Agent:
         if not self._asked:
             raise RuntimeError("observe: nothing was done yet, call act first")
         h = self._step
-        s = self.problem.state(next_state, "next_state")
-        try:
-            r = float(reward)
-        except (TypeError, ValueError):
-            r = math.inf
-        if not (math.isnan(r) or 0.0 <= r <= 1.0):
-            raise ValueError(f"reward must be a number from 0 to 1, or nan where it was not seen, got {reward!r}")
-        if self.problem.rewards == "logistic" and 0.0 < r < 1.0:
-            raise ValueError(f"reward must be 0 or 1 (or nan) where the problem's rewards are logistic, got {reward!r}")
-        pair = self._path.states[h], self._path.actions[h]
-        layout = self.problem.layout
-        if not layout.dense and s not in layout.outcomes[pair][: layout.count[pair]]:
-            raise ValueError(f"next_state {s} is outside the support of state {pair[0]}, action {pair[1]}")
+        s = self.problem.next_state(next_state, self._path.states[h], self._path.actions[h])
+        r = self.problem.reward(reward)
         self._path.rewards[h], self._path.states[h + 1] = r, s
         self._step, self._asked = h + 1, False
         if 0 < self.pause == h + 1 < self.problem.horizon:
@@ -205,11 +202,16 @@ class Agent:
         """Learn from the steps observed, which may be fewer than H."""
         if not self._open:
             raise RuntimeError("end_episode: no episode is open, call begin_episode first")
-        if self._direct is None:  # loaded in the middle of an episode
-            self._direct = self._compile(direct)
         self._open = self._asked = False  # whatever happens, nothing is learned twice
         self.episode += 1
-        self._direct[1](self.par, self.state, self.work, self._x, self.episode - 1, self._step, self._path)
+        self._learn(self.episode - 1, self._step)
+
+    def _learn(self, k: int, n: int) -> None:
+        """Learn from the n steps in the buffers as those of individual k. Learning looks at the steps, not at the plan:
+        no kernel that learns reads what planning left in `work`."""
+        if self._direct is None:  # loaded in the middle of an episode, or nothing was planned yet
+            self._direct = self._compile(direct)
+        self._direct[1](self.par, self.state, self.work, self._x, k, n, self._path)
 
     def make_room(self, episodes: int) -> None:
         """See that the state can take that many more episodes. Kernels allocate nothing, so agents that store what they

@@ -73,7 +73,7 @@ class Certified(Agent):
     name = "certified"
     plan_kernel = staticmethod(certified_plan)
     learn_kernel = staticmethod(certified_learn)
-    certificate_kernel = certificates
+    certificate_kernel = staticmethod(certificates)
     bounds_values = True
 
     def __init__(
@@ -102,6 +102,7 @@ class Certified(Agent):
         self.agent, self.judge, begun = agent, LRORL(agent.problem, seed=agent.seed, **options), agent.episode
         super().__init__(agent.problem, agent.seed, **options)
         self.episode, self.group = begun, agent.group  # type: ignore[misc]
+        self.encoder = agent.encoder
 
     def _build(self) -> tuple[CertifiedPar, CertifiedState, CertifiedWork]:
         a, j = self.agent, self.judge
@@ -135,7 +136,7 @@ class Certified(Agent):
 
     def fresh(self, seed: int | None = None) -> Self:
         """Likewise, with a fresh agent and a fresh judge."""
-        return type(self)(self.agent.fresh(seed), **self.options)
+        return type(self)(self.agent.fresh(seed), **self.options).with_encoder(self.encoder)
 
     @property
     def episode(self) -> int:

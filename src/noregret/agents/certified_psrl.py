@@ -71,7 +71,7 @@ class CertifiedPSRL(SetAgent):
 
     name = "certified-psrl"
     plan_kernel = staticmethod(plan)
-    doubt_kernel = doubt
+    doubt_kernel = staticmethod(doubt)
     draws_models = bounds_values = True
 
     def __init__(

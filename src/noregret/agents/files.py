@@ -1,22 +1,23 @@
-"""Agents as files: one zip of plain arrays (`.npz`) with a JSON header, no pickle in either direction."""
+"""Agents as files: plain arrays with a JSON header and a checksum (`_sealed`), no pickle in either direction."""
 
 import json
-import zipfile
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from .._files import write_whole
+from .._sealed import digest, seal, unseal
 from ..links import LinearCombination, Link, MultinomialLogit
 from ..problem import Problem
 from .base import Agent
 
-FORMAT = 1
 _LINKS: dict[str, Callable[[], Link]] = {"logit": MultinomialLogit, "linear": LinearCombination}
 _SIZES = ("n_states", "n_actions", "horizon", "context_dim")
 _FIELDS = (*_SIZES, "context_bound", "weight_bound", "reward_bound", "long_contexts", "rewards")
 _ARRAYS = ("support", "available", "known_rewards")
+_COUNTS = ("memory", "max_balls", "clusters", "draws")  # options that say how much room to take
+_MODEST = 2**30  # bytes that are nobody's attempt to use up the memory
 _NAMES = ("state_names", "action_names", "feature_names", "initial_states")
 
 
@@ -66,40 +67,81 @@ def _describe_problem(p: Problem, prefix: str, arrays: dict[str, Any]) -> dict[s
 def contents(agent: Agent) -> tuple[dict[str, Any], dict[str, Any]]:
     """(header, arrays) of an agent's file."""
     arrays = dict(_live(agent))
-    header = {"noregret": FORMAT} | _describe(agent, "", arrays)
+    header = _describe(agent, "", arrays)
     header["problem"] = _describe_problem(agent.problem, "", arrays)
     header["clock"] = [agent.episode, agent._step, agent._asked, agent._open]
+    header["others"] = [int(h) for h in np.flatnonzero(agent._others)]
+    if agent.encoder is not None:
+        header["encoder"] = agent.encoder.to_dict()
     return header, arrays
+
+
+def fingerprint(agent: Agent) -> str:
+    """SHA-256 over what decides how the agent goes on from here: all of its file but the buffers of the last
+    episode."""
+    header, arrays = contents(agent)
+    header["clock"], header["others"] = agent.episode, []
+    kept = {name: a for name, a in arrays.items() if name != "context" and not name.startswith(("plan.", "path."))}
+    return digest(header, kept)
 
 
 def write(agent: Agent, path: Any) -> None:
     header, arrays = contents(agent)
-    head = np.frombuffer(json.dumps(header).encode(), np.uint8)
-    write_whole(path, lambda file: np.savez(file, header=head, **arrays))
+    write_whole(path, lambda file: seal(file, {"holds": "agent"} | header, arrays))
 
 
 def load(path: Any, link: Link | None = None, expert: Callable[..., Any] | None = None) -> Agent:
     """The agent that `save` wrote, ready to go on. A custom link is code, not data: hand it in again; likewise the
-    expert of a `Referral`, where it was a function."""
-    try:
-        with np.load(path, allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        header = json.loads(bytes(arrays.pop("header")).decode())
-        version = header["noregret"]
-    except (OSError, ValueError, KeyError, EOFError, TypeError, zipfile.BadZipFile) as error:
-        if isinstance(error, FileNotFoundError):
-            raise
-        raise ValueError(f"{path} is not an agent saved by noregret, or it is damaged") from None
-    if version != FORMAT:
-        raise ValueError(f"{path} has format {version}, this version of noregret reads format {FORMAT}")
-    try:
-        return _rebuild(header, arrays, link, expert)
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
-        raise ValueError(f"{path} cannot be loaded: {error}") from None
+    expert of a `Referral`, where it was a function.
+
+    A file that is damaged, cut short, of another program or of a newer version is refused with a sentence; nothing in a
+    file is ever run."""
+    header, arrays = unseal(path)
+    if header.get("holds") == "live":
+        raise ValueError(f"{path} holds an agent with open individuals: read it with noregret.Live.load")
+    if header.get("holds") != "agent":
+        raise ValueError(f"{path} holds no agent")
+    return rebuilt(path, header, arrays, link, expert)
 
 
-def _rebuild(header: dict[str, Any], arrays: dict[str, Any], link: Link | None, expert: Any) -> Agent:
-    return revived(header, arrays, _problem(header["problem"], "", arrays, link), link, expert)
+def rebuilt(path: Any, header: dict[str, Any], arrays: dict[str, Any], link: Link | None, expert: Any) -> Agent:
+    """The agent in a file's `contents`; ValueError where they make none."""
+    try:
+        _plausible(header, arrays)
+        return revived(header, arrays, _problem(header["problem"], "", arrays, link), link, expert)
+    except MemoryError:
+        raise ValueError(f"{path} cannot be loaded: it needs more memory than there is") from None
+    except Exception as error:  # contents that no agent wrote, or code that was not handed in
+        said = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) and error.args else error
+        raise ValueError(f"{path} cannot be loaded: {said}") from None
+
+
+def _plausible(header: dict[str, Any], arrays: dict[str, Any]) -> None:
+    """Before anything is made for it: whether an agent of the declared sizes can have written so short a file."""
+    own, held = header["problem"], sum(a.nbytes for a in arrays.values())
+    S, H, d = own["n_states"], own["horizon"], own["context_dim"]
+    shapes = {"plan.policy": (H, S), "plan.values": (H + 1, S), "context": (d,)}
+    for name, shape in shapes.items():
+        if arrays[name].shape != shape:
+            raise ValueError(f"{name} has the shape {arrays[name].shape}, the problem's sizes ask for {shape}")
+    for spec in _specs(header, 0):
+        p = spec.get("problem", own)
+        least = 8 * p["n_states"] * p["n_actions"] * (p["n_states"] + p["context_dim"])
+        if least > max(_MODEST, 64 * held):
+            raise ValueError(f"its sizes ask for {least} bytes at the least, for a file of {held}")
+        asked = {name: spec["options"].get(name) or 0 for name in _COUNTS} | {"room": spec["room"]}
+        for name, value in asked.items():
+            if not 0 <= value <= max(10**6, held):
+                raise ValueError(f"{name} is {value}, for a file of {held} bytes")
+
+
+def _specs(spec: dict[str, Any], depth: int) -> Iterator[dict[str, Any]]:
+    """The agent described and those it is made of."""
+    if depth > 8:
+        raise ValueError("agents are made of agents more than eight deep")
+    yield spec
+    for part in spec.get("parts", {}).values():
+        yield from _specs(part, depth + 1)
 
 
 def revived(
@@ -113,8 +155,26 @@ def revived(
         if key.startswith("state.") and np.isnan(arrays[key]).any():
             raise ValueError(f"{key} has numbers that are none")
         array[...] = arrays[key]
-    agent.episode, agent._step, agent._asked, agent._open = header["clock"]
+    p, path, policy = problem, agent._path, agent._out.policy
+    within = ((path.states, p.n_states), (path.actions, p.n_actions), (policy, p.n_actions))
+    episode, step, asked, opened = header["clock"]
+    if not 0 <= episode < 2**62 or not 0 <= step <= p.horizon or any(a.min() < 0 or a.max() >= n for a, n in within):
+        raise ValueError("the clock, the plan or the path is out of range")
+    agent.episode, agent._step, agent._asked, agent._open = int(episode), int(step), bool(asked), bool(opened)
+    agent._others[header.get("others", [])] = True
+    if "encoder" in header:
+        from ..live.encoder import Encoder
+
+        agent.encoder = Encoder.from_dict(header["encoder"])
     return agent
+
+
+def copy_of(agent: Agent) -> Agent:
+    """Another agent that will do the same."""
+    header, arrays = contents(agent)
+    link = agent.problem.link if agent.problem.link.name not in _LINKS else None
+    kept = {name: np.array(array) for name, array in arrays.items()}
+    return revived(json.loads(json.dumps(header)), kept, agent.problem, link, getattr(agent, "_ask", None))
 
 
 def _problem(spec: dict[str, Any], prefix: str, arrays: dict[str, Any], link: Link | None) -> Problem:

@@ -60,7 +60,7 @@ class PSRLGLM(SetAgent):
 
     name = "psrl-glm"
     plan_kernel = staticmethod(plan)
-    doubt_kernel = doubt
+    doubt_kernel = staticmethod(doubt)
     draws_models, uses_sets = True, False
     certificate_kernel = None
 

@@ -5,7 +5,7 @@ a threshold in some initial state the problem allows, the expert's policy is pla
 episode, whoever decided.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -88,6 +88,7 @@ class Referral(Agent):
         if doubtful and limit > 1.0:
             raise ValueError(f"threshold must be a share from 0 to 1 under criterion='doubt', got {threshold!r}")
         super().__init__(agent.problem, agent.seed, threshold=limit, criterion=criterion)
+        self.encoder = agent.encoder
         self._out = agent._out  # one buffer, so that what the agent says of its plan is about this one
         self.bounds_values, self.fused, self.episode = agent.bounds_values, self._ask is None, begun
         self.group = agent.group  # type: ignore[misc]
@@ -149,7 +150,7 @@ class Referral(Agent):
     def fresh(self, seed: int | None = None) -> Self:
         """Likewise, with a fresh agent and a fresh expert."""
         expert = self.expert.fresh(seed) if self._ask is None else self._ask
-        return type(self)(self.agent.fresh(seed), expert, **self.options)
+        return type(self)(self.agent.fresh(seed), expert, **self.options).with_encoder(self.encoder)
 
     @property
     def episode(self) -> int:
@@ -161,8 +162,8 @@ class Referral(Agent):
         self._episode = self.agent.episode = self.expert.episode = value
 
     # Verbs and records --------------------------------------------------------------------------------------------
-    def begin_episode(self, x: ArrayLike) -> ReferralPlan:
-        """Plan for an individual with context x [d], or have the expert plan."""
+    def begin_episode(self, x: ArrayLike | Mapping[str, Any]) -> ReferralPlan:
+        """Plan for an individual with context x [d] (or a row, see `Agent`), or have the expert plan."""
         plan, k = super().begin_episode(x), self.episode
         referred, gap = bool(self.state.referred[k] == 1), float(self.state.gap[k])
         known = {f.name: getattr(plan, f.name) for f in fields(Plan)}

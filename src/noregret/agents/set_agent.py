@@ -51,7 +51,7 @@ class SetAgent(Agent):
     group = "beyond"
     draws_models = False  # whether it keeps a posterior
     uses_sets = True  # whether it keeps confidence sets
-    certificate_kernel: ClassVar[Any] = gap_to_lower
+    certificate_kernel: ClassVar[Any] = staticmethod(gap_to_lower)
     _judge: Any = None  # `judge`, compiled at its first use
 
     @classmethod

@@ -58,7 +58,7 @@ class TabularState(NamedTuple):
     step_visits: Floats  # [B, H, S]
     Q: Floats  # [B, H, S, A], the smallest upper values so far
     planned: Floats  # [B, S, A], visits when the kept plan was made
-    stale: Floats  # [B], 1: the kept plan is to be made again
+    stale: Floats  # [B], 1: the kept plan is to be made again; -(k + 1): it was made in episode k
     policy: NDArray[np.int64]  # [B, H, S], the kept plan
     values: Floats  # [B, H+1, S]
 

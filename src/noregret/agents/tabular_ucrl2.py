@@ -19,12 +19,12 @@ TRANSITION = 14.0  # squared transition width: TRANSITION m ln(2At/delta)/n
 def plan(par, state, work, x, k, out):
     b = enter(par, state, work, x)
     H, S = out.policy.shape
-    if state.stale[b] == 1.0:
+    if state.stale[b] == 1.0 or state.stale[b] == -(k + 1.0):  # asked again in an episode: made again
         widths(par, state, work, b)
         key = tie_key(par.seed, k)
         head = par.adjust, par.settle, state.P[b], par.layout, work.r, 1, key
         invoke(par.hooked, (*head, par, state, work, k, work.Q, state.policy[b], state.values[b]))
-        state.stale[b] = 0.0
+        state.stale[b] = -(k + 1.0)
         for s in range(S):
             for a in range(work.r.shape[1]):
                 state.planned[b, s, a] = state.visits[b, s, a]

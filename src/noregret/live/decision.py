@@ -1,0 +1,156 @@
+"""What was decided, why, and the same again."""
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, dataclass, fields, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from .._files import write_whole
+from ..agents.base import Agent
+from ..agents.files import copy_of, fingerprint
+from .tables import columns
+
+
+@dataclass(frozen=True)
+class Decision:
+    """One action for one individual, as `Live.act` records it.
+
+    who           the individual's key; episode: their number, which keys the agent's random numbers
+    step, context, state   what was known of them (context [d] as the agent saw it)
+    action        what was done; advice: what the plan said; by_other: whether somebody else chose
+    probability   the chance with which the agent chooses `action` here (`noregret.live.probabilities`), draws: how many
+                  plans that rests on, error: its standard error; None where it was not asked for
+    certificate   a bound on the plan's shortfall from optimal, None without one; referred: whether an expert planned
+    agent, options, seed, version   who decided: name, options (arrays by their SHA-256), and of which library version
+    fingerprint   SHA-256 over the agent's saved contents before the individual's plan was made; "" if not asked for"""
+
+    who: int | str
+    episode: int
+    step: int
+    context: tuple[float, ...]
+    state: int
+    action: int
+    advice: int
+    by_other: bool
+    probability: float | None
+    draws: int | None
+    error: float | None
+    certificate: float | None
+    referred: bool | None
+    agent: str
+    options: dict[str, Any]
+    seed: int
+    version: str
+    fingerprint: str
+
+    def __str__(self) -> str:
+        how = f"chosen by somebody else (advice: {self.advice})" if self.by_other else "as advised"
+        chance = "" if self.probability is None else f", chance {self.probability:.3g} ({self.draws} draws)"
+        proof = "" if self.certificate is None else f", plan at most {self.certificate:.3g} short of optimal"
+        handed = ", planned by the expert" if self.referred else ""
+        return f"{self.who}, step {self.step}, state {self.state}: action {self.action} {how}{chance}{proof}{handed}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """All of it, for JSON."""
+        return asdict(self) | {"context": list(self.context)}
+
+    @classmethod
+    def from_dict(cls, made: dict[str, Any]) -> Self:
+        """The decision of `to_dict`."""
+        return cls(**(made | {"context": tuple(made["context"])}))
+
+    def replay(self, agent: Agent) -> "Decision":
+        """Decide again with an agent loaded from a file that was saved before this individual's plan was made; a
+        ValueError where it is not that agent, or does not come to the same advice and certificate to the last bit.
+
+        Where an expert who is a function planned, the advice was theirs: only that they were asked is checked. The
+        agent is not changed."""
+        if not self.fingerprint:
+            raise ValueError("replay: the decision was recorded without a fingerprint (audit=False)")
+        found = fingerprint(agent)
+        if found != self.fingerprint:
+            raise ValueError(
+                f"replay: the agent is not the one that decided, its fingerprint is {found[:12]}..., not "
+                f"{self.fingerprint[:12]}...; load the file saved before episode {self.episode}"
+            )
+        twin, asked = copy_of(agent), getattr(agent, "_ask", None) is not None
+        if asked:
+            first = np.tile(agent.problem.layout.available.argmax(1), (agent.problem.horizon, 1))
+            twin._ask = lambda x: first  # type: ignore[attr-defined]
+        plan = twin.begin_episode(np.array(self.context))
+        advice, referred = int(plan.policy[self.step, self.state]), getattr(plan, "referred", None)
+        if asked and referred:
+            advice = self.advice
+        again = replace(self, advice=advice, certificate=plan.certificate, referred=referred)
+        if not self.by_other:
+            again = replace(again, action=advice)
+        if again != self:
+            said = f"action {again.advice}, certificate {again.certificate}, referred {again.referred}"
+            raise ValueError(
+                f"replay: the agent now says {said}; recorded were action {self.advice}, certificate "
+                f"{self.certificate}, referred {self.referred} (by noregret {self.version})"
+            )
+        return again
+
+
+def described(agent: Agent) -> dict[str, Any]:
+    """The agent's options for a record, those of its parts under their names; arrays by their SHA-256."""
+    made: dict[str, Any] = {}
+    for name, value in agent.options.items():
+        if isinstance(value, np.ndarray):
+            value = f"array {list(value.shape)} sha256 {hashlib.sha256(value.tobytes()).hexdigest()}"
+        made[name] = value
+    for name, part in agent.parts().items():
+        made[name] = {"agent": part.name, "seed": part.seed, "options": described(part)}
+    return made
+
+
+_JSON = ("who", "context", "options")  # kept as text
+
+
+def _schema() -> Any:
+    import pyarrow as pa
+
+    kinds = {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(), "str": pa.string()}
+    simple = {f.name: str(f.type if isinstance(f.type, str) else getattr(f.type, "__name__", f.type)) for f in
+              fields(Decision)}  # fmt: skip
+    return pa.schema([(n, pa.string() if n in _JSON else kinds[t.split(" |")[0]]) for n, t in simple.items()])
+
+
+def write_decisions(decisions: Iterable[Decision], path: Any) -> None:
+    """Decisions as a table in a .parquet or .csv file, whole or not at all; key, context and options as JSON text.
+    `read_decisions` gives the same ones back."""
+    import pyarrow as pa
+    import pyarrow.csv
+    import pyarrow.parquet
+
+    kind = Path(path).suffix
+    if kind not in (".parquet", ".csv"):
+        raise ValueError(f"path must end in .parquet or .csv, got {str(path)!r}")
+    rows = [d.to_dict() for d in decisions]
+    data = {f.name: [json.dumps(r[f.name]) if f.name in _JSON else r[f.name] for r in rows] for f in fields(Decision)}
+    table = pa.table(data, schema=_schema())
+    write = pyarrow.parquet.write_table if kind == ".parquet" else pyarrow.csv.write_csv
+    write_whole(path, lambda file: write(table, file))
+
+
+def read_decisions(path: Any) -> list[Decision]:
+    """The decisions in a file of `write_decisions`."""
+    import pyarrow as pa
+    import pyarrow.csv
+
+    try:
+        if Path(path).suffix == ".csv":
+            types = {f.name: f.type for f in _schema()}
+            table: Any = pyarrow.csv.read_csv(path, convert_options=pyarrow.csv.ConvertOptions(column_types=types))
+        else:
+            table = path
+        data = columns(table, "path")
+        rows = [dict(zip(data, values, strict=True)) for values in zip(*data.values(), strict=True)]
+        return [Decision.from_dict(r | {n: json.loads(r[n]) for n in _JSON}) for r in rows]
+    except (pa.ArrowInvalid, KeyError, TypeError, json.JSONDecodeError):
+        raise ValueError(f"{path} is not a table of decisions") from None

@@ -1,0 +1,161 @@
+"""The chance of each action, given everything the agent has seen.
+
+An agent's random numbers are functions of (seed, episode), so what it does is fixed once its past is. The chance meant
+here is over other seeds: the plan of this episode is made again with `draws` other seeds, from the same knowledge and
+for the same context, in the same episode number (schedules such as epsilon-greedy's depend on it). By the chain rule
+
+    P(a_h | past, a_0, ..., a_{h-1}) = P(a_0, ..., a_h | past) / P(a_0, ..., a_{h-1} | past),
+
+so of the plans drawn only those count that agree with the actions this episode's own plan has taken so far. Steps whose
+action somebody else chose say nothing about the plan and are left out. Agents that plan again within an episode
+(`pause`) draw that plan from the steps observed as well.
+
+Optimistic agents are random in their ties only; posterior sampling, perturbed values, epsilon-greedy and uniform play
+are random throughout. Everything happens on copies: the agent goes on to the bit as if it had not been asked.
+Cost: one plan a draw and a copy of the agent's arrays; drawn once an episode, however often it is asked with the same
+`draws`."""
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import _checks as check
+from .._checks import Floats
+from .._jit import apart, direct
+from ..agents.base import Agent
+from ..agents.controls import FixedPolicy, UniformRandom
+from ..agents.referral import Referral
+
+
+class NotAsked(ValueError):
+    """An expert who is a function would have to be asked for the sake of a number."""
+
+
+@dataclass(frozen=True)
+class ActionProbabilities:
+    """probabilities [A], 0 where an action is not available; draws: how many plans they rest on, those that agree with
+    what was done so far (0: none did, and all are nan; ask for more); error [A], the Monte-Carlo standard error with
+    half a draw added to each side, so that it is never 0 by luck; exact: no Monte Carlo, error 0."""
+
+    probabilities: Floats
+    draws: int
+    error: Floats
+    exact: bool = False
+
+
+def action_probabilities(agent: Agent, state: Any, draws: int = 1000) -> ActionProbabilities:
+    """The chance of each action in `state` at the current step of the open episode."""
+    if not agent._open:
+        raise RuntimeError("action_probabilities: no episode is open, call begin_episode first")
+    h = agent._step
+    if h == agent.problem.horizon:
+        raise RuntimeError(f"action_probabilities: all {h} steps of the episode are taken")
+    s = agent.problem.state(state)
+    check.integer("draws", draws)
+    exact = known_exactly(agent, h, s)
+    if exact is not None:
+        return exact
+    policies = drawn_policies(agent, draws)
+    return from_policies(policies, agent._path.states[: h + 1], agent._path.actions[:h], agent._others[:h], s,
+                         agent.problem.n_actions)  # fmt: skip
+
+
+def known_exactly(agent: Agent, h: int, s: int) -> ActionProbabilities | None:
+    """The chances of agents that need no draws; None for the others."""
+    chances = np.zeros(agent.problem.n_actions)
+    if isinstance(agent, UniformRandom):  # steps are independent
+        available = agent.problem.layout.available[s]
+        chances[available] = 1.0 / available.sum()
+    elif isinstance(agent, FixedPolicy):
+        chances[agent._out.policy[h, s]] = 1.0
+    else:
+        return None
+    return ActionProbabilities(chances, 0, np.zeros_like(chances), True)
+
+
+def from_policies(
+    policies: NDArray[np.int64], states: Any, actions: Any, others: Any, s: int, n_actions: int
+) -> ActionProbabilities:
+    """From plans [draws, H, S] that were drawn, after steps with these states, actions [h] and marks of who chose."""
+    h = len(actions)
+    agree = np.ones(len(policies), bool)
+    for i in range(h):
+        if not others[i]:
+            agree &= policies[:, i, states[i]] == actions[i]
+    n = int(agree.sum())
+    if n == 0:
+        nothing = np.full(n_actions, np.nan)
+        return ActionProbabilities(nothing, 0, nothing.copy())
+    counts = np.bincount(policies[agree, h, s], minlength=n_actions)
+    near = (counts + 0.5) / (n + 1.0)
+    return ActionProbabilities(counts / n, n, np.sqrt(near * (1.0 - near) / n))
+
+
+def drawn_policies(agent: Agent, draws: int) -> NDArray[np.int64]:
+    """Plans [draws, H, S] for the open episode with other seeds."""
+    after = agent._step if 0 < agent.pause <= agent._step else 0
+    key = (agent.episode, draws, after, agent._x.tobytes())
+    kept = getattr(agent, "_drawn", None)
+    if kept is not None and kept[0] == key:
+        policies: NDArray[np.int64] = kept[1]
+        return policies
+    policies = _draw(agent, draws)
+    agent._drawn = (key, policies)  # type: ignore[attr-defined]
+    return policies
+
+
+def _draw(agent: Agent, draws: int) -> NDArray[np.int64]:
+    seen: dict[int, Any] = {}
+    state, work, out, x, path = (copied(v, seen) for v in (agent.state, agent.work, agent._out, agent._x, agent._path))
+    if agent._direct is None:
+        agent._direct = agent._compile(direct)
+    if 0 < agent.pause <= agent._step and agent._direct_replan is None:
+        agent._direct_replan = agent._compile_replan(direct)
+    k, made = agent.episode, np.zeros((draws, *out.policy.shape), np.int64)
+    for j in range(draws):
+        par = reseeded(agent.par, other_seed(agent.seed, k, j))
+        agent._direct[0](par, state, work, x, k, out)
+        if 0 < agent.pause <= agent._step:
+            agent._direct_replan(par, state, work, x, k, agent.pause, path, out)
+        made[j] = out.policy
+        if isinstance(agent, Referral) and agent._ask is not None and state.referred[k] == 1:
+            made[j] = _asked(agent)
+    return made
+
+
+def _asked(agent: Referral) -> NDArray[np.int64]:
+    """What the function said for this individual; it is not asked again for the sake of a number."""
+    if agent.state.referred[agent.episode] != 1:
+        raise NotAsked(
+            "action_probabilities: by some draws this individual would be handed to the expert, a function that was "
+            "not asked about them"
+        )
+    return agent.policy
+
+
+def other_seed(seed: int, episode: int, draw: int) -> int:
+    """A seed below 2^63 for one draw, from SHA-256: far from any that a person would choose."""
+    word = hashlib.sha256(f"noregret {seed} {episode} {draw}".encode()).digest()
+    return int.from_bytes(word[:8], "little") >> 1
+
+
+def reseeded(par: Any, seed: int) -> Any:
+    """par with every seed in it replaced."""
+    if not hasattr(par, "_fields"):
+        return par
+    return type(par)(*(seed if f == "seed" else reseeded(getattr(par, f), seed) for f in par._fields))
+
+
+def copied(value: Any, seen: dict[int, Any]) -> Any:
+    """Nested tuples of arrays of their own, laid out like the agent's; what is one array stays one."""
+    if isinstance(value, tuple):
+        parts = [copied(part, seen) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    if not isinstance(value, np.ndarray):
+        return value
+    if id(value) not in seen:
+        seen[id(value)] = apart(value.copy())
+    return seen[id(value)]

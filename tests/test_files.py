@@ -1,0 +1,248 @@
+"""Agents as files: what was written comes back to the bit, and nothing else comes back."""
+
+import dataclasses
+import io
+import itertools
+import json
+import zipfile
+
+import numpy as np
+import pytest
+
+import noregret as nr
+from noregret import _sealed
+from noregret.agents import files
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory):
+    """(path, its bytes, the digest of its contents) of a tabular agent with an open episode and an encoder."""
+    coder = nr.Encoder({"age": (0, 90)}, {"sex": ("f", "m")}, missing=("age",))
+    problem = nr.Problem(3, 2, 2, coder.context_dim, available=np.array([[1, 1], [1, 0], [1, 1]], bool))
+    agent = nr.make_agent("psrl", problem, seed=5, centres=np.eye(2, coder.context_dim)).with_encoder(coder)
+    for age in (20, 40, None):
+        agent.begin_episode({"age": age, "sex": "f"})
+        for s, after in ((0, 1), (1, 2)):
+            agent.act(s)
+            agent.observe(1.0, after)
+        agent.end_episode()
+    agent.begin_episode({"age": 30, "sex": "m"})
+    agent.act(0, action=1)
+    agent.observe(float("nan"), 2)
+    path = tmp_path_factory.mktemp("files") / "agent.npz"
+    agent.save(path)
+    return path, path.read_bytes(), everything(agent)
+
+
+def everything(agent):
+    header, arrays = files.contents(agent)
+    return _sealed.digest(json.loads(json.dumps(header)), arrays)
+
+
+def attempt(path, data, right):
+    """'same', or the sentence of the refusal; anything else fails."""
+    path.write_bytes(data)
+    try:
+        agent = nr.load(path)
+    except ValueError as error:
+        assert str(path) in str(error)  # noqa: PT017
+        return str(error)
+    assert everything(agent) == right
+    return "same"
+
+
+def test_the_same_comes_back(saved, tmp_path):
+    path, data, right = saved
+    agent = nr.load(path)
+    assert everything(agent) == right
+    assert agent._others.tolist() == [True, False]
+    assert agent.encoder.encode({"age": 3, "sex": "f"}).shape == (agent.problem.context_dim,)
+    agent.save(tmp_path / "again.npz")
+    assert (tmp_path / "again.npz").read_bytes() == data
+
+
+def test_flipped_bytes(saved, tmp_path):
+    """Every byte of the file, one at a time in a sample, and several at once: the identical agent or a sentence."""
+    _, data, right = saved
+    g, results = np.random.default_rng(0), []
+    for i in range(600):
+        made = bytearray(data)
+        for where in g.integers(0, len(data), 1 if i < 500 else 5):
+            made[where] ^= 1 << int(g.integers(8))
+        results.append(attempt(tmp_path / "a.npz", bytes(made), right))
+    assert sum(r == "same" for r in results) < 150  # dates and the like in the zip's own fields
+    assert sum("is damaged" in r for r in results) > 300
+
+
+def test_cut_short_or_grown(saved, tmp_path):
+    _, data, right = saved
+    g = np.random.default_rng(1)
+    for n in [0, 1, 3, 4, 30, len(data) - 1, *g.integers(0, len(data), 60)]:
+        assert attempt(tmp_path / "a.npz", data[:n], right) != "same"
+    for n in g.integers(0, len(data), 40):
+        attempt(tmp_path / "a.npz", data[:n] + data[n + 7 :], right)
+        attempt(tmp_path / "a.npz", data[:n] + b"0123456" + data[n:], right)
+
+
+def members(data):
+    with zipfile.ZipFile(io.BytesIO(data)) as z:
+        return {i.filename: z.read(i) for i in z.infolist()}
+
+
+def zipped(parts, kind=zipfile.ZIP_STORED):
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", kind) as z:
+        for name, content in parts:
+            z.writestr(name, content)
+    return file.getvalue()
+
+
+def npy(array):
+    file = io.BytesIO()
+    np.save(file, array)
+    return file.getvalue()
+
+
+@pytest.mark.filterwarnings("ignore:Duplicate name")
+def test_swapped_missing_and_added_members(saved, tmp_path):
+    _, data, right = saved
+    parts, path = members(data), tmp_path / "a.npz"
+    assert attempt(path, zipped(parts.items()), right) == "same"
+    assert attempt(path, zipped(reversed(parts.items())), right) == "same"  # their order says nothing
+    names = sorted(parts)
+    refused = 0
+    for a, b in itertools.pairwise(names):
+        swapped = parts | {a: parts[b], b: parts[a]}
+        refused += attempt(path, zipped(swapped.items()), right) != "same"
+    assert refused > len(names) - 5  # equal contents may change places
+    for name in names:
+        left = {n: c for n, c in parts.items() if n != name}
+        assert attempt(path, zipped(left.items()), right) != "same"
+    for name, content in (("more.npy", npy(np.ones(3))), ("../evil.npy", npy(np.ones(3))), ("evil.py", b"import os")):
+        assert attempt(path, zipped([*parts.items(), (name, content)]), right) != "same"
+    twice = zipped([*parts.items(), (names[0], parts[names[0]])])
+    assert "a part is there twice" in attempt(path, twice, right)
+
+
+def sealed_again(data, change, **arrays):
+    """The file with a changed header and arrays, and the checksum that goes with them."""
+    header, kept = _opened(data)
+    header = change(header) or header
+    header.pop("sha256", None)
+    kept |= arrays
+    header["sha256"] = _sealed.digest(header, kept)
+    parts = {"header.npy": npy(np.frombuffer(json.dumps(header).encode(), np.uint8))}
+    return zipped([*parts.items(), *((f"{n}.npy", npy(a)) for n, a in kept.items())])
+
+
+def _opened(data):
+    parts = {n.removesuffix(".npy"): np.load(io.BytesIO(c)) for n, c in members(data).items()}
+    return json.loads(bytes(parts.pop("header"))), parts
+
+
+def into(**values):
+    def change(header):
+        header.update(values)
+
+    return change
+
+
+def sized(**values):
+    def change(header):
+        header["problem"].update(values)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("made", "message"),
+    [
+        (lambda d: b"", "is empty"),
+        (lambda d: b"not a zip at all", "is not a file saved by noregret"),
+        (lambda d: zipped([("a.npy", npy(np.ones(3)))]), "is not a file saved by noregret"),
+        (lambda d: zipped([("header.npy", npy(np.ones(3, np.uint8)))]), "is damaged: its parts cannot be read"),
+        (lambda d: zipped([("header.npy", npy(np.frombuffer(b'{"a": 1}', np.uint8)))]), "is not a file saved by"),
+        (lambda d: d[: len(d) // 2], "was cut short: its table of contents is missing"),
+        (lambda d: sealed_again(d, into(noregret=3, version="9.0")), r"has format 3, of a newer version .*\(9\.0\)"),
+        (lambda d: sealed_again(d, into(noregret=1)), "has format 1, of an older version"),
+        (lambda d: d.replace(b'"seed": 5', b'"seed": 6'), "is damaged"),
+        (lambda d: zipped(members(d).items(), zipfile.ZIP_DEFLATED), "a part is compressed"),
+        (lambda d: sealed_again(d, into(holds="else")), "holds no agent"),
+        (lambda d: sealed_again(d, into(agent="robot")), "cannot be loaded: unknown agent 'robot'"),
+        (lambda d: sealed_again(d, lambda h: h.pop("clock") and None), "cannot be loaded: 'clock' is missing"),
+        (lambda d: sealed_again(d, sized(n_states=10**6)), "plan.policy has the shape .* the problem's sizes ask for"),
+        (lambda d: sealed_again(d, sized(n_actions=10**12)), "its sizes ask for .* bytes at the least"),
+        (lambda d: sealed_again(d, into(room=10**15)), "room is 1000000000000000, for a file of"),
+        (lambda d: sealed_again(d, into(clock=[3, 999, False, True])), "the clock, the plan or the path is out of"),
+        (lambda d: sealed_again(d, into(others=[99])), "cannot be loaded: index 99"),
+        (lambda d: sealed_again(d, into(encoder={"numbers": {"age": [3, 2]}})), "cannot be loaded: numbers"),
+        (lambda d: sealed_again(d, into(options={"shell": "rm"})), "cannot be loaded: .*unexpected keyword"),
+        (lambda d: sealed_again(d, into(), **{"plan.policy": np.full((2, 3), 7)}), "the path is out of range"),
+        (lambda d: sealed_again(d, into(), **{"state.visits": np.full((2, 3, 2), np.nan)}), "numbers that are none"),
+        (lambda d: sealed_again(d, into(), **{"state.visits": np.zeros((2, 3))}), "the wrong shape or type"),
+        (lambda d: sealed_again(d, into(), more=np.array(["text"])), "an array is of another type"),
+    ],
+)  # fmt: skip
+def test_refusals(saved, tmp_path, made, message):
+    """Each with its own sentence; also where somebody made the checksum fit."""
+    path, data, _ = saved
+    path = tmp_path / "a.npz"
+    path.write_bytes(made(data))
+    with pytest.raises(ValueError, match=message):
+        nr.load(path)
+    assert [p.name for p in tmp_path.iterdir()] == ["a.npz"]
+
+
+def test_a_bomb_does_not_go_off(saved, tmp_path):
+    """A member that says it is long, and arrays that do: refused before any memory is taken."""
+    _, data, _ = saved
+    parts = members(data)
+    declared = b"\x93NUMPY\x01\x00v\x00" + b"{'descr': '<f8', 'fortran_order': False, 'shape': (99999999999,), }"
+    declared += b" " * (128 - len(declared) - 1) + b"\n" + b"\0" * 64
+    (tmp_path / "a.npz").write_bytes(zipped((parts | {"context.npy": declared}).items()))
+    with pytest.raises(ValueError, match="another type, order or length than it says"):
+        nr.load(tmp_path / "a.npz")
+    bomb = zipped((parts | {"context.npy": b"\0" * 10**7}).items(), zipfile.ZIP_DEFLATED)
+    (tmp_path / "a.npz").write_bytes(bomb)
+    with pytest.raises(ValueError, match="a part is compressed"):
+        nr.load(tmp_path / "a.npz")
+    deep = b"[" * 100_000 + b"]" * 100_000
+    (tmp_path / "a.npz").write_bytes(zipped([("header.npy", npy(np.frombuffer(deep, np.uint8)))]))
+    with pytest.raises(ValueError, match="is damaged: its parts cannot be read"):
+        nr.load(tmp_path / "a.npz")
+
+
+def test_a_pickle_is_not_opened(saved, tmp_path):
+    class Evil:
+        def __reduce__(self):
+            return (open, (str(tmp_path / "opened"), "w"))
+
+    _, data, _ = saved
+    file = io.BytesIO()
+    np.save(file, np.array([Evil()], object), allow_pickle=True)
+    (tmp_path / "a.npz").write_bytes(zipped((members(data) | {"context.npy": file.getvalue()}).items()))
+    with pytest.raises(ValueError, match="another type, order or length than it says"):
+        nr.load(tmp_path / "a.npz")
+    assert not (tmp_path / "opened").exists()
+
+
+def test_files_that_are_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        nr.load(tmp_path / "none.npz")
+    with pytest.raises(OSError, match="directory"):
+        nr.load(tmp_path)
+
+
+def test_fingerprints(saved):
+    path, _, _ = saved
+    agent = nr.load(path)
+    mark = files.fingerprint(agent)
+    assert mark == files.fingerprint(files.copy_of(agent))
+    agent.act(2)
+    agent.observe(1.0, 1)
+    assert files.fingerprint(agent) == mark  # the episode is not learned yet
+    agent.end_episode()
+    assert files.fingerprint(agent) != mark
+    other = dataclasses.replace(agent.problem, weight_bound=2.0)
+    agents = [nr.UniformRandom(p, seed=s) for p, s in ((agent.problem, 0), (agent.problem, 1), (other, 0))]
+    assert len({files.fingerprint(a) for a in agents}) == 3

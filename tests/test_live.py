@@ -1,0 +1,498 @@
+"""Live use: many people at a time, late outcomes, the chance of each action, decisions that can be replayed; for every
+agent."""
+
+import dataclasses
+import json
+import math
+from contextlib import nullcontext, suppress
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+import noregret as nr
+from live import EVERYONE, arrays_of, differing, make, place, played, steps_of, table_of
+from noregret.agents import files
+from noregret.live.probabilities import NotAsked
+from noregret.verification import chance
+
+# What planning itself writes, beside learning: counters, records, kept plans
+BY_PLANS = ("gate", "forced", ".Q", "stale", "planned", "policy", "values", "referred", "gap")
+
+
+def of_plans(names):
+    return {name for name in names if name.endswith(BY_PLANS)}
+
+
+SLOW = {"certified-stored"}  # minutes of compiling
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in EVERYONE])
+def test_every_agent_in_practice(name, tmp_path):
+    """Chances, files, logged data and several people at a time, beside the same agent left alone."""
+    world = place(name)
+    H = world.problem.horizon
+    alone, asked = make(name, world), make(name, world)
+    g, again = np.random.default_rng(0), np.random.default_rng(0)
+    played(alone, world, range(12), g=g)
+    played(asked, world, range(12), g=again)
+    kept = {"expert": asked._ask} if getattr(asked, "_ask", None) is not None else {}
+    # Asked for chances at every step, saved and loaded at random points: decides as if nothing had happened.
+    for k in range(12, 18):
+        person = world.individual(k, 3)
+        plans = [agent.begin_episode(person.context) for agent in (alone, asked)]
+        assert np.array_equal(plans[0].values, plans[1].values)
+        for _ in range(H):
+            before, buffers = arrays_of(asked), [a.copy() for _, a in files._live(asked)]
+            told = None
+            with suppress(NotAsked) if kept else nullcontext():
+                told = asked.action_probabilities(person.state, draws=20)
+            assert not differing(before, arrays_of(asked))
+            pairs = zip(buffers, (v for _, v in files._live(asked)), strict=True)
+            assert all(np.array_equal(u, v, equal_nan=True) for u, v in pairs)
+            if told is not None and told.draws > 0:
+                assert told.probabilities.sum() == pytest.approx(1.0)
+                assert (told.probabilities >= 0.0).all()
+            action = alone.act(person.state)
+            if g.random() < 0.5:
+                asked.save(tmp_path / "agent.npz")
+                asked = nr.load(tmp_path / "agent.npz", **kept)
+            assert asked.act(person.state) == action
+            if g.random() < 0.3:
+                asked.save(tmp_path / "agent.npz")  # asked, but the outcome has not come in
+                asked = nr.load(tmp_path / "agent.npz", **kept)
+            outcome = person.step(action)
+            for agent in (alone, asked):
+                agent.observe(*outcome)
+        for agent in (alone, asked):
+            agent.end_episode()
+    assert not differing(arrays_of(alone), arrays_of(asked))
+    assert files.fingerprint(alone) == files.fingerprint(asked)
+    # A log of the same people's steps, learned without planning, and through the verbs with somebody else's actions.
+    log, rows = steps_of(world, 5)
+    read = nr.read_log(log, world.problem)
+    by_log, by_verbs = make(name, world), make(name, world)
+    assert by_log.learn_from(read) == by_log.episode == 5
+    for context, path in rows:
+        by_verbs.begin_episode(context)
+        for s, a, r, after in path:
+            assert by_verbs.act(s, action=a) == a
+            by_verbs.observe(r, after)
+        by_verbs.end_episode()
+    apart = differing(arrays_of(by_log), arrays_of(by_verbs))
+    assert apart == of_plans(apart)
+    # One after another, Live is the verbs; at the same time, it is learning in the order of the ends.
+    if alone.pause:
+        with pytest.raises(ValueError, match="agent must plan whole episodes"):
+            nr.Live(alone)
+        return
+    live, verbs = nr.Live(make(name, world)), make(name, world)
+    done = []
+    for k in range(6):
+        person = world.individual(k, 3)
+        live.begin(k, person.context)
+        for _ in range(H):
+            done.append(live.act(k, person.state).action)
+            live.observe(k, *person.step(done[-1]))
+        live.end(k)
+    assert done == played(verbs, world, range(6))
+    assert not differing(arrays_of(live.agent), arrays_of(verbs))
+    meet_two(live, world, 6)
+    assert live.agent.episode == 8
+
+
+def meet_two(live, world, k):
+    """Two people side by side; the second ends first."""
+    people = [world.individual(k + i, 3) for i in range(2)]
+    for i, person in enumerate(people):
+        live.begin(f"p{i}", person.context)
+    for _ in range(world.problem.horizon):
+        for i, person in enumerate(people):
+            live.observe(f"p{i}", *person.step(live.act(f"p{i}", person.state).action))
+    live.end("p1")
+    live.end("p0")
+
+
+def test_chances_are_those_of_the_algorithm():
+    """Epsilon-greedy: epsilon/A plus, for the greedy action, 1 - epsilon; steps are independent of each other. Uniform
+    play and a fixed policy are known exactly."""
+    world = nr.worlds.random_logit(3, 2, 2, 2, seed=2)
+    agent = nr.EpsilonGreedy(world.problem, seed=4)
+    played(agent, world, range(7))
+    greedy = nr.CertaintyEquivalence(world.problem, seed=4)
+    played_same(greedy, agent, world, 7)
+    person = world.individual(7, 3)
+    plan, best = agent.begin_episode(person.context), greedy.begin_episode(person.context)
+    draws, epsilon = 20_000, 8.0 ** (-1.0 / 3.0)
+    for h in range(2):
+        told = agent.action_probabilities(person.state, draws)
+        right = np.full(2, epsilon / 2)
+        right[best.policy[h, person.state]] += 1.0 - epsilon
+        count = round(told.probabilities[0] * told.draws)
+        assert binomtest(count, told.draws, right[0]).pvalue > 1e-6  # error probability 2e-6 in all
+        assert not told.exact
+        action = agent.act(person.state)
+        share = told.probabilities[action]
+        assert action == plan.policy[h, person.state]
+        assert told.error == pytest.approx(np.sqrt(right * (1 - right) / told.draws), rel=0.2)
+        agent.observe(*person.step(action))
+        assert h > 0 or agent.action_probabilities(person.state, draws).draws == round(share * draws)
+    uniform = nr.UniformRandom(world.problem)
+    uniform.begin_episode(person.context)
+    assert uniform.action_probabilities(0).probabilities.tolist() == [0.5, 0.5]
+    assert uniform.action_probabilities(0).exact
+
+
+def played_same(agent, like, world, episodes):
+    """Let `agent` learn what `like` (epsilon-greedy, seed 4) learned from its first episodes."""
+    other = nr.EpsilonGreedy(world.problem, seed=4)
+    for k in range(episodes):
+        person = world.individual(k, 3)
+        other.begin_episode(person.context)
+        agent.begin_episode(person.context)
+        for _ in range(world.problem.horizon):
+            s = person.state
+            a = other.act(s)
+            agent.act(s, action=a)
+            seen = person.step(a)
+            other.observe(*seen)
+            agent.observe(*seen)
+        other.end_episode()
+        agent.end_episode()
+    assert not differing(arrays_of(other), arrays_of(like))
+
+
+def test_a_fresh_optimist_is_random_in_its_ties_only():
+    world = nr.worlds.random_logit(3, 2, 2, 2, seed=2)
+    agent = nr.GLMORL(world.problem)
+    agent.begin_episode([0.6, 0.8])
+    told = agent.action_probabilities(0, 4000)
+    assert binomtest(round(told.probabilities[0] * 4000), 4000, 0.5).pvalue > 1e-6
+    agent.act(0, action=1)  # somebody else's choice says nothing about the plan
+    agent.observe(1.0, 2)
+    assert agent.action_probabilities(2, 4000).draws == 4000
+
+
+def test_kept_plans_are_as_random_as_when_they_were_made():
+    """UCRL2 keeps its plan: its ties were settled in an earlier episode, except where it plans anew."""
+    world = nr.worlds.random_logit(3, 2, 2, 2, seed=2)
+    agent = nr.make_agent("ucrl2", world.problem)
+    agent.begin_episode([0.6, 0.8])
+    assert 0.3 < agent.action_probabilities(0, 500).probabilities[0] < 0.7
+    agent.end_episode()  # nothing was learned
+    plan = agent.begin_episode([0.6, 0.8])
+    assert agent.action_probabilities(0, 500).probabilities[plan.policy[0, 0]] == 1.0
+
+
+def test_bad_input_to_the_new_verbs():
+    agent = nr.GLMORL(dataclasses.replace(nr.worlds.clinic().problem, initial_states=None))
+    with pytest.raises(RuntimeError, match="action_probabilities: no episode is open"):
+        agent.action_probabilities(0)
+    agent.begin_episode(nr.worlds.clinic().context(0, 0))
+    before = files.fingerprint(agent)
+    with pytest.raises(ValueError, match="action must be an action number from 0 to 2"):
+        agent.act(0, action=7)
+    stuck = np.argwhere(~agent.problem.layout.available)[0]
+    with pytest.raises(ValueError, match=f"action {stuck[1]} is not available in state {stuck[0]}"):
+        agent.act(int(stuck[0]), action=int(stuck[1]))
+    with pytest.raises(ValueError, match="draws must be an integer of at least 1"):
+        agent.action_probabilities(0, 0)
+    assert files.fingerprint(agent) == before
+    assert not agent._asked
+
+
+# Several people ----------------------------------------------------------------------------------------------------
+def clinic_live(**options):
+    world = nr.worlds.random_logit(3, 2, 2, 2, seed=2)
+    return nr.Live(nr.CertifiedPSRL(world.problem, seed=1), **options), world
+
+
+def test_order_of_learning_and_late_rewards():
+    """order="end" learns as people end, order="begin" as they began; both as the verbs would in that order."""
+    for order, expected in (("end", [2, 0, 1]), ("begin", [0, 1, 2])):
+        live, world = clinic_live(order=order)
+        people = [world.individual(k, 3) for k in range(3)]
+        paths = []
+        for k, person in enumerate(people):
+            live.begin(k, person.context)
+            path = []
+            for h in range(2):
+                s = person.state
+                a = live.act(k, s).action
+                r, after = person.step(a)
+                live.observe(k, math.nan if h == 0 else r, after)
+                path.append((s, a, r, after))
+            live.reward(k, 0, path[0][2])  # it came late
+            paths.append((person.context, path))
+        for i, k in enumerate((2, 0, 1)):
+            live.end(k)
+            assert len(live.open) == 2 - i
+        twin = nr.CertifiedPSRL(world.problem, seed=1)
+        twin.make_room(3)
+        for k in expected:
+            context, path = paths[k]
+            twin.episode = k
+            twin.begin_episode(context)
+            for s, a, r, after in path:
+                twin.act(s, action=a)
+                twin.observe(r, after)
+            twin.end_episode()
+        apart = differing(arrays_of(live.agent), arrays_of(twin))
+        assert apart == of_plans(apart)
+
+
+@pytest.mark.parametrize("order", ["end", "begin"])
+def test_ends_that_depend_on_the_outcome(order):
+    """Two hundred people, half of whom get worse, and those end first. Learned as they end, the bound on the value
+    falls below it; learned as they began, it holds."""
+    theta = np.array([[[0.0]], [[1.0]]])
+    problem = nr.Problem(2, 1, 2, 1, known_rewards=theta, initial_states=(0,))
+    live = nr.Live(nr.CertifiedPSRL(problem), order=order, audit=False)
+    g, after = np.random.default_rng(0), {}
+    for k in range(200):
+        live.begin(k, [1.0])
+        live.act(k, 0)
+        after[k] = int(g.integers(2))  # state 1 pays 1 and is reached half of the time: the value is 1/2
+        live.observe(k, 0.0, after[k])
+    for k in [k for k in after if after[k] == 0]:
+        live.end(k)
+    plan = live.begin("next", [1.0])
+    assert (plan.upper[0, 0] < 0.5) == (order == "end")
+    for k in [k for k in after if after[k] == 1]:
+        live.end(k)
+    live.abandon("next")
+    plan = live.begin("last", [1.0])
+    if order == "begin":
+        assert plan.lower[0, 0] <= 0.5 <= plan.upper[0, 0]
+        assert plan.certificate < 0.6
+
+
+@pytest.mark.parametrize("order", ["end", "begin"])
+def test_bounds_hold_with_many_open(order):
+    """Twenty runs of sixty people, up to thirty open at a time: ends by the calendar (order="end") or by the outcome
+    (order="begin"). A run fails if a bound of any plan fails; with probability 1e-6 chance explains more failures."""
+    world, delta, failed = nr.worlds.random_logit(2, 2, 2, 2, seed=2), 0.05, 0
+    optimal = {}
+    for seed in range(20):
+        live = nr.Live(nr.CertifiedPSRL(world.problem, delta=delta, seed=seed), order=order, audit=False)
+        g, due, fine = np.random.default_rng(seed), {}, True
+        for k in range(60):
+            person = world.individual(k, seed)
+            x, start = person.context, person.state
+            plan = live.begin(k, x)
+            best = optimal.setdefault(x.tobytes(), world.optimal(x).values[0, start])
+            own = world.value(plan.policy, x, start)
+            fine &= plan.lower[0, start] <= own + 1e-9
+            fine &= best <= plan.upper[0, start] + 1e-9
+            fine &= best - own <= plan.certificate + 1e-9
+            for _ in range(2):
+                live.observe(k, *person.step(live.act(k, person.state).action))
+            due[k] = k + (int(g.integers(30)) if order == "end" else 30 * person.state)
+            for who in [w for w in live.open if due[w] <= k]:
+                live.end(who)
+        failed += not fine
+    assert failed <= chance.allowed(20, delta)
+
+
+def test_a_plan_is_made_once_and_records_stay():
+    """Referral: who was referred is what was decided at `begin`, whatever is known at `end`; the gate counts once."""
+    world = nr.worlds.random_logit(3, 2, 2, 2, seed=2)
+    live = nr.Live(nr.Referral(nr.CertifiedPSRL(world.problem), nr.UniformRandom(world.problem), 1.5))
+    plans = {}
+    for k in range(20):
+        plans[k] = live.begin(k, world.individual(k, 3).context)
+    before = live.agent.referred, live.agent.gaps
+    for k in reversed(range(20)):
+        person = world.individual(k, 3)
+        for h in range(2):
+            decision = live.act(k, person.state)
+            assert decision.action == plans[k].policy[h, person.state]
+            assert decision.referred == plans[k].referred
+            live.observe(k, *person.step(decision.action))
+        live.end(k)
+    assert np.array_equal(before[0], live.agent.referred)
+    assert np.array_equal(before[1], live.agent.gaps)
+    assert live.agent.referred.tolist() == [plans[k].referred for k in range(20)]
+    assert sum(live.agent.agent.gate.values()) == 20
+    assert len({plan.policy.tobytes() for plan in plans.values()}) > 1  # others have other draws
+
+
+def test_saved_with_people_open(tmp_path):
+    """Stopped between any two verbs, loaded, continued: as if it had not stopped."""
+    one, world = clinic_live(draws=20, order="begin")
+    two, _ = clinic_live(draws=20, order="begin")
+    people, g, decisions = {}, np.random.default_rng(3), []
+    for t in range(120):
+        verb = g.integers(0, 4)
+        if verb == 0 and len(people) < 4:
+            people[f"n{t}"] = world.individual(t, 3)
+            for live in (one, two):
+                live.begin(f"n{t}", people[f"n{t}"].context)
+        elif people:
+            who = list(people)[int(g.integers(len(people)))]
+            person = people[who]
+            if person.steps == 2 or verb == 3:
+                for live in (one, two):
+                    live.end(who)
+                del people[who]
+            else:
+                pair = [live.act(who, person.state) for live in (one, two)]
+                assert pair[0] == pair[1]
+                decisions.append(pair[0])
+                seen = person.step(pair[0].action)
+                for live in (one, two):
+                    live.observe(who, *seen)
+        if t % 7 == 0:
+            two.save(tmp_path / "live.npz")
+            two = nr.Live.load(tmp_path / "live.npz")
+        assert one.open == two.open == tuple(people)
+    assert not differing(arrays_of(one.agent), arrays_of(two.agent))
+    assert any(d.probability not in (None, 0.0, 1.0) for d in decisions)
+    two.begin("last", [0.6, 0.8])
+    two.observe("last", 1.0, two.act("last", 0).action)
+    two.save(tmp_path / "live.npz")
+    data, whole = (tmp_path / "live.npz").read_bytes(), nr.Live.load(tmp_path / "live.npz")
+    for where in g.integers(0, len(data), 60):  # one bit: the same, or a sentence
+        (tmp_path / "live.npz").write_bytes(data[:where] + bytes([data[where] ^ 1]) + data[where + 1 :])
+        with suppress(ValueError):
+            same = nr.Live.load(tmp_path / "live.npz")
+            assert same.open == whole.open
+            assert same._people[same.open[0]].states == whole._people[same.open[0]].states
+            assert not differing(arrays_of(same.agent), arrays_of(whole.agent))
+    (tmp_path / "live.npz").write_bytes(data)
+    with pytest.raises(ValueError, match=r"read it with noregret\.Live\.load"):
+        nr.load(tmp_path / "live.npz")
+    one.agent.save(tmp_path / "agent.npz")
+    with pytest.raises(ValueError, match=r"read it with noregret\.load"):
+        nr.Live.load(tmp_path / "agent.npz")
+
+
+def test_outcomes_as_a_table():
+    live, world = clinic_live()
+    people = {who: world.individual(i, 3) for i, who in enumerate(("ann", "bob", "cem"))}
+    for who, person in people.items():
+        live.begin(who, person.context)
+        live.act(who, person.state)
+    table = {"who": ["ann", "bob", "cem"], "reward": [1.0, None, 0.0], "next_state": [0, 1.0, 2]}
+    bad = table | {"next_state": [0, 1, 7]}
+    with pytest.raises(ValueError, match="row 2: next_state must be a state number from 0 to 2, got 7"):
+        live.observe_all(bad)
+    assert live.observe_all(table) == 3  # nothing of the bad table was noted
+    with pytest.raises(ValueError, match="row 0: observe: nothing was done with 'ann' since, call act first"):
+        live.observe_all(table)
+    live.act("ann", 0)
+    late = {"who": ["bob", "ann"], "step": [0, 1], "reward": [1.0, 1.0], "next_state": [None, 2]}
+    assert live.observe_all(late) == 2
+    with pytest.raises(ValueError, match=r"row 0: step 0 of 'bob' has a reward already, 1"):
+        live.observe_all(late)
+    for who in people:
+        live.end(who)
+    assert live.agent.state.means.samples.sum() == 4
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda v: v.begin("a", [0.6, 0.8]), "who: 'a' is open already"),
+        (lambda v: v.begin(True, [0.6, 0.8]), "who must be an integer or text, got True"),
+        (lambda v: v.begin("b", [6.0, 0.8]), "context has norm"),
+        (lambda v: v.begin("b", {"age": 3}), r"a row by column names needs agent\.encoder"),
+        (lambda v: v.act("b", 0), "who must be somebody open, got 'b'"),
+        (lambda v: v.act("a", 9), "state must be a state number"),
+        (lambda v: v.reward("a", 0, 1.0), "step must be one that was observed, below 0 for 'a', got 0"),
+        (lambda v: v.end("b"), "who must be somebody open"),
+        (lambda v: v.abandon("a", learn=1), "learn must be True or False"),
+        (lambda v: v.observe_all({"who": ["a"]}), "table must have the columns who, reward and next_state, reward"),
+        (lambda v: nr.Live(v), "agent must be an agent of noregret"),
+        (lambda v: nr.Live(v.agent, order="any"), "order must be one of 'end', 'begin'"),
+    ],
+)
+def test_bad_input_to_live(call, message):
+    live, _ = clinic_live()
+    live.begin("a", [0.6, 0.8])
+    before = files.fingerprint(live.agent)
+    with pytest.raises(ValueError, match=message):
+        call(live)
+    assert live.open == ("a",)
+    assert files.fingerprint(live.agent) == before
+    with pytest.raises(RuntimeError, match="observe: nothing was done with 'a' since"):
+        live.observe("a", 1.0, 0)
+
+
+def test_abandoned():
+    live, _ = clinic_live(order="begin")
+    for who in ("a", "b", "c"):
+        live.begin(who, [0.6, 0.8])
+        live.act(who, 0)
+        live.observe(who, 1.0, 1)
+    live.end("b")
+    assert live.agent.state.means.samples.sum() == 0  # waits for a
+    assert "1 ended and not learned yet" in repr(live)
+    live.abandon("a")
+    assert live.agent.state.means.samples.sum() == 1
+    live.abandon("c", learn=True)
+    assert live.agent.state.means.samples.sum() == 2
+    assert live.open == ()
+    assert live.agent.episode == 3
+
+
+# Decisions ---------------------------------------------------------------------------------------------------------
+def decided(tmp_path):
+    """Decisions with an agent saved before each person."""
+    world = nr.worlds.random_logit(3, 2, 2, 2, seed=2)
+    live = nr.Live(nr.Referral(nr.CertifiedPSRL(world.problem, seed=2), table_of(world.problem), 1.9), draws=50)
+    made = []
+    for k in range(40):
+        person = world.individual(k, 3)
+        live.agent.save(tmp_path / f"{k}.npz")
+        live.begin(k, person.context)
+        for h in range(2):
+            made.append(live.act(k, person.state, action=1 if k % 5 == h else None))
+            live.observe(k, *person.step(made[-1].action))
+        live.end(k)
+    return made
+
+
+def test_decisions_are_replayed_and_kept(tmp_path):
+    made = decided(tmp_path)
+    assert {d.referred for d in made} == {True, False}
+    assert any(d.by_other and d.action != d.advice for d in made)
+    for d in made[::7]:
+        agent = nr.load(tmp_path / f"{d.episode}.npz")
+        before = files.fingerprint(agent)
+        assert d.replay(agent) == d
+        assert files.fingerprint(agent) == before
+        with pytest.raises(ValueError, match="the agent is not the one that decided"):
+            d.replay(nr.load(tmp_path / f"{(d.episode + 1) % 40}.npz"))
+        wrong = dataclasses.replace(d, advice=1 - d.advice, action=1 - d.action)
+        with pytest.raises(ValueError, match=rf"the agent now says action {d.advice}"):
+            wrong.replay(agent)
+        assert nr.Decision.from_dict(json.loads(json.dumps(d.to_dict()))) == d
+    made[0] = dataclasses.replace(made[0], who="a,\n'\"b", certificate=0.1 + 0.2, probability=None, draws=None)
+    for kind in ("parquet", "csv"):
+        nr.write_decisions(made, tmp_path / f"decisions.{kind}")
+        assert nr.read_decisions(tmp_path / f"decisions.{kind}") == made
+    with pytest.raises(ValueError, match=r"path must end in \.parquet or \.csv"):
+        nr.write_decisions(made, tmp_path / "decisions.txt")
+    (tmp_path / "other.csv").write_text("a,b\n1,2\n")
+    with pytest.raises(ValueError, match="is not a table of decisions"):
+        nr.read_decisions(tmp_path / "other.csv")
+
+
+def test_an_expert_is_not_asked_again():
+    """Where a function plans, a replay checks that it was asked, and no chance is drawn by asking it."""
+    world = nr.worlds.random_logit(3, 2, 2, 2, seed=2)
+    asked = []
+
+    def expert(x):
+        asked.append(x)
+        return table_of(world.problem)
+
+    agent = nr.Referral(nr.CertifiedPSRL(world.problem), expert, 0.0)
+    live, before = nr.Live(agent, draws=10), files.copy_of(agent)
+    live.begin(0, [0.6, 0.8])
+    decision = live.act(0, 0)
+    assert decision.referred
+    assert decision.replay(before) == decision
+    assert decision.probability == 1.0
+    assert len(asked) == 1
