@@ -86,7 +86,7 @@ def test_every_agent_in_practice(name, tmp_path):
         with pytest.raises(ValueError, match="agent must plan whole episodes"):
             nr.Live(alone)
         return
-    live, verbs = nr.Live(make(name, world)), make(name, world)
+    live, verbs = nr.Live(make(name, world), order="end"), make(name, world)
     done = []
     for k in range(6):
         person = world.individual(k, 3)

@@ -53,14 +53,14 @@ class Live:
     agent   any agent of the library that plans whole episodes; it is taken over: begin no episodes with it yourself.
             `agent.save` keeps what it has learned, `Live.save` everybody who is open as well
     draws   plans drawn at every `begin` for the probabilities in the decisions; 0: none are recorded
-    order   "end": whoever ends is learned from at once; "begin": in the order of arrival (module docstring: which sets
-            hold when)
+    order   "begin": people are learned from in the order of arrival, so that the sets hold whatever decides when
+            somebody ends; "end": at once, which needs ends that do not depend on outcomes (module docstring)
     audit   whether decisions carry a fingerprint of the agent; costs a pass over its arrays for each individual
 
     Keys are integers or text. The module docstring says what is guaranteed. Memory for each open individual: a plan,
     and 2 H S bytes a draw."""
 
-    def __init__(self, agent: Agent, draws: int = 0, order: str = "end", audit: bool = True) -> None:
+    def __init__(self, agent: Agent, draws: int = 0, order: str = "begin", audit: bool = True) -> None:
         if not isinstance(agent, Agent):
             raise ValueError(f"agent must be an agent of noregret, got {type(agent).__name__}")
         if agent.pause:
