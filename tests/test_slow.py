@@ -16,8 +16,8 @@ SIZES = [(2, 1, 1.0), (3, 2, 0.5), (5, 4, 1.0), (3, 2, 3.0)]
 @pytest.mark.parametrize("size", SIZES, ids=str)
 @pytest.mark.parametrize("regularization", [None, 0.05, 10.0])
 def test_coverage_over_configurations(kind, how, size, regularization):
-    """200 runs of 300 steps each. If every set were exactly tight, one of the 480 tests would fail by chance with
-    probability below 480e-6."""
+    """200 runs of 300 steps each. If every set were exactly tight, one of the 864 tests would fail by chance with
+    probability below 864e-6."""
     if kind.model == "linear" and size[2] != 1.0:
         pytest.skip("the linear link's weights have no bound to vary")
     assert coverage(kind, how, 200, 300, *size, regularization).holds
