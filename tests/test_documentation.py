@@ -30,7 +30,7 @@ def run_blocks(name, expected, folder, monkeypatch):
 def test_readme_examples_run(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "studies" / "beyond.toml").read_text()
-    quick = text.replace("20_000", "40").replace("seeds = 10", "seeds = 2").replace("points = 400", "points = 4")
+    quick = text.replace("20_000", "40").replace("seeds = 12", "seeds = 2").replace("points = 400", "points = 4")
     (tmp_path / "quick.toml").write_text(quick[: quick.index('[[agents]]\nname = "lr-orl"')])
     nr.studies.run(nr.studies.load("quick.toml"), "results/beyond", LocalEngine(1), quick)
     scope = run_blocks("README.md", 3, tmp_path, monkeypatch)

@@ -14,7 +14,10 @@ def plan(par, state, work, x, k, out):
     apply_describe(par.describe, (par, state, work, x))
     optimum(par, work, k, par.scale, out.policy, out.values)
     if par.certify == 1:
-        assess_lower(par, work, out.policy)  # the upper ones are out.values
+        assess_lower(par, work, out.policy)
+        for h in range(work.upper.shape[0]):  # its own policy attains the largest values
+            for s in range(work.upper.shape[1]):
+                work.upper[h, s] = out.values[h, s]
 
 
 class LRORL(SetAgent):
