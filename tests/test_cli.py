@@ -74,7 +74,7 @@ def test_compare_other_worlds_and_csv(tmp_path):
         (["--episodes", "0"], "episodes must be an integer of at least 1, got 0"),
         (["--episodes", "10", "--every", "99"], "every must be at most episodes = 10, got 99"),
         (["--workers", "-1"], "workers must be an integer of at least 0, got -1"),
-        (["--agents", "glm-orl:problem=3"], "agent glm-orl: multiple values for argument 'problem'"),
+        (["--agents", "glm-orl:problem=3"], "agent glm-orl: got an unexpected option 'problem'"),
         (["--agents", "glm-orl:seed=3"], "seed is not an option here, the seeds of the run decide"),
     ],
 )
