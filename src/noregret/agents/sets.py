@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .._checks import Floats
 from .._jit import caller, inlined, kernel, merged
-from .._linear_algebra import cholesky, predictors
+from .._linear_algebra import cholesky, pair_predictors
 from .._random import fill_normals
 from ..estimators.likelihood_ratio import (
     LikelihoodPar,
@@ -157,7 +157,7 @@ def describe_online(par, state, work, x):
     """work.local <- the sets of the individual with context x."""
     norm, local, count = norm_of(x), work.local, par.layout.count
     bound, sets = par.transitions.weight_bound * norm, state.transitions
-    predictors(merged(sets.weights), x, merged(local.z))
+    pair_predictors(sets.weights, x, par.layout, local.z)
     products(x, work.transitions.products)
     for s in range(count.shape[0]):
         for a in range(count.shape[1]):
