@@ -8,9 +8,11 @@ from .bandit import bandit_logistic
 from .blind import BlindOptimum, blind_optimum
 from .clinic import clinic
 from .hard import HardWorld, hard_linear, hard_logit
+from .icu import SepsisTables, icu_sepsis, mixed_value, sepsis_tables
 from .random_worlds import random_linear, random_logit
 from .sparse import group_norm, sparse_logit
 from .starts import InTurn
+from .tilt import tilt
 from .world import Individual, World
 
 _WORLDS: dict[str, Callable[..., World]] = {
@@ -18,6 +20,7 @@ _WORLDS: dict[str, Callable[..., World]] = {
     "clinic": clinic,
     "hard-linear": hard_linear,
     "hard-logit": hard_logit,
+    "icu-sepsis": icu_sepsis,
     "random-linear": random_linear,
     "random-logit": random_logit,
     "sparse-logit": sparse_logit,
@@ -28,6 +31,7 @@ __all__ = [
     "HardWorld",
     "InTurn",
     "Individual",
+    "SepsisTables",
     "World",
     "bandit_logistic",
     "blind_optimum",
@@ -35,11 +39,15 @@ __all__ = [
     "group_norm",
     "hard_linear",
     "hard_logit",
+    "icu_sepsis",
     "make_world",
+    "mixed_value",
     "names",
     "random_linear",
     "random_logit",
+    "sepsis_tables",
     "sparse_logit",
+    "tilt",
 ]
 
 
