@@ -24,7 +24,7 @@ def tables():
 
 def test_without_the_package_it_says_so(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(ModuleNotFoundError, match=r"pip install 'noregret\[icu\]'"):
+    with pytest.raises(ValueError, match=r"pip install 'noregret\[icu\]'"):
         nr.worlds.icu_sepsis()
 
 

@@ -216,9 +216,10 @@ class Problem:
         return same and all(np.array_equal(u, v) for u, v in layouts)
 
     def weights_of(self, name: str, weights: Any) -> NDArray[np.float64]:
-        """Weights in one of the two forms of `slots_of`, checked, of their own."""
+        """Weights in one of the two forms of `slots_of` (by slot: an array), checked, of their own."""
         (S, A, M), d = self.layout.outcomes.shape, self.context_dim
-        return check.array(name, weights, (S, A, M if np.shape(weights) == (S, A, M, d) else S, d))
+        few = isinstance(weights, np.ndarray) and weights.shape == (S, A, M, d)
+        return check.array(name, weights, (S, A, M if few else S, d))
 
     def slots_of(self, name: str, weights: Any) -> NDArray[np.float64]:
         """Weights [S, A, S', d], or [S, A, M, d] slot by slot if M < S, as slots of their own, 0 in the padding."""

@@ -37,7 +37,7 @@ def _folder() -> Path:
     """Where the package keeps its files."""
     found = importlib.util.find_spec("icu_sepsis")
     if found is None or not found.submodule_search_locations:
-        raise ModuleNotFoundError("icu_sepsis needs the package icu-sepsis: pip install 'noregret[icu]'")
+        raise ValueError("world icu-sepsis needs the extra: pip install 'noregret[icu]'")
     return Path(found.submodule_search_locations[0]) / "envs" / "assets"
 
 
