@@ -615,7 +615,10 @@ def supported(problem):
     everything = np.ones((S, A, S), bool) if problem.support is None else np.asarray(problem.support)
     made = {}
     for s, a in np.ndindex(S, A):
-        states = np.flatnonzero(everything[s, a])
+        if everything.dtype == bool:
+            states = np.flatnonzero(everything[s, a])
+        else:  # next states themselves, -1 for none
+            states = np.array(sorted({int(j) for j in everything[s, a]} - {-1}), dtype=int)
         made[s, a] = states if states.size else np.array([0])
     return made
 

@@ -131,6 +131,26 @@ def predictors(W, x, z):
 
 
 @kernel
+def sparse_predictors(W, x, layout, z):
+    """z [S, A, M] = W [S, A, M, d] x where there is something: supported next states of available pairs. The rest of z
+    is left alone."""
+    for s in range(z.shape[0]):
+        for a in range(z.shape[1]):
+            if layout.available[s, a]:
+                n = layout.count[s, a]
+                rows_times(W[s, a, :n], x, z[s, a, :n])
+
+
+@inlined
+def pair_predictors(W, x, layout, z):
+    """The linear predictors of every pair's next states: W [S, A, M, d], z [S, A, M], whose padding is 0."""
+    if layout.dense == 1:
+        predictors(merged(W), x, merged(z))
+    else:
+        sparse_predictors(W, x, layout, z)
+
+
+@kernel
 def quadratic_forms(first, second, x, p, q):
     """p [n] = x' first[n] x, q [n] = x' second[n] x, both [n, d, d]: two sums at a time hide each other's latency."""
     n, d, _ = first.shape

@@ -192,8 +192,14 @@ def gammas(shapes, seed, episode, purpose, u, v, z, out):
     """out[i] <- gamma(shapes[i], seed, episode, i, purpose), to the bit, in stages that are plain loops over i.
 
     u, v, z and out are as long as shapes; what the first attempt does not settle is left to `gamma`."""
+    gammas_from(0, shapes, seed, episode, purpose, u, v, z, out)
+
+
+@strict
+def gammas_from(first, shapes, seed, episode, purpose, u, v, z, out):
+    """The same for draws number first and on: out[i] <- gamma(shapes[i], seed, episode, first + i, purpose)."""
     n = shapes.shape[0]
-    fill_uniforms(seed, episode, 0, DRAWS, purpose, u, v)
+    fill_uniforms(seed, episode, first * DRAWS, DRAWS, purpose, u, v)
     for i in range(n):
         p = max(u[i], 5.551115123125783e-17)
         log = -plain_log(1.0 - u[i] if shapes[i] == 1.0 else min(p, 1.0 - p))
@@ -211,7 +217,7 @@ def gammas(shapes, seed, episode, purpose, u, v, z, out):
         i = int(u[j])
         d = shapes[i] - 1.0 / 3.0
         if shapes[i] < 1.0 or not out[i] > 0.0 or not abs(z[i]) < 6.6 or refused(v[i], z[i], d, out[i]):
-            out[i] = gamma(shapes[i], seed, episode, i, purpose)
+            out[i] = gamma(shapes[i], seed, episode, first + i, purpose)
 
 
 @strict

@@ -23,7 +23,7 @@ import numpy as np
 
 from ._checks import Floats
 from ._jit import inlined, kernel, merged
-from ._linear_algebra import predictors, quadratic_forms
+from ._linear_algebra import pair_predictors, quadratic_forms
 from .links import Constants, Link, apply_gradient, apply_projection, exp
 from .planning import CENTRED, HALF_SPAN, SUP
 from .problem import Layout
@@ -82,7 +82,7 @@ def estimate(estimator, estimates, rewards, layout, printed, x, norm, work):
     """work.P, work.reward <- P_hat, r_hat; work.moved <- ||v - W x||^2."""
     d = x.shape[0]
     rows, count = merged(work.P), merged(layout.count)
-    predictors(merged(estimates.weights), x, rows)
+    pair_predictors(estimates.weights, x, layout, work.P)
     apply_projection(estimator.region, (rows, estimator.weight_bound * norm, count, work.moved))
     apply_gradient(estimator.gradient, (rows, count))
     theta, reward = merged(rewards.theta), merged(work.reward)
@@ -137,12 +137,12 @@ def prior_caps(p, count, high, table, smallest, width):
     filled, first, second = -1, 0, 0
     for i in range(p.shape[0]):
         n = count[i] - 1
-        if n != filled:
-            filled = n
-            first, second = tabulate(n, high, table)
         if n == 0:  # one possible outcome: nothing to know
             width[i] = 0.0
             continue
+        if n != filled:
+            filled = n
+            first, second = tabulate(n, high, table)
         mean = (1.0 - p[i, n]) / n
         least = max(table[0, first] - first * mean, table[1, second] - second * mean - p[i, n])
         if width[i] > 2.0 * least:

@@ -6,8 +6,8 @@ is used and beta-smoothness. Two kernels describe it to the estimators, both ove
     gradient(z [n, m], count [n])                             z <- grad Phi(z)
     project(z [n, m], bound, count [n], moved [n])            z <- nearest point of the region in which W* x must lie
 
-Row i has count[i] outcomes; what lies beyond is padding and comes out as 0. `bound` is B_p ||x||, `moved[i]` receives
-the squared distance. The region depends on the coordinates in which the weights are kept:
+Row i has count[i] outcomes; what lies beyond is padding, which is 0 and stays so. `bound` is B_p ||x||, `moved[i]`
+receives the squared distance. The region depends on the coordinates in which the weights are kept:
 
     "free"     every row of W is a parameter; region: the box |z_i| <= bound, or the simplex for LinearCombination
     "pinned"   the last outcome's row is 0 (shift-invariant links); region: the box, last coordinate 0
@@ -71,9 +71,17 @@ def sigmoid(z):
 @kernel
 def softmax_rows(z, count):
     n, m = z.shape
-    flat = merged(z)
-    for i in range(n * m):
-        flat[i] = exp(flat[i])
+    used = 0
+    for i in range(n):
+        used += count[i]
+    if 2 * used >= n * m:  # one loop over everything: rows are short
+        flat = merged(z)
+        for i in range(n * m):
+            flat[i] = exp(flat[i])
+    else:  # mostly padding, which is not even read
+        for i in range(n):
+            for j in range(count[i]):
+                z[i, j] = exp(z[i, j])
     for i in range(n):
         total = 0.0
         for j in range(count[i]):
@@ -81,8 +89,10 @@ def softmax_rows(z, count):
         scale = 1.0 / total
         for j in range(count[i]):
             z[i, j] *= scale
-        for j in range(count[i], m):
-            z[i, j] = 0.0
+    if 2 * used >= n * m:
+        for i in range(n):
+            for j in range(count[i], m):
+                z[i, j] = 0.0
 
 
 @kernel

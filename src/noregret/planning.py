@@ -61,19 +61,19 @@ def expectation(P, layout, s, a, V):
             total += P[s, a, j] * V[j]
     else:
         for j in range(layout.count[s, a]):
-            total += P[s, a, j] * V[layout.outcomes[s, a, j]]
+            total += P[s, a, j] * V[np.uint64(layout.outcomes[s, a, j])]  # unsigned: no test for negative indices
     return total
 
 
 @inlined
 def expectations(P, layout, V, EV):
-    """The same for all pairs, EV [S, A]."""
+    """The same for all pairs, EV [S, A]; 0 for actions that are not available where supports are not full."""
     if layout.dense == 1:
         rows_times(merged(P), V, merged(EV))
     else:
         for s in range(P.shape[0]):
             for a in range(P.shape[1]):
-                EV[s, a] = expectation(P, layout, s, a, V)
+                EV[s, a] = expectation(P, layout, s, a, V) if layout.available[s, a] else 0.0
 
 
 @inlined
@@ -122,6 +122,38 @@ def choose(Q, layout, key, h, policy, V):
 
 
 @kernel
+def sparse_induction(P, layout, r, xi, noise, spread, clip, key, Q, policy, V):
+    """`backward_induction` over the available pairs and their supported next states; V[H] is 0 already. Elsewhere Q is
+    not written."""
+    (H, S), A, available = policy.shape, r.shape[1], layout.available
+    for h in range(H - 1, -1, -1):
+        scale, limit = spread_of(V[h + 1], spread)
+        after = V[h + 1]
+        for s in range(S):
+            best, tied, action = -math.inf, 0, 0
+            for a in range(A):
+                if available[s, a]:
+                    q = expectation(P, layout, s, a, after) + r[s, a] + min(scale * xi[s, a], limit)
+                    if noise.shape[0] > 0:
+                        q += noise[h, s, a]
+                    q = min(max(q, 0.0), float(H - h)) if clip == 1 else q
+                    Q[s, a] = q
+                    best = max(best, q)
+            for a in range(A):
+                if available[s, a] and Q[s, a] >= best - TIE:
+                    tied += 1
+                    action = a
+            if tied > 1:
+                skip = int((mix(key, h * S + s) * np.uint64(tied)) >> np.uint64(32))
+                for a in range(A):
+                    if available[s, a] and Q[s, a] >= best - TIE:
+                        action = a if skip == 0 else action
+                        skip -= 1
+            V[h, s] = best
+            policy[h, s] = action
+
+
+@kernel
 def backward_induction(P, layout, r, xi, noise, spread, clip, key, Q, policy, V):
     """Fill policy and V by maximising T_h from the last step back.
 
@@ -132,6 +164,9 @@ def backward_induction(P, layout, r, xi, noise, spread, clip, key, Q, policy, V)
     q, reward, width = merged(Q), merged(r), merged(xi)
     for s in range(S):
         V[H, s] = 0.0
+    if layout.dense == 0:
+        sparse_induction(P, layout, r, xi, noise, spread, clip, key, Q, policy, V)
+        return
     for h in range(H - 1, -1, -1):
         scale, limit = spread_of(V[h + 1], spread)
         expectations(P, layout, V[h + 1], Q)

@@ -5,28 +5,18 @@
 
 import math
 from dataclasses import dataclass, field
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from . import _checks as check
+from .layout import Layout as Layout  # where most of the library looks for it
+from .layout import full_layout, listed_support, masked_layout
 from .links import EXP_LIMIT, LinearCombination, Link, MultinomialLogit
 
 _TOLERANCE = 1e-9  # slack for entries of the simplex, which users may have rounded
 _ROUNDING = 1e-12  # slack for norms
-
-
-class Layout(NamedTuple):
-    """Where the supported next states of each pair are kept: slot j of pair (s, a) is state outcomes[s, a, j].
-
-    With a full support slot j is state j and `dense` is 1. With a support mask only M = max_sa (number of supported
-    states) slots are stored, and slots from count[s, a] on are padding."""
-
-    count: NDArray[np.int64]  # type: ignore[assignment]  # [S, A]; hides tuple.count
-    outcomes: NDArray[np.int64]  # [S, A, M]
-    available: NDArray[np.bool_]  # [S, A]
-    dense: int
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,7 +27,8 @@ class Problem:
     weight_bound    B_p: every row of every W_sa has 2-norm at most B_p; for the logit link after the last supported
                     outcome's row has been subtracted. Default 1, or sqrt(d) for LinearCombination.
     reward_bound    B_r: ||theta_sa||_2 <= B_r
-    support         bool [S, A, S'] or None: next states that can occur at all
+    support         bool [S, A, S'] or None: next states that can occur at all; or the states themselves, integers
+                    [S, A, m] with -1 in unused places (large sparse problems). Actions that are not available need none
     available       bool [S, A] or None: actions that may be taken
     initial_states  states (numbers or names) an episode may begin in, or None for any: what is promised about a whole
                     episode is promised for these
@@ -97,16 +88,23 @@ class Problem:
         stuck = np.flatnonzero(~available.any(1))
         if stuck.size:
             raise ValueError(f"available must leave at least one action in every state, state {stuck[0]} has none")
-        support = np.ones((S, A, S), bool) if self.support is None else check.mask("support", self.support, (S, A, S))
-        nowhere = np.argwhere(available & ~support.any(2))
-        if nowhere.size:
-            s, a = (int(i) for i in nowhere[0])
-            raise ValueError(f"support must leave at least one next state to every available pair, ({s}, {a}) has none")
-        for name, made in (("available", available), ("support", support)):
-            if getattr(self, name) is not None:
-                made.setflags(write=False)
-                put(name, made)
-        put("layout", _layout(support, available.copy()))  # writable: kernels are compiled for one type of array
+        if self.support is None:
+            layout = full_layout(available.copy())
+        else:
+            support, listed = listed_support(self.support, S, A)
+            nowhere = np.argwhere(available & (listed < 0).all(2))
+            if nowhere.size:
+                s, a = (int(i) for i in nowhere[0])
+                raise ValueError(
+                    f"support must leave at least one next state to every available pair, ({s}, {a}) has none"
+                )
+            support.setflags(write=False)
+            put("support", support)
+            layout = masked_layout(listed, available.copy())
+        put("layout", layout)  # writable arrays: kernels are compiled for one type
+        if self.available is not None:
+            available.setflags(write=False)
+            put("available", available)
         if self.initial_states is not None:
             put("initial_states", self._initial_states())
         if self.known_rewards is not None:
@@ -250,10 +248,24 @@ class Problem:
         layouts: Any = zip(self.layout, other.layout, strict=True)
         return same and all(np.array_equal(u, v) for u, v in layouts)
 
+    def weights_of(self, name: str, weights: Any) -> NDArray[np.float64]:
+        """Weights in one of the two forms of `slots_of` (by slot: an array), checked, of their own."""
+        (S, A, M), d = self.layout.outcomes.shape, self.context_dim
+        few = isinstance(weights, np.ndarray) and weights.shape == (S, A, M, d)
+        return check.array(name, weights, (S, A, M if few else S, d))
+
+    def slots_of(self, name: str, weights: Any) -> NDArray[np.float64]:
+        """Weights [S, A, S', d], or [S, A, M, d] slot by slot if M < S, as slots of their own, 0 in the padding."""
+        made, shape = self.weights_of(name, weights), self.layout.outcomes.shape
+        if made.shape[2] == self.n_states:
+            return self.to_slots(made)
+        made[np.arange(shape[2]) >= self.layout.count[..., None]] = 0.0
+        return made
+
     def to_slots(self, dense: NDArray[Any]) -> NDArray[Any]:
         """[S, A, S', ...] -> [S, A, M, ...]: keep the supported next states, pad with 0."""
-        count, outcomes, _, full = self.layout
-        if full:
+        count, outcomes = self.layout.count, self.layout.outcomes
+        if self.layout.dense:
             return np.ascontiguousarray(dense)
         s, a = np.ogrid[: self.n_states, : self.n_actions]
         made = dense[s[..., None], a[..., None], outcomes]
@@ -262,24 +274,10 @@ class Problem:
 
     def from_slots(self, slots: NDArray[Any]) -> NDArray[Any]:
         """[S, A, M, ...] -> [S, A, S', ...], 0 outside the support."""
-        count, outcomes, _, full = self.layout
-        if full:
+        count, outcomes = self.layout.count, self.layout.outcomes
+        if self.layout.dense:
             return slots.copy()
         made = np.zeros((self.n_states, self.n_actions, self.n_states, *slots.shape[3:]), slots.dtype)
         s, a, j = np.nonzero(np.arange(outcomes.shape[2]) < count[..., None])
         made[s, a, outcomes[s, a, j]] = slots[s, a, j]
         return made
-
-
-def _layout(support: NDArray[np.bool_], available: NDArray[np.bool_]) -> Layout:
-    S, A, _ = support.shape
-    if support.all():
-        outcomes = np.broadcast_to(np.arange(S), (S, A, S)).copy()
-        return Layout(np.full((S, A), S, np.int64), outcomes, available, 1)
-    support = support.copy()
-    support[~support.any(2), 0] = True  # pairs that are never taken still need one slot
-    count = support.sum(2).astype(np.int64)
-    # A stable sort of "not supported" puts the supported next states first, in order.
-    outcomes = np.argsort(~support, axis=2, kind="stable")[:, :, : count.max()].astype(np.int64)
-    outcomes[np.arange(outcomes.shape[2]) >= count[..., None]] = 0
-    return Layout(count, np.ascontiguousarray(outcomes), available, 0)

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import _checks as check
 from .._checks import Floats
 from .._jit import kernel, merged
-from .._linear_algebra import predictors
+from .._linear_algebra import pair_predictors, predictors
 from .._random import EXPLORE, uniforms
 from ..links import apply_gradient, sigmoid
 from ..planning import NONE, apply_planner, planner_address
@@ -120,7 +120,7 @@ class OracleWork(NamedTuple):
 @kernel
 def oracle_plan(par, state, work, x, k, out):
     rows = merged(work.P)
-    predictors(merged(par.weights), x, rows)
+    pair_predictors(par.weights, x, par.layout, work.P)
     apply_gradient(par.gradient, (rows, merged(par.layout.count)))
     predictors(par.theta, x, work.r)
     if par.logistic == 1:
@@ -134,7 +134,7 @@ def oracle_plan(par, state, work, x, k, out):
 class Oracle(Agent):
     """Plans with the true weights, which it is given: regret zero up to rounding, the ceiling of every comparison.
 
-    weights [S, A, S', d] and reward_weights [S, A, d], as a `World` has them."""
+    weights [S, A, S', d], or [S, A, M, d], and reward_weights [S, A, d], as a `World` has them."""
 
     name, group = "oracle", "control"
     plan_kernel = staticmethod(oracle_plan)
@@ -143,20 +143,19 @@ class Oracle(Agent):
     def __init__(self, problem: Problem, weights: ArrayLike, reward_weights: ArrayLike, seed: int = 0) -> None:
         S, A, d = problem.n_states, problem.n_actions, problem.context_dim
         super().__init__(
-            problem, seed, weights=check.array("weights", weights, (S, A, S, d)),
+            problem, seed, weights=problem.weights_of("weights", weights),
             reward_weights=check.array("reward_weights", reward_weights, (S, A, d)),
         )  # fmt: skip
 
     def _build(self) -> tuple[OraclePar, Nothing, OracleWork]:
         p, f = self.problem, np.zeros
         S, A, M = p.layout.outcomes.shape
-        weights = p.to_slots(self.options["weights"])
         par = OraclePar(
             self.seed,
             p.layout,
             p.link.gradient_address(),
             planner_address(p.layout),
-            weights,
+            p.slots_of("weights", self.options["weights"]),
             self.options["reward_weights"],
             int(p.rewards == "logistic"),
         )

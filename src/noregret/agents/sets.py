@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from .._checks import Floats
 from .._jit import caller, inlined, kernel, merged
-from .._linear_algebra import predictors
+from .._linear_algebra import pair_predictors
 from ..estimators.likelihood_ratio import (
     LikelihoodPar,
     LikelihoodState,
@@ -145,7 +145,7 @@ def describe_online(par, state, work, x):
     """work.local <- the sets of the individual with context x."""
     norm, local, count = norm_of(x), work.local, par.layout.count
     bound, sets, w = par.transitions.weight_bound * norm, state.transitions, work.transitions
-    predictors(merged(sets.weights), x, merged(local.z))
+    pair_predictors(sets.weights, x, par.layout, local.z)
     spread_out(x, w.x)
     for s in range(count.shape[0]):
         for a in range(count.shape[1]):

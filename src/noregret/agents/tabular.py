@@ -105,6 +105,33 @@ def variance(P, layout, s, a, V, mean):
     return total
 
 
+@inlined
+def due(state, b, k):
+    """Whether a plan is to be made for cell b in episode k: something has doubled, or the kept plan is this episode's
+    own, which is made again when it is asked for again."""
+    return state.stale[b] == 1.0 or state.stale[b] == -(k + 1.0)
+
+
+@inlined
+def keep(state, b, k):
+    """The plan in state.policy[b] and state.values[b] is new: note the episode and the visits it was made with."""
+    state.stale[b] = -(k + 1.0)
+    for s in range(state.planned.shape[1]):
+        for a in range(state.planned.shape[2]):
+            state.planned[b, s, a] = state.visits[b, s, a]
+
+
+@inlined
+def recall(state, b, out):
+    """out <- the kept plan of cell b."""
+    H, S = out.policy.shape
+    for s in range(S):
+        for h in range(H):
+            out.policy[h, s] = state.policy[b, h, s]
+            out.values[h, s] = state.values[b, h, s]
+        out.values[H, s] = 0.0
+
+
 @kernel
 def learn(par, state, work, x, k, n, path):
     b = cell_of(par.centres, x)
@@ -139,12 +166,20 @@ class TabularAgent(Agent):
     learn_kernel = staticmethod(learn)
     adjust: Any = None  # kernels of `planning.backward_induction_with`
     settle: Any = None
-    lazy = stepwise = keeps_Q = perturbs = samples = False
+    lazy = ranks = stepwise = keeps_Q = perturbs = samples = False
     pad = 0.0
 
     def _numbers(self) -> dict[str, Any]:
         """Fields of par that are this agent's own: log, growth, kind, prior."""
         return {}
+
+    def _draws(self) -> int:
+        """How many random numbers are on their way at once."""
+        p = self.problem
+        S, A, M = (int(n) for n in p.layout.outcomes.shape)
+        if self.samples:
+            return (S * A if p.layout.dense else 1) * (M + 2)
+        return (p.horizon * S * A + 1) // 2 if self.perturbs else 0
 
     @property
     def n_cells(self) -> int:
@@ -162,7 +197,7 @@ class TabularAgent(Agent):
         S, A, M = p.layout.outcomes.shape
         H, B = p.horizon, self.n_cells
         slots = np.zeros((0, 0, 0), np.int64)
-        if self.lazy:
+        if self.ranks:
             slots = np.full((S, A, S), -1, np.int64)
             s, a, j = np.nonzero(np.arange(M) < p.layout.count[..., None])
             slots[s, a, p.layout.outcomes[s, a, j]] = j
@@ -213,7 +248,7 @@ class TabularAgent(Agent):
             Q=f((S, A)),
             order=np.zeros(S, np.int64),
             room=f(S),
-            draws=f((5, S * A * (M + 2) if self.samples else (H * S * A + 1) // 2 if self.perturbs else 0)),
+            draws=f((5, self._draws())),
             lower=f((H + 1, S)),
         )
         with announced(f"the planner of {self.name}"):

@@ -22,8 +22,11 @@ PSI = math.sqrt(12.0), 45.0  # psi = (1 + PSI0 sigma) phi + PSI1 S H^2 phi^2 + P
 @kernel
 def plan(par, state, work, x, k, out):
     b = enter(par, state, work, x)
-    for s in range(work.r.shape[0]):
-        for a in range(work.r.shape[1]):
+    S, A = work.r.shape
+    for s in range(S):
+        for a in range(A):
+            if not par.layout.available[s, a]:
+                continue
             n, seen, log = state.visits[b, s, a], state.reward_visits[b, s, a], work.log[0]
             mean = state.reward_sums[b, s, a] / max(1.0, seen)
             if par.kind == PAPER:
@@ -55,6 +58,8 @@ def adjust(par, state, work, k, h, P, V, Q):
     left, low = float(H - h - 1), work.lower[h + 1]  # V_{h+1} lies in [0, left]
     for s in range(S):
         for a in range(A):
+            if not par.layout.available[s, a]:
+                continue
             m, rate = par.layout.count[s, a], work.xi[s, a]
             mean = Q[s, a] - work.r[s, a]
             deviation = math.sqrt(variance(P, par.layout, s, a, V, mean))

@@ -6,16 +6,39 @@ from numpy.typing import ArrayLike
 
 from .. import _checks as check
 from .._jit import inlined, kernel
-from .._random import POSTERIOR, gammas
+from .._random import POSTERIOR, gammas, gammas_from
 from ..planning import NONE, apply_planner
 from ..problem import Problem
 from .glm import tie_key
-from .tabular import TabularAgent, cells, enter
+from .tabular import TabularAgent, cells, due, enter, keep, recall
 
 
 @kernel
 def plan(par, state, work, x, k, out):
     b = enter(par, state, work, x)
+    if par.lazy == 1 and not due(state, b, k):
+        recall(state, b, out)
+        return
+    if par.layout.dense == 1:
+        draw_all(par, state, work, b, k)
+    else:
+        draw_supported(par, state, work, b, k)
+    key = tie_key(par.seed, k)
+    head = work.P, par.layout, work.r, work.xi, work.noise, NONE, 0
+    apply_planner(par.planner, (*head, key, work.Q, out.policy, out.values))
+    if par.lazy == 1:
+        H, S = out.policy.shape
+        for s in range(S):
+            for h in range(H):
+                state.policy[b, h, s] = out.policy[h, s]
+                state.values[b, h, s] = out.values[h, s]
+        keep(state, b, k)
+
+
+@kernel
+def draw_all(par, state, work, b, k):
+    """work.P, work.r <- a model from the posterior of cell b. Pair i = s A + a takes draws i (M + 2) and on, the last
+    two for its reward."""
     shapes, made, layout = work.draws[0], work.draws[4], par.layout
     S, A, M = work.P.shape
     for s in range(S):
@@ -31,9 +54,27 @@ def plan(par, state, work, x, k, out):
             first = (s * A + a) * (M + 2)
             normalise(made[first : first + layout.count[s, a]], work.P[s, a])
             work.r[s, a] = made[first + M] / (made[first + M] + made[first + M + 1])
-    key = tie_key(par.seed, k)
-    head = work.P, layout, work.r, work.xi, work.noise, NONE, 0
-    apply_planner(par.planner, (*head, key, work.Q, out.policy, out.values))
+
+
+@kernel
+def draw_supported(par, state, work, b, k):
+    """The same numbers as `draw_all`, but only those that are used: pair by pair."""
+    layout = par.layout
+    S, A, M = work.P.shape
+    for s in range(S):
+        for a in range(A):
+            if not layout.available[s, a]:
+                continue
+            n, first = layout.count[s, a], (s * A + a) * (M + 2)
+            shapes, u, v, z, made = work.draws[0], work.draws[1], work.draws[2], work.draws[3], work.draws[4]
+            for j in range(n):
+                shapes[j] = par.prior + state.counts[b, s, a, j]
+            gammas_from(first, shapes[:n], par.seed, k, POSTERIOR, u[:n], v[:n], z[:n], made[:n])
+            normalise(made[:n], work.P[s, a])
+            shapes[0] = 1.0 + state.reward_sums[b, s, a]
+            shapes[1] = 1.0 + state.reward_visits[b, s, a] - state.reward_sums[b, s, a]
+            gammas_from(first + M, shapes[:2], par.seed, k, POSTERIOR, u[:2], v[:2], z[:2], made[:2])
+            work.r[s, a] = made[0] / (made[0] + made[1])
 
 
 @inlined
@@ -56,7 +97,10 @@ class PSRL(TabularAgent):
 
         P(. | s, a) ~ Dirichlet(prior + counts) over the supported next states,   r(s, a) ~ Beta(1 + wins, 1 + losses)
 
-    prior   pseudo-count of every supported next state: 1 is uniform over distributions, less expects few outcomes
+    prior    pseudo-count of every supported next state: 1 is uniform over distributions, less expects few outcomes
+    replan   "episode", or "doubling": keep a cell's model and plan until some pair's visits have doubled since they
+             were made (lazy posterior sampling, Abbasi-Yadkori and Szepesvari 2015), about S A log2(K H) draws and
+             plans in all: for large problems and many episodes
 
     Rewards between 0 and 1 count as that much of a win; the posterior is then an approximation. Values are random, not
     bounds. Cost per episode O(S^2 A H) and S A (M + 2) gamma draws, memory O(B S^2 A), constant in the number of
@@ -66,14 +110,26 @@ class PSRL(TabularAgent):
     plan_kernel = staticmethod(plan)
     samples = True
 
-    def __init__(self, problem: Problem, prior: float = 1.0, centres: ArrayLike | None = None, seed: int = 0) -> None:
-        super().__init__(problem, seed, prior=check.positive("prior", prior), centres=cells(problem, centres))
+    def __init__(
+        self,
+        problem: Problem,
+        prior: float = 1.0,
+        centres: ArrayLike | None = None,
+        replan: str = "episode",
+        seed: int = 0,
+    ) -> None:
+        self.lazy = check.one_of("replan", replan, ("episode", "doubling")) == "doubling"
+        super().__init__(
+            problem, seed, prior=check.positive("prior", prior), centres=cells(problem, centres), replan=replan
+        )
 
     def _numbers(self) -> dict[str, Any]:
         return {"prior": self.options["prior"]}
 
     @property
     def guarantee(self) -> str | None:
+        if self.lazy:
+            return None
         return (
             "on average over worlds drawn from its prior with rewards of 0 or 1, the model planned for has the "
             f"distribution of the true one given the past, {self.where}"

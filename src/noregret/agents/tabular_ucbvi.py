@@ -27,6 +27,8 @@ def plan(par, state, work, x, k, out):
     H, A, L = out.policy.shape[0], work.r.shape[1], work.log[0]
     for s in range(work.r.shape[0]):
         for a in range(A):
+            if not par.layout.available[s, a]:
+                continue
             seen = state.reward_visits[b, s, a]
             work.r[s, a] = 1.0
             if seen > 0.0:
@@ -51,6 +53,8 @@ def adjust(par, state, work, k, h, P, V, Q):
                 work.room[y] = min(reach / max(1.0, state.step_visits[b, h + 1, y]), float(H * H))
     for s in range(S):
         for a in range(A):
+            if not par.layout.available[s, a]:
+                continue
             if par.layout.count[s, a] > 1:
                 bonus, n = float(H), state.visits[b, s, a]  # too few visits to say anything: the largest value
                 if par.kind == HOEFFDING and n > 0.0:

@@ -9,7 +9,7 @@ from .. import _checks as check
 from .._jit import invoke, kernel
 from ..problem import Problem
 from .glm import tie_key
-from .tabular import TabularAgent, cells, enter
+from .tabular import TabularAgent, cells, due, enter, keep, recall
 
 REWARD = 7.0 / 2.0  # squared reward width: REWARD ln(2SAt/delta)/n
 TRANSITION = 14.0  # squared transition width: TRANSITION m ln(2At/delta)/n
@@ -18,21 +18,13 @@ TRANSITION = 14.0  # squared transition width: TRANSITION m ln(2At/delta)/n
 @kernel
 def plan(par, state, work, x, k, out):
     b = enter(par, state, work, x)
-    H, S = out.policy.shape
-    if state.stale[b] == 1.0 or state.stale[b] == -(k + 1.0):  # asked again in an episode: made again
+    if due(state, b, k):
         widths(par, state, work, b)
         key = tie_key(par.seed, k)
         head = par.adjust, par.settle, state.P[b], par.layout, work.r, 1, key
         invoke(par.hooked, (*head, par, state, work, k, work.Q, state.policy[b], state.values[b]))
-        state.stale[b] = -(k + 1.0)
-        for s in range(S):
-            for a in range(work.r.shape[1]):
-                state.planned[b, s, a] = state.visits[b, s, a]
-    for s in range(S):
-        for h in range(H):
-            out.policy[h, s] = state.policy[b, h, s]
-            out.values[h, s] = state.values[b, h, s]
-        out.values[H, s] = 0.0
+        keep(state, b, k)
+    recall(state, b, out)
 
 
 @kernel
@@ -41,6 +33,8 @@ def widths(par, state, work, b):
     S, A = work.r.shape
     for s in range(S):
         for a in range(A):
+            if not par.layout.available[s, a]:
+                continue
             n, seen = max(1.0, state.visits[b, s, a]), max(1.0, state.reward_visits[b, s, a])
             width = par.scale * math.sqrt(REWARD * (work.log[0] + math.log(S)) / seen)
             work.r[s, a] = min(1.0, state.reward_sums[b, s, a] / seen + width)
@@ -57,6 +51,8 @@ def adjust(par, state, work, k, h, P, V, Q):
     sort_states(V, work.order)
     for s in range(S):
         for a in range(A):
+            if not par.layout.available[s, a]:
+                continue
             i = S - 1
             while par.slots[s, a, work.order[i]] < 0:
                 i -= 1
@@ -100,7 +96,7 @@ class UCRL2(TabularAgent):
     name = "ucrl2"
     plan_kernel = staticmethod(plan)
     adjust = staticmethod(adjust)
-    lazy = True
+    lazy = ranks = True
 
     def __init__(
         self,

@@ -150,7 +150,7 @@ world, seconds = nr.worlds.random_logit(5, 3, 5, 4), {}
 for name in sys.argv[1:]:
     if nr.agents.agent_class(name).refusal(world.problem) is not None:
         continue
-    options = {"weights": world.weights, "reward_weights": world.reward_weights} if name == "oracle" else {}
+    options = {"weights": world.stored, "reward_weights": world.reward_weights} if name == "oracle" else {}
     start = time.perf_counter()
     nr.simulate(nr.make_agent(name, world.problem, **options), world, 1)
     seconds[name] = time.perf_counter() - start

@@ -15,7 +15,8 @@ from .._jit import address, announced, apart, inlined, invoke, kernel
 from ..agents.base import Agent
 from ..worlds import World
 from ..worlds.contexts import Adversary
-from ..worlds.world import detour, individual, remainder, shortfall, transition
+from ..worlds.world import behind, detour, individual, remainder, shortfall, solve, transition
+from .acquaintances import acquaintances, look_up, model
 from .diagnostics import COLUMNS, watch_for
 
 CHUNK = 2048  # episodes between two looks at Python: contexts live one chunk at a time, Ctrl-C is heard
@@ -32,11 +33,21 @@ class Meter(NamedTuple):
     tallies: Floats  # [points, len(COLUMNS)], or [0, 0]
 
 
+@inlined
+def meet(truth, x, ready):
+    """The individual's MDP and its optimal values, unless they are there already."""
+    if ready == 0:
+        individual(truth, x)
+        solve(truth)
+
+
 @kernel
-def roll_out(truth, x, start, k, policy, path, gap):
-    """The individual's MDP, the policy's exact shortfall gap[0] from optimal at `start`, and one trajectory."""
-    individual(truth, x)
-    gap[0] = shortfall(truth, policy, start)
+def roll_out(truth, x, ready, start, k, policy, path, gap):
+    """The individual's MDP, the policy's exact shortfall gap[0] from optimal at `start`, and one trajectory.
+
+    ready = 1: truth has this individual's MDP and optimal values already."""
+    meet(truth, x, ready)
+    gap[0] = behind(truth, policy, start)
     path.states[0] = start
     for h in range(policy.shape[0]):
         s = path.states[h]
@@ -46,14 +57,14 @@ def roll_out(truth, x, start, k, policy, path, gap):
 
 
 @kernel
-def roll_out_part(truth, x, start, k, first, last, policy, path, gap):
+def roll_out_part(truth, x, ready, start, k, first, last, policy, path, gap):
     """Steps first to last - 1 of a trajectory in two parts; before step 0 also the individual's MDP.
 
     gap[0] is what the actions of the first part cost (`detour`) and what the policy of the second costs from the state
     reached (`remainder`): never negative, and in expectation over the first part the exact shortfall of both."""
     if first == 0:
-        individual(truth, x)
-        shortfall(truth, policy, start)
+        meet(truth, x, ready)
+        behind(truth, policy, start)
         gap[0] = 0.0
         path.states[0] = start
     else:
@@ -80,31 +91,41 @@ def record(meter, k, every, last, watching):
 
 
 @kernel
-def loop(plan, learn, world, watch, watching, par, state, work, truth, X, starts, first, every, last, out, path, meter):
+def loop(
+    plan, learn, world, watch, watching, par, state, work, truth, known, X, starts, first, every, last, out, path, meter
+):
     """Episodes first, first + 1, ... of `last`, with contexts X [n, d] and initial states [n]."""
     for i in range(X.shape[0]):
         x, k = X[i], first + i
         invoke(plan, (par, state, work, x, k, out))
-        invoke(world, (truth, x, starts[i], k, out.policy, path, meter.gap))
-        if watching == 1:
-            invoke(watch, (par, state, work, truth, path, out, meter))
+        c = look_up(known, x)
+        if c < 0:
+            invoke(world, (truth, x, 0, starts[i], k, out.policy, path, meter.gap))
+            if watching == 1:
+                invoke(watch, (par, state, work, truth, path, out, meter))
+        else:
+            own = model(truth, known, c)
+            invoke(world, (own, x, known.known[c], starts[i], k, out.policy, path, meter.gap))
+            known.known[c] = 1
+            if watching == 1:
+                invoke(watch, (par, state, work, own, path, out, meter))
         invoke(learn, (par, state, work, x, k, out.policy.shape[0], path))
         record(meter, k, every, last, watching)
 
 
 @kernel
 def loop_with_pause(
-    replan, pause, plan, learn, world, watch, watching, par, state, work, truth, X, starts, first, every, last, out,
-    path, meter,
+    replan, pause, plan, learn, world, watch, watching, par, state, work, truth, known, X, starts, first, every, last,
+    out, path, meter,
 ):  # fmt: skip
     """The same for agents that plan anew after `pause` steps; world is `roll_out_part`."""
     H = out.policy.shape[0]
     for i in range(X.shape[0]):
         x, k = X[i], first + i
         invoke(plan, (par, state, work, x, k, out))
-        invoke(world, (truth, x, starts[i], k, 0, pause, out.policy, path, meter.gap))
+        invoke(world, (truth, x, 0, starts[i], k, 0, pause, out.policy, path, meter.gap))
         invoke(replan, (par, state, work, x, k, pause, path, out))
-        invoke(world, (truth, x, starts[i], k, pause, H, out.policy, path, meter.gap))
+        invoke(world, (truth, x, 1, starts[i], k, pause, H, out.policy, path, meter.gap))
         if watching == 1:
             invoke(watch, (par, state, work, truth, path, out, meter))
         invoke(learn, (par, state, work, x, k, H, path))
@@ -122,7 +143,7 @@ class Session:
         points, f = -(-episodes // every), np.zeros
         tallies = f((points, len(COLUMNS))) if diagnostics else f((0, 0))
         self.meter = Meter(f(1), np.full(1, epsilon), f(1), f(points), f(len(COLUMNS)), tallies)
-        self.truth = world.truth(seed)
+        self.truth, self.known = world.truth(seed), apart(acquaintances(world))
         self.adaptive = isinstance(world.contexts, Adversary)
 
     def contexts(self, n: int) -> tuple[Floats, NDArray[np.int64]]:
@@ -152,9 +173,9 @@ class FusedSession(Session):
             self.pauses = 0 < agent.pause < p.horizon
             if self.pauses:
                 self.replan = agent.compiled_replan()
-                self.roll = address(roll_out_part, self.truth, x, 0, 0, 0, 0, out.policy, path, m.gap)
+                self.roll = address(roll_out_part, self.truth, x, 0, 0, 0, 0, 0, out.policy, path, m.gap)
             else:
-                self.roll = address(roll_out, self.truth, x, 0, 0, out.policy, path, m.gap)
+                self.roll = address(roll_out, self.truth, x, 0, 0, 0, out.policy, path, m.gap)
             self.watch: Any = self.learn  # never called unless watching
             if self.diagnostics:
                 head = agent.par, agent.state, agent.work, self.truth, path, out
@@ -164,7 +185,7 @@ class FusedSession(Session):
     def _loop(self, X: Floats, starts: NDArray[np.int64]) -> None:
         a, kernels = self.agent, (self.plan, self.learn, self.roll, self.watch, int(self.diagnostics))
         where = self.done, self.every, self.episodes
-        rest = a.par, a.state, a.work, self.truth, X, starts, *where, a._out, a._path, self.meter
+        rest = a.par, a.state, a.work, self.truth, self.known, X, starts, *where, a._out, a._path, self.meter
         if self.pauses:
             loop_with_pause(self.replan, a.pause, *kernels, *rest)
         else:

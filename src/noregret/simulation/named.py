@@ -82,7 +82,7 @@ def named_agent(name: str, options: dict[str, Any], world: World) -> Agent:
         raise ValueError(f"agent {name}: seed is not an option here, the seeds of the run decide")
     cls, options = agent_class(name), dict(options)
     if cls is Oracle:
-        options |= {"weights": world.weights, "reward_weights": world.reward_weights}
+        options |= {"weights": world.stored, "reward_weights": world.reward_weights}
     if "cells" in options and "centres" in inspect.signature(cls).parameters:
         options["centres"] = cells_of(world, options.pop("cells"))
     return make_agent(name, world.problem, **options)

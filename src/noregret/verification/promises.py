@@ -64,7 +64,7 @@ def adversarial(world: World, candidates: int = 12) -> World:
         inverse = kept.means.inverse if hasattr(kept, "means") else kept.transitions.inverse
         return pool[np.argmax(np.einsum("cd,sade,ce->c", pool, inverse, pool))]
 
-    return World(world.problem, world.weights, world.reward_weights, worst, name=f"{world.name}, adversary")
+    return World(world.problem, world.stored, world.reward_weights, worst, name=f"{world.name}, adversary")
 
 
 def logistic_rewards(seed: int = 3) -> World:
@@ -73,7 +73,7 @@ def logistic_rewards(seed: int = 3) -> World:
     theta = g.standard_normal((3, 2, 2))
     theta *= 2.0 / np.linalg.norm(theta, axis=-1, keepdims=True)
     problem = Problem(3, 2, 3, 2, weight_bound=1.0, reward_bound=2.0, rewards="logistic")
-    return World(problem, base.weights, theta, base.contexts, name="logistic rewards")
+    return World(problem, base.stored, theta, base.contexts, name="logistic rewards")
 
 
 def _logit() -> World:

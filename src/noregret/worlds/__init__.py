@@ -9,9 +9,11 @@ from .blind import BlindOptimum, blind_optimum
 from .clinic import clinic
 from .episodes import Episodes
 from .hard import HardWorld, hard_linear, hard_logit
+from .icu import SepsisTables, icu_sepsis, mixed_value, sepsis_tables
 from .random_worlds import random_linear, random_logit
 from .sparse import group_norm, sparse_logit
 from .starts import InTurn
+from .tilt import tilt
 from .world import Individual, World
 
 _WORLDS: dict[str, Callable[..., World]] = {
@@ -19,6 +21,7 @@ _WORLDS: dict[str, Callable[..., World]] = {
     "clinic": clinic,
     "hard-linear": hard_linear,
     "hard-logit": hard_logit,
+    "icu-sepsis": icu_sepsis,
     "random-linear": random_linear,
     "random-logit": random_logit,
     "sparse-logit": sparse_logit,
@@ -30,6 +33,7 @@ __all__ = [
     "HardWorld",
     "InTurn",
     "Individual",
+    "SepsisTables",
     "World",
     "bandit_logistic",
     "blind_optimum",
@@ -37,11 +41,15 @@ __all__ = [
     "group_norm",
     "hard_linear",
     "hard_logit",
+    "icu_sepsis",
     "make_world",
+    "mixed_value",
     "names",
     "random_linear",
     "random_logit",
+    "sepsis_tables",
     "sparse_logit",
+    "tilt",
 ]
 
 

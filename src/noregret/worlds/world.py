@@ -1,6 +1,7 @@
 """The truth: weights, contexts, luck, exact values. Knows nothing of agents."""
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -9,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import _checks as check
 from .._checks import Floats
 from .._jit import announced, apart, direct, inlined, merged, strict
-from .._linear_algebra import predictors
+from .._linear_algebra import pair_predictors, predictors
 from .._random import LUCK, START, uniforms
 from ..links import LinearCombination, apply_gradient, sigmoid
 from ..planning import NONE, Plan, apply_planner, backward_induction, evaluate, expectation, planner_address
@@ -44,7 +45,7 @@ def individual(truth, x):
     """truth.P, truth.r <- the MDP of the individual with context x."""
     S, A = truth.r.shape
     rows = merged(truth.P)
-    predictors(merged(truth.weights), x, rows)
+    pair_predictors(truth.weights, x, truth.layout, truth.P)
     apply_gradient(truth.gradient, (rows, merged(truth.layout.count)))
     predictors(truth.theta, x, truth.r)
     if truth.logistic == 1:
@@ -58,15 +59,27 @@ def individual(truth, x):
 
 
 @inlined
-def shortfall(truth, policy, start):
-    """V*(start) - V^policy(start) in the model of `individual`, exactly; all values in truth.optimal and truth.own."""
+def solve(truth):
+    """truth.best, truth.optimal <- an optimal policy in the model of `individual`, and its values."""
     key = np.uint64(0)
     apply_planner(
         truth.planner,
         (truth.P, truth.layout, truth.r, truth.r, truth.noise, NONE, 0, key, truth.Q, truth.best, truth.optimal),
     )
+
+
+@inlined
+def behind(truth, policy, start):
+    """V*(start) - V^policy(start), exactly, after `solve`; all values of the policy in truth.own."""
     evaluate(truth.P, truth.layout, truth.r, policy, truth.own)
     return truth.optimal[0, start] - truth.own[0, start]
+
+
+@inlined
+def shortfall(truth, policy, start):
+    """`solve` and `behind`: V*(start) - V^policy(start) in the model of `individual`."""
+    solve(truth)
+    return behind(truth, policy, start)
 
 
 @strict
@@ -111,8 +124,10 @@ def draw_starts(seed, first, edges, out):
 class World:
     """A population: `problem`, true weights, a source of contexts, and where episodes start.
 
-    weights          [S, A, S', d]; rows outside the support are ignored. Logit: the last supported row of each pair is
-                     subtracted from the others (the distributions do not change), then every row obeys weight_bound.
+    weights          [S, A, S', d], rows outside the support are ignored; or [S, A, M, d], M < S the largest number of
+                     supported next states: row j of a pair for the j-th of them (`Problem.layout`). Logit: the
+                     last supported row of each pair is subtracted from the others (the distributions do not change),
+                     then every row obeys weight_bound.
                      Linear: each column weights[s, a, :, j] is a distribution over the support.
     reward_weights   theta [S, A, d]: mean rewards theta'x, in [0, 1] for every context that occurs, or sigma(theta'x)
                      where the problem's rewards are logistic. None: the problem's known rewards
@@ -133,18 +148,31 @@ class World:
     ) -> None:
         if not isinstance(problem, Problem):
             raise ValueError(f"problem must be a noregret.Problem, got {type(problem).__name__}")
-        S, A, d = problem.n_states, problem.n_actions, problem.context_dim
         self.problem, self.name = problem, name
-        self.weights = _canonical(problem, check.array("weights", weights, (S, A, S, d)))
+        self.slots = _canonical(problem, problem.slots_of("weights", weights))
+        self.slots.setflags(write=False)
         self.reward_weights = self._rewards(reward_weights)
         self.contexts = self._source(contexts)
         self.initial_state, self.fill_starts = initial_state, self._starter(initial_state)
-        self.weights.setflags(write=False)
-        self._slots = problem.to_slots(self.weights)
 
     def __repr__(self) -> str:
         p = self.problem
         return f"<World {self.name}: S={p.n_states} A={p.n_actions} H={p.horizon} d={p.context_dim}, {p.link!r}>"
+
+    @cached_property
+    def weights(self) -> Floats:
+        """The weights [S, A, S', d], 0 outside the support: made when first asked for, since they may be large.
+        `slots`, [S, A, M, d], are the same without what is not supported."""
+        if self.problem.layout.dense:
+            return self.slots
+        made: Floats = self.problem.from_slots(self.slots)
+        made.setflags(write=False)
+        return made
+
+    @property
+    def stored(self) -> Floats:
+        """The weights as a `World` and the oracle take them, in the smaller of the two forms."""
+        return self.slots if self.slots.shape[2] < self.problem.n_states else self.weights
 
     def _rewards(self, given: Any) -> Floats:
         p = self.problem
@@ -241,10 +269,15 @@ class World:
 
     def transitions(self, x: ArrayLike) -> Floats:
         """P(s'|s, a) for context x, [S, A, S']."""
+        made: Floats = self.problem.from_slots(self._transitions(x))
+        return made
+
+    def _transitions(self, x: ArrayLike) -> Floats:
+        """The same slot by slot, [S, A, M]."""
         p, x = self.problem, self.problem.context(x)
-        rows = (self._slots @ x).reshape(-1, self._slots.shape[2])
+        rows = (self.slots @ x).reshape(-1, self.slots.shape[2])
         p.link.gradient(rows, p.layout.count.ravel())
-        return p.from_slots(rows.reshape(self._slots.shape[:3]))
+        return rows.reshape(self.slots.shape[:3])
 
     def rewards(self, x: ArrayLike) -> Floats:
         """Mean rewards for context x, [S, A], in [0, 1]."""
@@ -253,9 +286,9 @@ class World:
     def group_norm(self) -> float:
         """Largest sum of the columns' 2-norms of any available pair's weights, as learners keep them: centred rows for
         shift-invariant links, differences from 1/m for the linear one."""
-        count, _, available, _ = self.problem.layout
-        link, live = self.problem.link, (np.arange(self._slots.shape[2]) < count[..., None])[..., None]
-        rows = self._slots
+        count, _, available = self.problem.layout[:3]
+        link, live = self.problem.link, (np.arange(self.slots.shape[2]) < count[..., None])[..., None]
+        rows = self.slots
         if link.coordinates_for("corrected") == "centred" or isinstance(link, LinearCombination):
             middle = rows.sum(2, where=live, keepdims=True) / count[..., None, None]
             if isinstance(link, LinearCombination):
@@ -268,7 +301,7 @@ class World:
         p = self.problem
         H, S, A = p.horizon, p.n_states, p.n_actions
         policy, values, none = np.zeros((H, S), np.int64), np.zeros((H + 1, S)), np.zeros((0, 0, 0))
-        P, r, key = p.to_slots(self.transitions(x)), self.rewards(x), np.uint64(0)
+        P, r, key = self._transitions(x), self.rewards(x), np.uint64(0)
         backward_induction(P, p.layout, r, r, none, NONE, 0, key, np.zeros((S, A)), policy, values)
         return Plan(policy, values, values, values)
 
@@ -280,7 +313,7 @@ class World:
         """Exact values of a policy [H, S] of actions for context x, [H+1, S]."""
         p, actions = self.problem, self.checked(policy)
         values = np.zeros((p.horizon + 1, p.n_states))
-        evaluate(p.to_slots(self.transitions(x)), p.layout, self.rewards(x), actions, values)
+        evaluate(self._transitions(x), p.layout, self.rewards(x), actions, values)
         return values
 
     def value(self, policy: ArrayLike, x: ArrayLike, state: int | None = None) -> float:
@@ -302,7 +335,7 @@ class World:
         S, A, M = p.layout.outcomes.shape
         shape = (p.horizon + 1, S)
         addresses = p.link.gradient_address(), planner_address(p.layout)
-        weights: Any = self._slots.copy(), self.reward_weights.copy(), int(p.rewards == "logistic")
+        weights: Any = self.slots.copy(), self.reward_weights.copy(), int(p.rewards == "logistic")
         policy = np.zeros((p.horizon, S), np.int64)
         scratch: Any = f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), policy, f(shape), f(shape)
         made: Truth = apart(Truth(*addresses, seed, p.layout, *weights, *scratch))
@@ -335,15 +368,13 @@ class Individual:
 
 
 def _canonical(p: Problem, W: Floats) -> Floats:
-    """Weights with zeros outside the support, in the representation the bounds are about; checked."""
-    count, outcomes, available, _ = p.layout
-    supported: NDArray[np.bool_] = p.from_slots(np.arange(outcomes.shape[2]) < count[..., None])
+    """Slots [S, A, M, d] in the representation the bounds are about; checked."""
+    count, outcomes, available = p.layout[:3]
+    used = np.arange(outcomes.shape[2]) < count[..., None]
     if p.link.coordinates != "free":
-        last = np.take_along_axis(outcomes, count[..., None] - 1, axis=2)[..., 0]
-        rows, columns = np.ogrid[: p.n_states, : p.n_actions]
-        W = W - W[rows, columns, last][:, :, None, :]
-    W = np.where(supported[..., None], W, 0.0)
-    live = supported & available[..., None]
+        W = W - np.take_along_axis(W, (count - 1)[..., None, None], axis=2)
+        W[~used] = 0.0
+    live = used & available[..., None]
     if isinstance(p.link, LinearCombination):
         totals = W.sum(2)
         low = np.where(live, W.min(-1), 0.0)
@@ -356,9 +387,10 @@ def _canonical(p: Problem, W: Floats) -> Floats:
             )
     norms = np.where(live, np.linalg.norm(W, axis=-1), 0.0)
     if norms.max() > p.weight_bound * (1 + _SLACK):
-        at = tuple(int(i) for i in np.unravel_index(norms.argmax(), norms.shape))
+        s, a, j = (int(i) for i in np.unravel_index(norms.argmax(), norms.shape))
         raise ValueError(
-            f"weights{list(at)} has norm {norms[at]:.6g}, above weight_bound = {p.weight_bound:g}"
+            f"weights[{s}, {a}, {outcomes[s, a, j]}] has norm {norms[s, a, j]:.6g}, above weight_bound = "
+            f"{p.weight_bound:g}"
             + (" (after subtracting the last supported outcome's row)" if p.link.coordinates != "free" else "")
         )
     return np.ascontiguousarray(W)
