@@ -61,7 +61,10 @@ def test_cache_is_hit_by_a_new_process_and_dies_with_any_edited_file(tmp_path):
         "import noregret as nr; w = nr.worlds.random_logit(3, 2, 2, 2)\n"
         "r = nr.simulate(nr.UniformRandom(w.problem), w, 20)\n"
         "from noregret.simulation.engine import loop, roll_out\n"
-        "print(sum(loop.stats.cache_hits.values()), sum(roll_out.stats.cache_hits.values()), repr(r.regret[0, -1]))"
+        "hits = [sum(made.stats.cache_hits.values()) for made in (loop.entered, roll_out.bare)]\n"
+        "import numpy as np; from noregret.links import softmax_rows; z = np.zeros((1, 2))\n"
+        "softmax_rows(z, np.array([2])); assert (z == 0.5).all()  # by address before, from Python now\n"
+        "print(*hits, repr(r.regret[0, -1]))"
     )
 
     def go():

@@ -2,19 +2,21 @@
 
 A *kernel* works on arrays its caller owns: it allocates nothing, returns nothing (or one number) and releases
 the GIL. `_nrt=False` makes the compiler enforce the first point and drops the reference counts, about a third of
-the time at small sizes. Six private points of Numba are used, all here: the option `_nrt`, the cache file's
-`_source_stamp` and `_load_index`, the `entry_point` of a compiled function, the array structure behind `merged`, and
-the calling convention behind `caller`.
+the time at small sizes. Seven private points of Numba are used, all here: the options `_nrt` and
+`no_cpython_wrapper`, the cache file's `_source_stamp` and `_load_index`, the `entry_point` of a compiled function, the
+array structure behind `merged`, and the calling convention behind `caller`.
 `tests/test_jit.py` fails if a Numba release moves one.
 
 Kernels reach each other in two ways. Inside a module they call each other by name and are inlined. Across the
 seams (agent <-> engine, estimator <-> link) they go by address, so that one compiled loop serves every agent and
-one compiled estimator every link.
+one compiled estimator every link. So nearly all of them are called by kernels only, and what takes an agent's hundred
+arrays out of their Python objects, often half of the compiler's work, is made where Python calls (`Kernel`, `direct`).
 
 Under NUMBA_DISABLE_JIT=1 everything runs as plain Python: pdb and coverage work; sums are then added in order, so
 results agree with the compiled ones to rounding, not to the bit.
 """
 
+import functools
 import math
 import os
 import struct
@@ -22,6 +24,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FunctionType
 from typing import Any, TypeVar
 
 import numpy as np
@@ -37,7 +40,7 @@ DISABLED = bool(config.DISABLE_JIT)
 _RELAXED = {"reassoc", "contract", "nsz", "arcp"}
 LINE = 64  # bytes of the cache that are read together
 APART = 512  # bytes: eight numbers at a time, eight times unrolled
-_OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False}
+_OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 
 
 # Changing these compiles nothing anew
@@ -64,9 +67,9 @@ def _package_stamp() -> tuple[Any, ...]:
 _STAMP = _package_stamp()
 
 
-def _compile(function: Any, fastmath: Any, inline: str = "never") -> Any:
+def _compile(function: Any, fastmath: Any, inline: str = "never", bare: bool = False) -> Any:
     # Every option is stated: one left out would be inherited from whichever caller compiles first.
-    options = {"fastmath": fastmath, "inline": inline, **_OPTIONS}
+    options = {"fastmath": fastmath, "inline": inline, "no_cpython_wrapper": bare, **_OPTIONS}
     try:
         made: Any = njit(function, cache=True, **options)
     except RuntimeError:  # defined at a prompt or by exec: there is no file to keep a cache beside
@@ -90,9 +93,39 @@ def _forgiving(load: Callable[[], Any]) -> Callable[[], Any]:
     return attempt
 
 
+class Kernel:
+    """A kernel: to other kernels a function without an entrance from Python, which is compiled when Python calls it."""
+
+    def __init__(self, function: Any, fastmath: Any) -> None:
+        self.py_func, self._fastmath, self._entered = function, fastmath, None
+        self.bare = _compile(function, fastmath, bare=True)
+        self._numba_type_ = typeof(self.bare)  # what a kernel that names this one sees
+        functools.update_wrapper(self, function)
+
+    @property
+    def entered(self) -> Any:
+        """The same, compiled with an entrance."""
+        if self._entered is None:
+            f = self.py_func
+            twin = FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
+            twin.__module__, twin.__qualname__ = f.__module__, f"{f.__qualname__}_entered"  # a cache file of its own
+            self._entered = _compile(twin, self._fastmath)
+        return self._entered
+
+    def __call__(self, *args: Any) -> Any:
+        return self.entered(*args)
+
+    def __reduce__(self) -> Any:
+        return Kernel, (self.py_func, self._fastmath)
+
+
+def _kernel(function: Any, fastmath: Any) -> Any:
+    return function if DISABLED else Kernel(function, fastmath)
+
+
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile a kernel. Sums may be reordered; nan and inf keep their meaning."""
-    return _compile(function, _RELAXED)
+    return _kernel(function, _RELAXED)
 
 
 def inlined(function: Callable[..., Any]) -> Any:
@@ -103,7 +136,7 @@ def inlined(function: Callable[..., Any]) -> Any:
 
 def strict(function: Callable[..., Any]) -> Any:
     """Compile with IEEE semantics: random numbers, exp, whatever must come out the same everywhere."""
-    return _compile(function, False)
+    return _kernel(function, False)
 
 
 def formula(function: F) -> F:
@@ -148,8 +181,9 @@ else:
         key = function, _kind(args)
         if key not in _made:
             signature = tuple(typeof(a) for a in args)
-            function.compile(signature)
-            _made[key] = function.overloads[signature]
+            made = function.bare if isinstance(function, Kernel) else function
+            made.compile(signature)
+            _made[key] = made.overloads[signature]
         return _made[key]
 
     def address(function: Any, *args: Any) -> Any:
@@ -157,14 +191,22 @@ else:
         made = _compiled(function, args)
         if made.signature.return_type != types.none:
             raise TypeError(f"{function.__name__}: a kernel called by address returns nothing")
-        return made.library.get_pointer_to_function(made.fndesc.llvm_func_name)
+        return _where(made)
+
+    def _where(made: Any) -> int:
+        return int(made.library.get_pointer_to_function(made.fndesc.llvm_func_name))
 
     def direct(function: Any, *args: Any) -> Any:
         """`function` compiled for the types of `args`, as a callable that no longer looks at them.
 
         The dispatcher spends about 8 us on the types of an agent's forty arrays; this skips it. Call it with the same
         types only."""
-        return _compiled(function, args).entry_point
+        made = _compiled(function, args)
+        if made.signature.return_type != types.none:
+            return _compiled(function.entered, args).entry_point
+        where = _where(made)
+        enter = _compiled(_enter, (where, args)).entry_point
+        return lambda *args: enter(where, args)
 
     def caller(*fixed: Any) -> Any:
         """`call(address, (a, b, ...))`: call a kernel by its address; what it raises is raised here.
@@ -226,6 +268,13 @@ else:
 
 
 invoke = caller()  # for the engine only
+
+
+def _through(where, args):
+    invoke(where, args)
+
+
+_enter = None if DISABLED else _compile(_through, _RELAXED)
 
 
 def room_for(shape: Any, dtype: Any = np.float64) -> Any:
