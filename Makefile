@@ -38,6 +38,7 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 
 $(VENV)/.dev: $(VENV)/.installed
 	$(PIP) --editable '.[dev]'
+	$(PIP) --no-deps icu-sepsis  # its files alone are read; what it depends on is not needed
 	@touch $@
 
 clean:
