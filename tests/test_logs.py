@@ -65,13 +65,13 @@ def test_what_a_log_holds():
     assert read.episodes[0].context == pytest.approx(coder.encode({"years": 5}))
 
 
-@pytest.mark.parametrize("kind", ["shuffled", "pandas", "arrow", "csv", "parquet"])
+@pytest.mark.parametrize("kind", ["shuffled", "pandas", "polars", "arrow", "csv", "parquet"])
 def test_any_table_in_any_order(kind, tmp_path):
     numbered = rows() | {
         "state": [0, 0, 1, 0, 0], "action": [0, 1, 0, 1, 0], "next_state": [0, 1, 1, 0, None],
     }  # fmt: skip
     frame = pd.DataFrame(numbered)  # next_state becomes a column of floats
-    source = {
+    source = pytest.importorskip("polars").from_pandas(frame) if kind == "polars" else {
         "shuffled": frame.sample(frac=1.0, random_state=1), "pandas": frame,
         "arrow": pa.Table.from_pandas(frame), "csv": tmp_path / "log.csv", "parquet": tmp_path / "log.parquet",
     }[kind]  # fmt: skip
