@@ -1,0 +1,29 @@
+"""What mkdocs adds to docs/ when it builds the site: the changelog, and the command line's options."""
+
+import sys
+from pathlib import Path
+
+from mkdocs.structure.files import File
+
+sys.path.insert(0, str(Path(__file__).parent))
+import command_line
+
+ROOT = Path(__file__).parents[2]
+
+
+def on_files(files, config):
+    """The changelog stays where people look for it in a repository, and is a page all the same."""
+    files.append(File.generated(config, "changelog.md", abs_src_path=str(ROOT / "CHANGELOG.md")))
+    return files
+
+
+def on_page_markdown(markdown, page, config, files):
+    if page.file.src_uri == "cli.md":
+        return command_line.filled(markdown)
+    return markdown
+
+
+def on_post_build(config):
+    """The search index as a script as well: pages opened from a folder may load scripts, but no data."""
+    index = Path(config.site_dir) / "search" / "search_index.json"
+    index.with_suffix(".js").write_text(f"var __index = {index.read_text()}")
