@@ -11,6 +11,7 @@ had room was ended on purpose, and stays so.
 """
 
 import html
+import itertools
 import re
 
 ROOM = 100  # a line that could have taken the next word and still been shorter than this was broken on purpose
@@ -115,7 +116,7 @@ def _entries(lines):
 
 def _prose(lines, link):
     made = lines[0].strip()
-    for before, line in zip(lines, lines[1:], strict=False):
+    for before, line in itertools.pairwise(lines):
         first = line.split()[0]
         made += ("  \n" if len(before) + 1 + len(first) < ROOM - 12 else "\n") + line.strip()
     parts = _CODE.split(made)
