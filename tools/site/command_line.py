@@ -51,16 +51,16 @@ def _entry(name, parameter):
     said = _prose(parameter.help or "")
     shown = _default(parameter)
     if parameter.required:
-        said += " *Required.*"
+        said += " (required)"
     elif shown:
-        said += f" *Default: {shown}*"
+        said += f" (default {shown})"
     return ", ".join(f"`{part}`" for part in name.split(", ")) + f"\n:   {said}"
 
 
 def _default(parameter):
     """As the help shows it; nothing for flags that are off and for empty texts."""
     if isinstance(parameter.show_default, str):
-        return parameter.show_default
+        return _prose(parameter.show_default)
     if not parameter.show_default or parameter.default in (None, "", False):
         return ""
     if parameter.default is True:

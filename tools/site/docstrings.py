@@ -20,6 +20,7 @@ _WORD = r"(?:\"[^\"]+\"|`[^`]+`|\*{0,2}[A-Za-z_][\w.-]*(?:\([^()]*\))?)(?: \[[^\
 _ENTRY = re.compile(rf"({_WORD}(?:(?:, | and | or ){_WORD})*)(?: {{2,}})(\S.*)")
 _CODE = re.compile(r"(``.+?``|`[^`]+`)", re.DOTALL)
 _EMPHASIS = re.compile(r"(?<![\w*])\*(\w[\w -]*\w)\*(?![\w*])")
+_PAGE = re.compile(r"\bdocs/([a-z-]+)\.md\b")  # the reference's own pages are in a folder beside
 _NAME = re.compile(r"`(?:nr\.|noregret\.)?([A-Za-z_][\w.]*)(\([^`]*\))?`")
 
 
@@ -131,6 +132,7 @@ def _escaped(text):
     kept = re.sub(r"(?m)^(\d+)([.)])(?= )", r"\1\\\2", kept)  # no numbered lists by accident
     kept = re.sub(r"(?m)^([-+])(?= )", r"\\\1", kept)
     kept = re.sub(r"(?m)^:", r"\\:", kept)
+    kept = _PAGE.sub(r'<a href="../\1.html">docs/\1.md</a>', kept)
     return kept.replace("\x02", "*").replace("\x03", "*")
 
 

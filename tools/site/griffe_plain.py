@@ -46,24 +46,27 @@ def _found(pkg, path):
 def _endings(pkg):
     """For every ending of a dotted name the described objects it may mean: `GLMORL`, `agents.glm_orl.GLMORL`."""
     text = "\n".join(page.read_text() for page in sorted(PAGES.glob("*.md")))
-    paths = set()
+    found = {}
     for path in re.findall(r"^::: (\S+)", text, re.MULTILINE):
         root = _found(pkg, path)
-        described = (obj for obj in _objects(root) if obj.docstring) if not root.is_module else [root]
-        paths |= {obj.path for obj in described}
-        if root.is_module:
-            paths |= {obj.path for obj in root.members.values() if not obj.is_alias and obj.docstring}
-    found = {}
-    for path in paths:
-        parts = path.split(".")[1:]
-        for i in range(len(parts)):
-            found.setdefault(".".join(parts[i:]), set()).add(path)
+        for obj in (root, *root.members.values()):
+            if not obj.is_alias and obj.docstring:
+                parts = obj.path.split(".")[1:]
+                for i in range(len(parts)):
+                    found.setdefault(".".join(parts[i:]), {})[obj.path] = obj
     return found
 
 
 def _meant(name, obj, endings):
-    """What `name` means in the docstring of `obj`: the one described, or the one beside it; not itself."""
-    paths = endings.get(name, set()) - {obj.path}
-    near = {path for path in paths if obj.parent and path.rpartition(".")[0] in (obj.path, obj.parent.path)}
+    """The path of what `name` means in the docstring of `obj`, or None. A method's bare name means that of its class;
+    an argument of the object itself is not a reference."""
+    if name in {parameter.name for parameter in getattr(obj, "parameters", ())}:
+        return None
+    around = (obj.path, obj.parent.path if obj.parent else "")
+    paths = {
+        path for path, other in endings.get(name, {}).items()
+        if path != obj.path and ("." in name or not other.parent.is_class or other.parent.path in around)
+    }  # fmt: skip
+    near = {path for path in paths if path.rpartition(".")[0] in around}
     chosen = near if len(near) == 1 else paths
     return next(iter(chosen)) if len(chosen) == 1 else None

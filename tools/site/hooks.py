@@ -1,4 +1,4 @@
-"""What mkdocs adds to docs/ when it builds the site: the changelog, and the command line's options."""
+"""What mkdocs adds to docs/ when it builds the site: the changelog, the command line's options, formulas as they are."""
 
 import sys
 from pathlib import Path
@@ -7,8 +7,14 @@ from mkdocs.structure.files import File
 
 sys.path.insert(0, str(Path(__file__).parent))
 import command_line
+from plain_formulas import PlainFormulas
 
 ROOT = Path(__file__).parents[2]
+
+
+def on_config(config):
+    config.markdown_extensions.append(PlainFormulas())
+    return config
 
 
 def on_files(files, config):
