@@ -115,7 +115,7 @@ linear        ridge regression
 >>> 1 + 1
 2
 
-Cost O(SA)."""
+Cost O(SA), see docs/theory.md."""
 
 
 def test_docstrings_as_markdown(tools):
@@ -129,7 +129,10 @@ def test_docstrings_as_markdown(tools):
     assert delta == "`delta`\n:   with probability 1 - delta, V\\*\\_h  \n    lies below"
     assert both == "`a`, `b`\n:   two of them"
     assert linear == "`linear`\n:   ridge regression\n    \n    ```text\n    V = lambda I\n    ```"
-    assert (example, cost) == ("```pycon\n>>> 1 + 1\n2\n```", "Cost O(SA).")
+    assert (example, cost) == (
+        "```pycon\n>>> 1 + 1\n2\n```",
+        'Cost O(SA), see <a href="../theory.html">docs/theory.md</a>.',
+    )
 
 
 def test_no_word_of_a_docstring_is_lost(tools):
@@ -137,5 +140,22 @@ def test_no_word_of_a_docstring_is_lost(tools):
     as_markdown = tools("docstrings").as_markdown
     for made in described().values():
         text = made.__doc__ or ""
-        shown = html.unescape(re.sub(r"```(text|pycon)\n", "", as_markdown(text)))
+        shown = html.unescape(re.sub(r"```(text|pycon)\n|</?a\b[^>]*>", "", as_markdown(text)))
         assert re.sub(r"\W|_", "", shown) == re.sub(r"\W|_", "", text), made
+        for page in re.findall(r"docs/([\w-]+\.md)", text):
+            assert (ROOT / "docs" / page).exists(), f"{made} sends its readers to docs/{page}"
+
+
+PAGES = [*sorted((ROOT / "docs").glob("*.md")), *sorted(ROOT.glob("*.md"))]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
+def test_formulas_are_not_taken_for_emphasis(page):
+    """As code hosts read the pages (CommonMark), underscores never mean emphasis and no formula is within stars."""
+    markdown_it = pytest.importorskip("markdown_it")
+    for token in markdown_it.MarkdownIt("commonmark").enable("table").parse(page.read_text()):
+        inside = 0
+        for child in token.children or []:
+            assert "_" not in child.markup or child.type not in ("em_open", "strong_open"), token.content
+            inside += (child.type == "em_open") - (child.type == "em_close")
+            assert not (inside and child.type == "text" and re.search(r"[\^{}|<_]", child.content)), token.content

@@ -1,4 +1,4 @@
-"""What mkdocs adds to docs/ when it builds the site: the changelog, the command line's options, formulas as they are."""
+"""What mkdocs adds to docs/ when it builds the site: the changelog, options of commands, formulas as they are."""
 
 import sys
 from pathlib import Path
