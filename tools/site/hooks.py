@@ -1,5 +1,6 @@
 """What mkdocs adds to docs/ when it builds the site: the changelog, options of commands, formulas as they are."""
 
+import re
 import sys
 from pathlib import Path
 
@@ -26,6 +27,8 @@ def on_files(files, config):
 def on_page_markdown(markdown, page, config, files):
     if page.file.src_uri == "cli.md":
         return command_line.filled(markdown)
+    if page.file.src_uri == "changelog.md":
+        return re.sub(r"docs/([a-z-]+\.md)", r"[\1](\1)", markdown)
     return markdown
 
 
