@@ -4,6 +4,7 @@ import re
 import sys
 from pathlib import Path
 
+from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File
 
 sys.path.insert(0, str(Path(__file__).parent))
@@ -30,6 +31,16 @@ def on_page_markdown(markdown, page, config, files):
     if page.file.src_uri == "changelog.md":
         return re.sub(r"docs/([a-z-]+\.md)", r"[\1](\1)", markdown)
     return markdown
+
+
+def on_post_page(output, page, config):
+    """Readers may be offline, and are nobody else's business: a page that would fetch something fails the build."""
+    found = re.search(
+        r"<(?:script|img|iframe)\b[^>]*\bsrc=\"?(?:https?:)?//|<link\b[^>]*\bhref=\"?(?:https?:)?//", output
+    )
+    if found:
+        raise PluginError(f"{page.file.src_uri} fetches from elsewhere: {output[found.start() : found.end() + 60]}")
+    return output
 
 
 def on_post_build(config):
