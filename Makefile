@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow lint format bench clean
+.PHONY: demo test test-slow lint format docs bench clean
 
 demo: $(VENV)/.installed
 	$(BIN)/noregret compare
@@ -24,6 +24,10 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
+docs: $(VENV)/.docs
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
+	@echo "open site/index.html"
+
 bench: $(VENV)/.installed
 	$(BIN)/noregret bench
 
@@ -41,6 +45,10 @@ $(VENV)/.dev: $(VENV)/.installed
 	$(PIP) --no-deps icu-sepsis  # its files alone are read; what it depends on is not needed
 	@touch $@
 
+$(VENV)/.docs: $(VENV)/.installed
+	$(PIP) --editable '.[docs]'
+	@touch $@
+
 clean:
-	rm -rf $(VENV) build dist results .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist results site .pytest_cache .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -4,6 +4,7 @@ import ast
 import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import noregret as nr
@@ -53,6 +54,30 @@ def test_howto_runs(tmp_path, monkeypatch, capsys):
     assert "plan.upper is at least the optimal value" in said
     assert said.count("final regret") == 3
     assert (tmp_path / "run.parquet").exists()
+
+
+def test_home_page_runs(tmp_path, monkeypatch, capsys):
+    run_blocks("docs/index.md", 1, tmp_path, monkeypatch)
+    said, page = capsys.readouterr().out, (ROOT / "docs" / "index.md").read_text()
+    stated = {agent: float(n.replace(",", "")) for n, agent in re.findall(r"([\d,]+) for `([\w-]+)`", page)}
+    seen = {agent: float(n) for agent, n in re.findall(r"^([\w-]+) +regret +(\d+)", said, re.MULTILINE)}
+    assert seen == pytest.approx(stated, rel=0.1)  # another processor rounds differently
+    gaps = [float(re.search(r"within ([\d.]+) of optimal", text)[1]) for text in (said, page)]
+    assert gaps[0] == pytest.approx(gaps[1], abs=0.1)
+    assert nr.load("agent.npz").episode == 1000
+
+
+def test_new_agent_page_runs(tmp_path, monkeypatch, capsys):
+    """The compiled agent of the page is its NumPy agent; ensembles of one fail where those of ten do not."""
+    scope = run_blocks("docs/new-agent.md", 7, tmp_path, monkeypatch)
+    said = capsys.readouterr().out
+    assert float(re.search(r"largest difference (\S+)", said)[1]) < 1e-6
+    alone, _, ten = (float(v) for v in re.findall(r"members: regret +(\d+)", said))
+    assert ten < 0.5 * alone
+    assert said.count("sets failed in 0 episodes") == 2
+    assert "other assumptions than the world's" in said
+    assert np.mean(scope["gaps"][-100:]) < 0.7 * np.mean(scope["gaps"][:100])
+    assert {"ensemble.png", "ensemble.parquet"} <= {file.name for file in tmp_path.iterdir()}
 
 
 def test_gymnasium_page_runs(tmp_path, monkeypatch, capsys):
