@@ -74,11 +74,11 @@ def play(
 
     >>> import gymnasium
     >>> import noregret as nr
-    >>> cliff = gymnasium.make("CliffWalking-v1")
-    >>> world = nr.gym.world_from(cliff, 20, "linear", known_support=False, known_rewards=True)
-    >>> played = nr.gym.play(nr.PSRLGLM(world.problem), cliff, 300, reward_range=world.reward_map, seed=1)
-    >>> print(f"{played.returns[:20].mean():.0f} at first, {played.returns[-20:].mean():.0f}, the best, at last")
-    -20 at first, -13, the best, at last
+    >>> lake = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    >>> world = nr.gym.world_from(lake, 12, "linear", known_support=False, known_rewards=True)
+    >>> played = nr.gym.play(nr.PSRLGLM(world.problem), lake, 60, seed=1)
+    >>> print(f"{played.returns[:20].mean():.0%} reached the goal at first, {played.returns[-20:].mean():.0%} at last")
+    5% reached the goal at first, 100% at last
     """
     p = agent.problem
     K, first = check.integer("episodes", episodes), check.integer("seed", seed, 0)
