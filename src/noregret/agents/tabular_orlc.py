@@ -104,6 +104,7 @@ class ORLC(TabularAgent):
                   delta' = delta/(5SAH + 4SA + 4S^2 A), recalled from the paper: nothing is claimed for it here
     delta         both bounds hold in all episodes and cells with probability 1 - delta
     bonus_scale   multiplies every width; anything but 1 carries no guarantee
+    centres       [B, d]: one model for each cell, those nearest to a centre (`kmeans`); None: one for everybody
 
     Cost per episode O(S^2 A H), memory O(B S^2 A), constant in the number of episodes.
 

@@ -101,6 +101,7 @@ class PSRL(TabularAgent):
     replan   "episode", or "doubling": keep a cell's model and plan until some pair's visits have doubled since they
              were made (lazy posterior sampling, Abbasi-Yadkori and Szepesvari 2015), about S A log2(K H) draws and
              plans in all: for large problems and many episodes
+    centres  [B, d]: one model for each cell, those nearest to a centre (`kmeans`); None: one for everybody
 
     Rewards between 0 and 1 count as that much of a win; the posterior is then an approximation. Values are random, not
     bounds. Cost per episode O(S^2 A H) and S A (M + 2) gamma draws, memory O(B S^2 A), constant in the number of

@@ -44,6 +44,7 @@ class TabularRLSVI(TabularAgent):
     cell. Nothing is clipped. Values are random, not bounds.
 
     bonus_scale   multiplies the standard deviation; anything but 1 carries no guarantee
+    centres       [B, d]: one model for each cell, those nearest to a centre (`kmeans`); None: one for everybody
 
     beta_k is recalled from Russo, who keeps estimates for every step by itself; here the steps share them. Cost per
     episode O(S^2 A H) and S A H normal draws, memory O(B S^2 A), constant in the number of episodes.

@@ -93,6 +93,7 @@ class UCBVI(TabularAgent):
     episodes      K in T = K H, counted in every cell by itself: after so many nothing is guaranteed. None: t^2 in the
                   place of T, for any number of episodes
     bonus_scale   multiplies every bonus; anything but 1 carries no guarantee
+    centres       [B, d]: one model for each cell, those nearest to a centre (`kmeans`); None: one for everybody
 
     Azar et al. take rewards for known; the term sqrt(L/(2 n_r)) is for unknown ones. Their constants are recalled from
     the paper. docs/agents-tabular.md proves the values of "hoeffding" and "monotone" to be upper bounds; those of

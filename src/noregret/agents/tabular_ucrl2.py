@@ -89,6 +89,7 @@ class UCRL2(TabularAgent):
                   Weissman's inequalities (P(||P_hat - P||_1 >= e) <= 2^m exp(-n e^2/2)) and a union bound over pairs,
                   counts up to t, and t. The seventh powers of delta/(2At) leave room for all of it
     bonus_scale   multiplies every width; anything but 1 carries no guarantee
+    centres       [B, d]: one model for each cell, those nearest to a centre (`kmeans`); None: one for everybody
 
     The widths are recalled from the paper, with the number m of supported next states in the place of S. The plan of a
     cell is made anew at the start of an episode if some pair's visits have doubled since it was made, so about
