@@ -124,7 +124,22 @@ def _kernel(function: Any, fastmath: Any) -> Any:
 
 
 def kernel(function: Callable[..., Any]) -> Any:
-    """Compile a kernel. Sums may be reordered; nan and inf keep their meaning."""
+    """Compile a kernel: plain loops over arrays that the caller owns.
+
+    It must allocate nothing (the compiler refuses) and returns nothing or one number. Sums may be reordered; nan and
+    inf keep their meaning. For the gradient of a `Link`; under NUMBA_DISABLE_JIT=1 it is the function itself.
+
+    >>> import numpy as np
+    >>> import noregret as nr
+    >>> @nr.kernel
+    ... def running_sum(z):
+    ...     for i in range(1, z.shape[0]):
+    ...         z[i] += z[i - 1]
+    >>> z = np.array([1.0, 2.0, 3.0])
+    >>> running_sum(z)  # in place: a kernel returns nothing, or one number
+    >>> z
+    array([1., 3., 6.])
+    """
     return _kernel(function, _RELAXED)
 
 

@@ -197,7 +197,28 @@ class Link:
 
     The confidence set is Theorem B (`theory.radii.theorem_b`), whose only assumption beyond these is |W*_i| <= B_p.
     Caveat: a wrong alpha or beta is not detected and voids the guarantee. In `free` coordinates the gradient must be a
-    distribution everywhere in the box |z_i| <= bound."""
+    distribution everywhere in the box |z_i| <= bound.
+
+    >>> import math
+    >>> import numpy as np
+    >>> import noregret as nr
+    >>> def lapse(z, count):  # a softmax, except that one outcome in five is uniform
+    ...     for i in range(z.shape[0]):
+    ...         total = 0.0
+    ...         for j in range(count[i]):
+    ...             z[i, j] = math.exp(z[i, j])
+    ...             total += z[i, j]
+    ...         for j in range(count[i]):
+    ...             z[i, j] = 0.8 * z[i, j] / total + 0.2 / count[i]
+    >>> alpha = nr.theory.constants.logit_alpha_pinned  # a function of (n_outcomes, bound)
+    >>> link = nr.Link(lapse, lambda n, b: 0.8 * alpha(n, b), beta=0.4, coordinates="pinned", name="lapse")
+    >>> z = np.array([[2.0, 0.0]])
+    >>> link.gradient(z, np.array([2]))
+    >>> z.round(2)
+    array([[0.8, 0.2]])
+    >>> nr.GLMORL(nr.Problem(2, 2, 3, 2, link)).guarantee is not None
+    True
+    """
 
     name = "custom"
     form = "B"  # which theorem gives the radius under constants="corrected"
@@ -284,7 +305,18 @@ class MultinomialLogit(Link):
 
     constants="corrected": centred coordinates with the exact `theory.constants.logit_alpha_centred`, beta = 1/2, width
     through 2 tanh and the prior cap, radius of Theorem A. constants="paper": pinned, alpha = e^{-BR}/S^2 as printed
-    (which is not valid for S >= 3 and BR above about 1.8: see `theory.constants.logit_alpha_printed`), beta = 1."""
+    (which is not valid for S >= 3 and BR above about 1.8: see `theory.constants.logit_alpha_printed`), beta = 1.
+
+    >>> import numpy as np
+    >>> import noregret as nr
+    >>> link = nr.MultinomialLogit()
+    >>> z = np.array([[1.0, -1.0, 0.0]])  # predictors W x of one pair, the last outcome's being the reference
+    >>> link.gradient(z, np.array([3]))  # in place
+    >>> z.round(2)
+    array([[0.67, 0.09, 0.24]])
+    >>> [round(link.alpha(3, bound, "corrected"), 3) for bound in (1.0, 2.0, 4.0)]  # what B_p R costs
+    [0.119, 0.023, 0.0]
+    """
 
     name, form, width = "logit", "A", "tanh"
 
@@ -312,7 +344,17 @@ class LinearCombination(Link):
 
     Phi(y) = ||y||^2/2, alpha = beta = 1. constants="corrected": W_1 = 1/S, kappa = 3/2, Theorem B, widths in the
     2-norm; "paper": W_1 = 0, kappa = 1/2, the printed radius. The planner's distribution is the projection of W x on
-    the simplex in both (non-expansive, so the set around W x stays valid)."""
+    the simplex in both (non-expansive, so the set around W x stays valid).
+
+    >>> import noregret as nr
+    >>> problem = nr.Problem(3, 2, 4, context_dim=2, link=nr.LinearCombination())
+    >>> round(problem.weight_bound, 3)  # sqrt(d) unless told
+    1.414
+    >>> problem.context([0.6, 0.6])
+    Traceback (most recent call last):
+        ...
+    ValueError: context must be nonnegative and sum to 1 under LinearCombination, got sum 1.2 and smallest entry 0.6
+    """
 
     name, form, width = "linear", "B", "l2"
 

@@ -39,7 +39,25 @@ class Problem:
                     nonnegative one by its sum). Convenient, and an assumption: the individual is then taken for the
                     one with the rescaled context
 
-    The guarantees hold when these bounds do: they are assumptions, not estimates."""
+    The guarantees hold when these bounds do: they are assumptions, not estimates.
+
+    >>> import noregret as nr
+    >>> problem = nr.Problem(
+    ...     n_states=3, n_actions=2, horizon=4, context_dim=2, weight_bound=2.0,
+    ...     available=[[True, True], [True, True], [True, False]],
+    ...     state_names=("new", "active", "lost"), action_names=("wait", "email"), initial_states=("new",),
+    ... )
+    >>> problem.n_pairs  # that are available
+    5
+    >>> problem.action("email", state=problem.state("lost"))
+    Traceback (most recent call last):
+        ...
+    ValueError: action 'email' is not available in state 2
+    >>> problem.context([0.9, 0.9])
+    Traceback (most recent call last):
+        ...
+    ValueError: context has norm 1.27279, above context_bound = 1 (rescale it, or set long_contexts="rescale")
+    """
 
     n_states: int
     n_actions: int

@@ -86,7 +86,12 @@ __all__ = [
 
 
 def names() -> list[str]:
-    """Every agent's name, for `make_agent` and the command line."""
+    """Every agent's name, for `make_agent` and the command line.
+
+    >>> import noregret as nr
+    >>> [name for name in nr.agents.names() if "psrl" in name]
+    ['certified-psrl', 'psrl-glm', 'psrl']
+    """
     return list(_AGENTS)
 
 
@@ -105,7 +110,13 @@ def with_kernel(kernel: str) -> list[str]:
 
 
 def make_agent(name: str, problem: Problem, /, **options: Any) -> Agent:
-    """`make_agent("glm-orl", problem, delta=0.1)` is `GLMORL(problem, delta=0.1)`."""
+    """An agent by its name: `make_agent("glm-orl", problem, delta=0.1)` is `GLMORL(problem, delta=0.1)`.
+
+    >>> import noregret as nr
+    >>> problem = nr.worlds.clinic().problem
+    >>> nr.make_agent("glm-orl", problem, delta=0.1, bonus_scale=0.5).label
+    'glm-orl (delta=0.1, bonus_scale=0.5, no guarantee)'
+    """
     cls = agent_class(name)
     check.fits(f"agent {name}", cls, problem, **options)
     return cls(problem, **options)

@@ -46,7 +46,9 @@ def adjust(par, state, work, k, h, P, V_next, Q):
 
 
 class AbbasiYadkoriNeu(EntrywiseAgent):
-    """Every transition probability is a generalized linear function of the context, P(j|s, a, x) = mu(theta_j'x); plan
+    """Optimism over an interval for every transition probability (Abbasi-Yadkori and Neu 2014).
+
+    Every transition probability is a generalized linear function of the context, P(j|s, a, x) = mu(theta_j'x); plans
     with the largest mean of V_{h+1} that the intervals of the entries allow.
 
         Q_h = clip( r_hat + xi_r + max { p'V_{h+1} : |p_j - P_hat_j| <= w_j, 0 <= p_j <= 1 }, 0, H - h )    (h from 0)
@@ -65,7 +67,16 @@ class AbbasiYadkoriNeu(EntrywiseAgent):
     the intervals of a pair allow no distribution (then one of them is wrong), repaired=True plans with the nearer ends,
     normalised; `empty_sets` counts such pairs.
 
-    Cost per episode O(SA(Sd + d^2) + S^2 A H), memory O(SA(Sd + d^2)), both constant in the number of episodes."""
+    Cost per episode O(SA(Sd + d^2) + S^2 A H), memory O(SA(Sd + d^2)), both constant in the number of episodes.
+
+    >>> import noregret as nr
+    >>> for world in (nr.worlds.random_linear(), nr.worlds.clinic(), nr.worlds.random_logit()):
+    ...     agent = nr.agents.AbbasiYadkoriNeu(world.problem, repaired=True)
+    ...     print(world.name, agent.problem.layout.count.max(), agent.guarantee is not None)
+    random-linear 5 True
+    clinic 2 True
+    random-logit 5 False
+    """
 
     name = "abbasi-yadkori-neu"
     plan_kernel = staticmethod(plan)

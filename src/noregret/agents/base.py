@@ -47,7 +47,25 @@ def gap_to_lower(par, state, work, out, gap):
 
 
 class Agent(InPractice):
-    """A learner. Subclasses set `name`, the kernels `plan_kernel` and `learn_kernel`, and implement `_build`."""
+    """A learner: the base of every agent, whose four verbs are begin_episode, act, observe and end_episode.
+
+    `guarantee` is the sentence that is proved of it, or None; `label` its name with the options that are not default;
+    `save` writes a file for `noregret.load`. Subclasses set `name`, the kernels `plan_kernel` and `learn_kernel`, and
+    implement `_build`.
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> agent = nr.PSRLGLM(world.problem)
+    >>> patient = world.individual(0)
+    >>> plan = agent.begin_episode(patient.context)  # the four verbs
+    >>> while patient.steps < world.problem.horizon:
+    ...     action = agent.act(patient.state)
+    ...     reward, state = patient.step(action)
+    ...     agent.observe(reward, state)
+    >>> agent.end_episode()
+    >>> agent.episode, agent.fresh(seed=1).episode  # individuals learned from; a copy that knows nothing
+    (1, 0)
+    """
 
     name: ClassVar[str]
     group: ClassVar[str] = "GLM"  # under which heading tables and figures put it

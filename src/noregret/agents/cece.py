@@ -182,7 +182,9 @@ def learn(par, state, work, x, k, n, path):
 
 
 class CECE(Agent):
-    """Episodes belong to one of a few kinds that are never seen; the observed context is not used.
+    """CECE (Hallak et al. 2015): episodes belong to one of a few kinds that are never seen.
+
+    The observed context is not used.
 
     Explore: uniform play for the first steps. Classify: the kind c that maximises ln share_c + sum ln P_c(s'|s, a) over
     those steps (and the rewards' likelihood). Exploit: the optimal policy of its model for the rest. Cluster: every so
@@ -201,7 +203,18 @@ class CECE(Agent):
     use_rewards   rewards tell kinds apart, too: mean rewards enter as those of 0-1 variables
 
     Cost per episode O(S^2 A H + C H), and O(rounds C (memory H + S^2 A)) every `recluster` episodes; memory
-    O(memory (H + C) + C S^2 A), constant in the number of episodes."""
+    O(memory (H + C) + C S^2 A), constant in the number of episodes.
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> agent = nr.agents.CECE(world.problem, clusters=2, explore=1, recluster=100)
+    >>> agent.pause  # steps of uniform play, by which a patient is classified
+    1
+    >>> run = nr.simulate(agent, world, 500, every=100)
+    >>> early, late = run.regret[0, 0], run.regret[0, -1] - run.regret[0, -2]
+    >>> bool(late < 0.75 * early)  # of the last hundred, and of the first, before anything was fitted
+    True
+    """
 
     name, group = "cece", "PAC"
     plan_kernel = staticmethod(plan)

@@ -68,7 +68,21 @@ class Certified(Agent):
     delta, sets, bonus, reward_sets, predictor, form   of the judge's sets (`SetAgent`)
 
     The judge learns from the episodes played here, not from those the agent knew before. Cost: the agent's and that of
-    LR-ORL."""
+    LR-ORL.
+
+    >>> import numpy as np
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> x = world.context(seed=0, episode=0)
+    >>> alone, judged = nr.EpsilonGreedy(world.problem), nr.Certified(nr.EpsilonGreedy(world.problem))
+    >>> np.array_equal(judged.begin_episode(x).policy, alone.begin_episode(x).policy)
+    True
+    >>> judged.end_episode()
+    >>> rule = [[0, 1, 1, 1]] * world.problem.horizon  # drug A to everybody who is ill: any policy can be judged
+    >>> said = judged.certify(x, rule)
+    >>> bool(said.lower[0, 2] <= world.value(rule, x) <= said.upper[0, 2])
+    True
+    """
 
     name = "certified"
     plan_kernel = staticmethod(certified_plan)

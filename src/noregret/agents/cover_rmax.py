@@ -69,7 +69,9 @@ def reward_lipschitz_of(problem: Problem) -> float:
 
 
 class CoverRmax(Agent):
-    """Everybody within r0 of a ball's centre shares one tabular model; a pair of it is known after m visits.
+    """Cover-Rmax (Modi et al. 2018): a cover of context space by balls, and Rmax in each of them.
+
+    Everybody within r0 of a ball's centre shares one tabular model; a pair of it is known after m visits.
 
         Q_h = r_hat + P_hat V_{h+1}  for known pairs (frequencies of the first m samples),   H - h  for the others
 
@@ -86,7 +88,20 @@ class CoverRmax(Agent):
                      guarantee from that episode on (`state.forced` counts such episodes)
 
     Caveat: the number of balls grows like r0^-d, and m like H^4/epsilon^2. Cost per episode O(max_balls d + S^2 A H),
-    memory O(max_balls S^2 A), both constant in the number of episodes."""
+    memory O(max_balls S^2 A), both constant in the number of episodes.
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> agent = nr.agents.CoverRmax(world.problem, epsilon=0.5)
+    >>> print(f"{agent.mistake_bound:.0e}")  # plans that may be bad: proved, and more than anybody will make
+    2e+10
+    >>> tuned = nr.agents.CoverRmax(world.problem, m=20, r0=0.3)
+    >>> tuned.label
+    'cover-rmax (m=20, r0=0.3, no guarantee)'
+    >>> run = nr.simulate(tuned, world, 1000, every=100)
+    >>> bool(run.late[0] < 0.1 * run.regret[0, 0] / 100)  # per episode, against the first hundred
+    True
+    """
 
     name, group = "cover-rmax", "PAC"
     plan_kernel = staticmethod(plan)

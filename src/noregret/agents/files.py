@@ -91,11 +91,28 @@ def write(agent: Agent, path: Any) -> None:
 
 
 def load(path: Any, link: Link | None = None, expert: Callable[..., Any] | None = None) -> Agent:
-    """The agent that `save` wrote, ready to go on. A custom link is code, not data: hand it in again; likewise the
-    expert of a `Referral`, where it was a function.
+    """The agent that `save` wrote, ready to go on.
+
+    A custom link is code, not data: hand it in again (`link`); likewise the `expert` of a `Referral`, where it was a
+    function.
 
     A file that is damaged, cut short, of another program or of a newer version is refused with a sentence; nothing in a
-    file is ever run."""
+    file is ever run.
+
+    >>> import tempfile
+    >>> import numpy as np
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> x = world.context(seed=0, episode=0)
+    >>> agent = nr.PSRLGLM(world.problem, seed=3)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     agent.save(f"{folder}/agent.npz")
+    ...     again = nr.load(f"{folder}/agent.npz")
+    >>> again.label, again.seed
+    ('psrl-glm', 3)
+    >>> np.array_equal(again.begin_episode(x).policy, agent.begin_episode(x).policy)  # the same draw
+    True
+    """
     header, arrays = unseal(path)
     if header.get("holds") == "live":
         raise ValueError(f"{path} holds an agent with open individuals: read it with noregret.Live.load")

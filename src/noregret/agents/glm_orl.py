@@ -25,7 +25,7 @@ def plan(par, state, work, x, k, out):
 
 
 class GLMORL(GLMAgent):
-    """Plan with the largest value the confidence sets allow, then learn from what was seen.
+    """GLM-ORL (Modi and Tewari 2020): plan with the largest value the confidence sets allow, then learn.
 
         Q_h = clip( P_hat V_{h+1} + r_hat + spread(V_{h+1}) xi_p + xi_r, 0, H - h )        (h from 0)
 
@@ -36,7 +36,22 @@ class GLMORL(GLMAgent):
     bonus_scale   multiplies every bonus; anything but 1 carries no guarantee
     confidence, learner, group_bound, regularization, reward_regularization   see `GLMAgent`
 
-    Cost per episode O(SA(Sd + d^2) + S^2 A H), memory O(SA(Sd + d^2)), both constant in the number of episodes."""
+    Cost per episode O(SA(Sd + d^2) + S^2 A H), memory O(SA(Sd + d^2)), both constant in the number of episodes.
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> agent = nr.GLMORL(world.problem, delta=0.1)
+    >>> print(*agent.guarantee.split(", "), sep="\\n")
+    with probability 0.9
+    in every episode and for any contexts within the bounds
+    plan.upper is at least the optimal value
+    >>> x = world.context(seed=0, episode=0)
+    >>> plan = agent.begin_episode(x)
+    >>> bool(plan.upper[0, 2] >= world.optimal(x).values[0, 2])
+    True
+    >>> print(nr.GLMORL(world.problem, bonus_scale=0.1).guarantee)
+    None
+    """
 
     name = "glm-orl"
     plan_kernel = staticmethod(plan)

@@ -53,7 +53,9 @@ def learn(par, state, work, x, k, n, path):
 
 
 class GLOC(BanditAgent):
-    """Take the arm whose mean reward sigma(theta'x) is largest over sets that a learner's predictions z_i span:
+    """GLOC (Jun et al. 2017): optimism over confidence sets made from an online learner's predictions.
+
+    The arm is taken whose mean reward sigma(theta'x) is largest over sets that the predictions z_i span:
 
         score = theta_hat'x + sqrt(beta) ||x||_{V^{-1}},   values are sigma(min(score, B_r ||x||))
         theta_hat = V^{-1} sum x_i z_i,   V = lambda I + sum x_i x_i'
@@ -70,7 +72,16 @@ class GLOC(BanditAgent):
     Other options: `BanditAgent`.
 
     Assumes H = 1 and logistic rewards. Cost per episode O(SA d^2), and O(d^3) when a step leaves the ball; memory
-    O(SA d^2); both constant in the number of episodes."""
+    O(SA d^2); both constant in the number of episodes.
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.bandit_logistic()
+    >>> for constants in ("corrected", "paper"):  # both valid: no plan whose value is below the optimal one
+    ...     run = nr.simulate(nr.agents.GLOC(world.problem, constants=constants), world, 300, diagnostics=True)
+    ...     print(run.label, run.diagnostics["optimism_failures"][0, -1])
+    gloc 0.0
+    gloc (constants=paper) 0.0
+    """
 
     name = "gloc"
     reach = 200.0

@@ -116,7 +116,9 @@ def learn(par, state, work, x, k, n, path):
 
 
 class KWIKLRRmax(Agent):
-    """Ridge regressions of transitions and rewards on the context; a pair is known at x where both are certain.
+    """KWIK-LR-Rmax (Modi et al. 2018): Rmax over regressions that know what they know.
+
+    Ridge regressions of transitions and rewards on the context; a pair is known at x where both are certain.
 
         known  iff  ||x||_{Z^-1} <= alpha0,   Z = I + sum x x' over the pair's samples
         Q_h = clip(r_hat, 0, 1) + P_hat V_{h+1}  for known pairs,   H - h  for the others
@@ -135,7 +137,20 @@ class KWIKLRRmax(Agent):
 
     Caveat: the default threshold is of order epsilon/(H^2 sqrt(d + S)), and unknown visits number about d/alpha0^2 per
     pair. Cost per episode O(SA(Sd + d^2) + S^2 A H), memory O(SA(Sd + d^2)), both constant in the number of
-    episodes."""
+    episodes.
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.random_linear(n_states=3, horizon=2, context_dim=2)
+    >>> agent = nr.agents.KWIKLRRmax(world.problem, epsilon=0.5)
+    >>> print(f"{agent.mistake_bound:.0e}")  # plans that may be bad, in sums of two rewards by more than 0.5
+    4e+07
+    >>> nr.agents.KWIKLRRmax(world.problem, alpha0=0.4).label
+    'kwik-lr-rmax (alpha0=0.4, no guarantee)'
+    >>> nr.agents.KWIKLRRmax(nr.worlds.clinic().problem)
+    Traceback (most recent call last):
+        ...
+    ValueError: link must be LinearCombination() for kwik-lr-rmax, got MultinomialLogit()
+    """
 
     name, group = "kwik-lr-rmax", "PAC"
     plan_kernel = staticmethod(plan)

@@ -38,7 +38,19 @@ class LRORL(SetAgent):
     sets, bonus, reward_sets, predictor, form, regularization, reward_regularization   see `SetAgent`
 
     Cost per episode O(SA (Md)^2 + S A H M^2) to plan and O(H M (Md)^2) to learn, memory O(SA (Md)^2), constant in the
-    number of episodes with online sets; "kron" has d for Md."""
+    number of episodes with online sets; "kron" has d for Md.
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> agent = nr.LRORL(world.problem, delta=0.05)
+    >>> patient = world.individual(0)
+    >>> plan = agent.begin_episode(patient.context)
+    >>> best, own = world.optimal(patient.context).values[0, 2], world.value(plan.policy, patient.context)
+    >>> bool(plan.lower[0, 2] <= own <= best <= plan.upper[0, 2])  # with probability 0.95, for everybody at once
+    True
+    >>> bool(best - own <= plan.certificate)
+    True
+    """
 
     name = "lr-orl"
     plan_kernel = staticmethod(plan)

@@ -32,7 +32,9 @@ def learn(par, state, work, x, k, n, path):
 
 
 class OFUL(BanditAgent):
-    """Take the arm whose mean reward theta'x is largest over the ellipsoids ||theta - theta_hat||_V <= rho:
+    """OFUL (Abbasi-Yadkori et al. 2011): optimism over the ellipsoids of ridge regression.
+
+    The arm is taken whose mean reward theta'x is largest over ||theta - theta_hat||_V <= rho:
 
         score = theta_hat'x + rho ||x||_{V^{-1}}
         rho = sqrt(lambda) B_r + 1/2 sqrt(2 ln(n_pairs/delta) + ln(det V/lambda^d))
@@ -41,7 +43,15 @@ class OFUL(BanditAgent):
     in [0, 1] are 1/2-sub-Gaussian). lambda: `regularization`, recommended 1. Other options: `BanditAgent`.
 
     Assumes H = 1 and linear rewards; where they are logistic it runs, misspecified and without guarantee.
-    Cost per episode O(SA d^2), memory O(SA d^2), both constant in the number of episodes."""
+    Cost per episode O(SA d^2), memory O(SA d^2), both constant in the number of episodes.
+
+    >>> import noregret as nr
+    >>> linear, logistic = nr.worlds.random_logit(horizon=1), nr.worlds.bandit_logistic()
+    >>> nr.agents.OFUL(linear.problem).guarantee.split(", ")[-1]
+    'plan.upper is at least the optimal value'
+    >>> print(nr.agents.OFUL(logistic.problem).guarantee)  # runs all the same
+    None
+    """
 
     name = "oful"
     plan_kernel = staticmethod(plan)

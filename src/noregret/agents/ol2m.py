@@ -45,7 +45,9 @@ def learn(par, state, work, x, k, n, path):
 
 
 class OL2M(BanditAgent):
-    """Take the arm whose mean reward sigma(theta'x) is largest over the sets ||theta - theta_t||_Z^2 <= gamma:
+    """OL2M (Zhang et al. 2016): optimism with online logistic regression by Newton steps.
+
+    The arm is taken whose mean reward sigma(theta'x) is largest over the sets ||theta - theta_t||_Z^2 <= gamma:
 
         score = theta_t'x + sqrt(gamma) ||x||_{Z^{-1}},   values are sigma(min(score, B_r ||x||))
         g = sigma(theta_t'x) - r;   Z += (beta/2) x x';   theta -= g Z^{-1} x
@@ -65,7 +67,17 @@ class OL2M(BanditAgent):
     told the smaller bound M' = ln((1 + e^M)/2), as e^-M'/4 = beta. A step size eta in OL2M is lambda/eta there.
 
     Assumes H = 1 and logistic rewards. Cost per episode O(SA d^2), and O(d^3) when a step leaves the ball; memory
-    O(SA d^2); both constant in the number of episodes."""
+    O(SA d^2); both constant in the number of episodes.
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.bandit_logistic(reward_bound=2.0)
+    >>> run = nr.simulate(nr.agents.OL2M(world.problem), world, 500)
+    >>> floor = nr.simulate(nr.UniformRandom(world.problem), world, 500)
+    >>> bool(run.final[0] < 0.4 * floor.final[0])
+    True
+    >>> [nr.agents.OL2M(world.problem, curvature=c).guarantee is None for c in (0.05, 0.25)]  # sigma'(2) = 0.10
+    [False, True]
+    """
 
     name = "ol2m"
     plan_kernel = staticmethod(plan)

@@ -150,7 +150,9 @@ def learn(par, state, work, x, k, n, path):
 
 
 class OMGCMDP(GLMAgent):
-    """Plan by a concave program over the occupancy measures q of the estimated MDP of this individual,
+    """OMG-CMDP (after Levy et al. 2023): trade estimated reward against a logarithmic barrier.
+
+    Plans by a concave program over the occupancy measures q of the estimated MDP of this individual,
 
         maximise  gamma_k sum q(h, s, a) r_hat(s, a) + sum ln q(h, s, a),   gamma_k = gamma sqrt(k), k = 1, 2, ...
 
@@ -165,7 +167,14 @@ class OMGCMDP(GLMAgent):
 
     P_hat is mixed with 1/1000 of the uniform distribution over the support. No guarantee is claimed. The published
     algorithm is recalled from its idea, not from its text. Cost per episode: as GLM-ORL, and O((H S)^3) per Newton
-    step; memory: GLM-ORL's and O((H S)^2); both constant in the number of episodes. Other options: `GLMAgent`."""
+    step; memory: GLM-ORL's and O((H S)^2); both constant in the number of episodes. Other options: `GLMAgent`.
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic(horizon=3)
+    >>> timid, greedy = (nr.simulate(nr.agents.OMGCMDP(world.problem, gamma=g), world, 300) for g in (0.1, 30.0))
+    >>> bool(greedy.final[0] < 0.8 * timid.final[0])
+    True
+    """
 
     name, group = "omg-cmdp", "contextual"
     plan_kernel = staticmethod(plan)

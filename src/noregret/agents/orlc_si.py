@@ -59,8 +59,10 @@ def settle(par, state, work, k, h, P, policy, V):
 
 
 class ORLCSI(EntrywiseAgent):
-    """Every transition probability is a linear function of the context; ridge regression for each, a bonus for its
-    error times the size of V, and a certificate.
+    """ORLC-SI (Dann et al. 2019): optimism with certificates, transitions being linear in the context.
+
+    Every transition probability is a linear function of the context; ridge regression for each, a bonus for its error
+    times the size of V, and a certificate.
 
         Q_h     = clip( r_hat + P_hat V_{h+1} + psi, 0, H - h ),       V_h = max Q_h           (h from 0)
         lower_h = clip( r_hat + P_hat lower_{h+1} - psi, 0, H - h )    at the action chosen
@@ -78,7 +80,18 @@ class ORLCSI(EntrywiseAgent):
     Widths are capped at 1, which loses nothing. On other links than LinearCombination the linear model is fitted all
     the same (with B_p = sqrt(d)); it is then wrong, and nothing is claimed.
 
-    Cost per episode O(SA(Sd + d^2) + S^2 A H), memory O(SA(Sd + d^2)), both constant in the number of episodes."""
+    Cost per episode O(SA(Sd + d^2) + S^2 A H), memory O(SA(Sd + d^2)), both constant in the number of episodes.
+
+    >>> import noregret as nr
+    >>> linear, logit = nr.worlds.random_linear(), nr.worlds.random_logit()
+    >>> print(*nr.agents.ORLCSI(linear.problem).guarantee.split(", "), sep="\\n")
+    with probability 0.95
+    in every episode and for any contexts in the simplex
+    plan.upper is at least the optimal value and plan.lower at most the policy's
+    where transitions are linear in the context
+    >>> print(nr.agents.ORLCSI(logit.problem).guarantee)
+    None
+    """
 
     name = "orlc-si"
     plan_kernel = staticmethod(plan)

@@ -42,7 +42,7 @@ def doubt(par, state, work, out, x, k, gap):
 
 
 class PSRLGLM(SetAgent):
-    """Draw a model, plan for it, play that, learn.
+    """Posterior sampling: draw a model of the population, plan for it, play that, learn.
 
         logits ~ N(W x, scale^2 (I (x) x') Lambda^{-1} (I (x) x)),  mean reward ~ N(theta'x, (scale ||x||_{V^{-1}}/2)^2)
 
@@ -56,7 +56,17 @@ class PSRLGLM(SetAgent):
 
     The default where regret alone counts; it carries no guarantee: Bayesian regret is that of posterior sampling up to
     the error of the approximation. For a proved bound use `CertifiedPSRL`, for certificates around this agent
-    `Certified`. Cost and memory as LR-ORL with online sets."""
+    `Certified`. Cost and memory as LR-ORL with online sets.
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> run = nr.simulate(nr.PSRLGLM(world.problem), world, 300, seeds=2)
+    >>> floor = nr.simulate(nr.UniformRandom(world.problem), world, 300, seeds=2)
+    >>> bool(run.final.mean() < 0.2 * floor.final.mean())
+    True
+    >>> print(run.guarantee)
+    None
+    """
 
     name = "psrl-glm"
     plan_kernel = staticmethod(plan)

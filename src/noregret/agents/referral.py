@@ -58,7 +58,19 @@ class Referral(Agent):
     about the individual, and acts on it, confounds the data, and the sets are then void. Nor do bounds on how fast
     certificates shrink carry over: an expert who never tries an action teaches nothing about it, and the agent may go
     on referring for ever.
-    `report` says who was referred. Cost: both agents' own; memory 16 bytes an individual."""
+    `report` says who was referred. Cost: both agents' own; memory 16 bytes an individual.
+
+    >>> import numpy as np
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> rule = [[0, 1, 1, 1]] * world.problem.horizon  # drug A to everybody who is ill: actions [H, S]
+    >>> team = nr.Referral(nr.CertifiedPSRL(world.problem), rule, threshold=3.0)
+    >>> plan = team.begin_episode(world.context(seed=0, episode=0))
+    >>> plan.referred, bool(plan.gap > 3.0)  # nothing is known yet: the certificate is above 3
+    (True, True)
+    >>> np.array_equal(plan.policy, rule)
+    True
+    """
 
     name = "referral"
     plan_kernel = staticmethod(referral_plan)

@@ -88,7 +88,7 @@ def settle(par, state, work, k, h, P, policy, V):
 
 
 class ORLC(TabularAgent):
-    """Plan with upper values, follow the policy with lower values, and say how far apart they are.
+    """ORLC (Dann et al. 2019), tabular: plan with upper values, and say how far lower ones are from them.
 
         Q~_h = clip( r_up + P_hat V~_{h+1} + psi, 0, H - h ),   pi_h maximises it,   V~_h = Q~_h(., pi_h)
         V__h = clip( r_low + P_hat V__{h+1} - psi, 0, H - h ) at pi_h                                     (h from 0)
@@ -104,8 +104,22 @@ class ORLC(TabularAgent):
                   delta' = delta/(5SAH + 4SA + 4S^2 A), recalled from the paper: nothing is claimed for it here
     delta         both bounds hold in all episodes and cells with probability 1 - delta
     bonus_scale   multiplies every width; anything but 1 carries no guarantee
+    centres       [B, d]: one model for each cell, those nearest to a centre (`kmeans`); None: one for everybody
 
-    Cost per episode O(S^2 A H), memory O(B S^2 A), constant in the number of episodes."""
+    Cost per episode O(S^2 A H), memory O(B S^2 A), constant in the number of episodes.
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.random_logit(n_states=2, n_actions=2, horizon=2, context_dim=1)  # everybody is alike
+    >>> agent = nr.agents.ORLC(world.problem)
+    >>> for k in range(600):
+    ...     person = world.individual(k)
+    ...     plan = agent.begin_episode(person.context)
+    ...     while person.steps < 2:
+    ...         agent.observe(*person.step(agent.act(person.state)))
+    ...     agent.end_episode()
+    >>> print(f"{plan.certificate:.1f}")  # it was 2, the horizon, when nothing was known
+    1.7
+    """
 
     name = "orlc"
     plan_kernel = staticmethod(plan)

@@ -78,7 +78,7 @@ def adjust(par, state, work, k, h, P, V, Q):
 
 
 class UCBVI(TabularAgent):
-    """Plan with the estimates plus a bonus, and never with a larger value than before.
+    """UCBVI (Azar et al. 2017): plan with the estimates plus a bonus, and never with a larger value than before.
 
         Q_h = min( Q_h so far, H - h, min(1, r_hat + sqrt(L/(2 n_r))) + P_hat V_{h+1} + b )        (h from 0)
 
@@ -93,12 +93,23 @@ class UCBVI(TabularAgent):
     episodes      K in T = K H, counted in every cell by itself: after so many nothing is guaranteed. None: t^2 in the
                   place of T, for any number of episodes
     bonus_scale   multiplies every bonus; anything but 1 carries no guarantee
+    centres       [B, d]: one model for each cell, those nearest to a centre (`kmeans`); None: one for everybody
 
     Azar et al. take rewards for known; the term sqrt(L/(2 n_r)) is for unknown ones. Their constants are recalled from
     the paper. docs/agents-tabular.md proves the values of "hoeffding" and "monotone" to be upper bounds; those of
     "bernstein" rest on the paper's argument with recalled constants and "tight" has no proof, so neither claims it.
 
-    Cost per episode O(S^2 A H), memory O(B(S^2 A + S A H)), constant in the number of episodes."""
+    Cost per episode O(S^2 A H), memory O(B(S^2 A + S A H)), constant in the number of episodes.
+
+    >>> import noregret as nr
+    >>> problem = nr.worlds.random_logit(context_dim=1).problem
+    >>> for bonus in ("hoeffding", "bernstein", "tight", "monotone"):
+    ...     print(bonus, nr.agents.UCBVI(problem, bonus=bonus).guarantee is not None)
+    hoeffding True
+    bernstein False
+    tight False
+    monotone True
+    """
 
     name = "ucbvi-ch"
     plan_kernel = staticmethod(plan)
@@ -144,7 +155,13 @@ class UCBVI(TabularAgent):
 
 
 class UCBVIBF(UCBVI):
-    """`UCBVI` with bonus="bernstein" unless another one is asked for."""
+    """`UCBVI` with bonus="bernstein" unless another one is asked for.
+
+    >>> import noregret as nr
+    >>> problem = nr.worlds.random_logit(context_dim=1).problem
+    >>> nr.agents.UCBVIBF(problem).options["bonus"], nr.agents.UCBVI(problem).options["bonus"]
+    ('bernstein', 'hoeffding')
+    """
 
     name = "ucbvi-bf"
 

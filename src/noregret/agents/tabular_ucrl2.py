@@ -78,8 +78,9 @@ def sort_states(V, order):
 
 
 class UCRL2(TabularAgent):
-    """Plan for the most favourable model whose rewards and transitions are within their widths; replan when a count has
-    doubled.
+    """UCRL2 (Jaksch et al. 2010): plan for the most favourable model within the widths.
+
+    Plans again when a count has doubled.
 
         |r - r_hat| <= sqrt(7 ln(2SAt/delta)/(2 n_r)),   ||P - P_hat||_1 <= sqrt(14 m ln(2At/delta)/n)
         Q_h = clip( min(1, r_hat + width) + max { p V_{h+1} : ||p - P_hat||_1 <= width }, 0, H - h )        (h from 0)
@@ -88,10 +89,24 @@ class UCRL2(TabularAgent):
                   Weissman's inequalities (P(||P_hat - P||_1 >= e) <= 2^m exp(-n e^2/2)) and a union bound over pairs,
                   counts up to t, and t. The seventh powers of delta/(2At) leave room for all of it
     bonus_scale   multiplies every width; anything but 1 carries no guarantee
+    centres       [B, d]: one model for each cell, those nearest to a centre (`kmeans`); None: one for everybody
 
     The widths are recalled from the paper, with the number m of supported next states in the place of S. The plan of a
     cell is made anew at the start of an episode if some pair's visits have doubled since it was made, so about
-    S A log2(K H) times in all. Cost of a planning O(S^2 (A + 1) H), of any other episode O(S H); memory O(B S^2 A)."""
+    S A log2(K H) times in all. Cost of a planning O(S^2 (A + 1) H), of any other episode O(S H); memory O(B S^2 A).
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.random_logit(n_states=3, horizon=3, context_dim=1)
+    >>> agent, values = nr.agents.UCRL2(world.problem, bonus_scale=0.1), []
+    >>> for k in range(300):
+    ...     person = world.individual(k)
+    ...     values.append(agent.begin_episode(person.context).values)
+    ...     while person.steps < 3:
+    ...         agent.observe(*person.step(agent.act(person.state)))
+    ...     agent.end_episode()
+    >>> len({v.tobytes() for v in values}) < 50  # plans made for 300 people
+    True
+    """
 
     name = "ucrl2"
     plan_kernel = staticmethod(plan)

@@ -3,6 +3,12 @@
 
 Importing this registers `noregret/Clinic-v0` and the others with Gymnasium where that is installed (the extra `gym`).
 Only `Env` needs it: the rest asks environments for a table, spaces, `reset` and `step`.
+
+>>> import noregret as nr
+>>> nr.gym.IDS["noregret/Clinic-v0"]  # Gymnasium's id -> the name in `noregret.worlds`
+'clinic'
+>>> sorted(set(nr.worlds.names()) - set(nr.gym.IDS.values()))  # those without an id
+['bandit-logistic', 'icu-sepsis']
 """
 
 from typing import TYPE_CHECKING, Any

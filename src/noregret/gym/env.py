@@ -39,7 +39,19 @@ class Env(gymnasium.Env[Observation, np.int64]):
 
     reset(seed=s) begins with individual 0 of seed s, further resets go on with 1, 2, ...: the same individuals with the
     same luck as `world.individual(k, seed=s)` and `simulate(..., seeds=[s])`. options={"context": x} puts an individual
-    with context x in its place, {"episode": k} goes to individual k."""
+    with context x in its place, {"episode": k} goes to individual k.
+
+    >>> import noregret as nr
+    >>> env = nr.gym.Env(nr.worlds.clinic())
+    >>> seen, info = env.reset(seed=5)
+    >>> int(seen["obs"]), seen["context"].round(2).tolist()
+    (2, [0.58, 0.58, -0.58])
+    >>> round(info["optimal_value"], 2), info["action_mask"].tolist()
+    (4.32, [1, 1, 1])
+    >>> seen, reward, terminated, truncated, info = env.step(0)
+    >>> round(info["regret"], 2)  # what waiting cost this patient
+    0.76
+    """
 
     metadata = {"render_modes": ["ansi"], "render_fps": 1}  # noqa: RUF012
 

@@ -17,7 +17,18 @@ from .tables import RewardMap
 
 @dataclass(frozen=True, eq=False)
 class Played:
-    """What came of `play`, episode by episode, on the environment's own scale of rewards."""
+    """What came of `play`, episode by episode, on the environment's own scale of rewards.
+
+    returns, steps [K]; terminated, truncated [K]: how each episode ended; contexts [K, d].
+
+    >>> import gymnasium
+    >>> import noregret as nr
+    >>> lake = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    >>> world = nr.gym.world_from(lake, horizon=12)
+    >>> oracle = nr.Oracle(world.problem, world.weights, world.reward_weights)
+    >>> nr.gym.play(oracle, lake, 5)
+    <Played 5 episodes: mean return 1, of the last tenth 1; 100% terminated, 0% truncated>
+    """
 
     returns: Floats  # [K], sums of the rewards
     steps: NDArray[np.int64]  # [K], steps of the environment
@@ -59,7 +70,16 @@ def play(
     After termination the agent is shown the sink, which pays the environment's 0, up to step H: that is how it learns
     what being over is worth. An episode that is truncated before step H ends there for the agent, which learns from
     the steps seen: choose H at most the time limit. Unavailable actions are those of the problem; `info["action_mask"]`
-    is not looked at. If the environment or a function raises, the agent has learned from the steps before that."""
+    is not looked at. If the environment or a function raises, the agent has learned from the steps before that.
+
+    >>> import gymnasium
+    >>> import noregret as nr
+    >>> lake = gymnasium.make("FrozenLake-v1", is_slippery=False)
+    >>> world = nr.gym.world_from(lake, 12, "linear", known_support=False, known_rewards=True)
+    >>> played = nr.gym.play(nr.PSRLGLM(world.problem), lake, 60, seed=1)
+    >>> print(f"{played.returns[:20].mean():.0%} reached the goal at first, {played.returns[-20:].mean():.0%} at last")
+    5% reached the goal at first, 100% at last
+    """
     p = agent.problem
     K, first = check.integer("episodes", episodes), check.integer("seed", seed, 0)
     scale = None if reward_range is None else tables.reward_map("reward_range", reward_range)

@@ -19,7 +19,15 @@ _ROUNDING = 1e-6  # how far from 1 the probabilities of a pair may sum, before t
 class RewardMap(NamedTuple):
     """The affine map that takes an environment's rewards from [low, high] to [0, 1], and back.
 
-    u = (reward - low)/(high - low),    return = u_1 + ... + u_H times (high - low), plus H low"""
+    u = (reward - low)/(high - low),    return = u_1 + ... + u_H times (high - low), plus H low
+
+    >>> import noregret as nr
+    >>> scale = nr.gym.RewardMap(-100.0, 0.0)  # of CliffWalking
+    >>> scale.unit(-1.0)  # a step, for an agent that wants rewards in [0, 1]
+    0.99
+    >>> round(scale.returns(13 * 0.99 + 7 * 1.0, 20), 6)  # 13 steps and then nothing, 20 in all: a return of -13
+    -13.0
+    """
 
     low: float
     high: float

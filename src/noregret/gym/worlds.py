@@ -30,7 +30,17 @@ class GymWorld(World):
 
     Mean rewards are those of the table, so every policy has its value of the environment. The noise differs: the
     simulator draws rewards 0 or 1 with the pair's mean, independently of the next state, where the environment pays a
-    number that may depend on it. Transitions are the same in distribution."""
+    number that may depend on it. Transitions are the same in distribution.
+
+    >>> import gymnasium
+    >>> import noregret as nr
+    >>> world = nr.gym.world_from(gymnasium.make("CliffWalking-v1"), horizon=20)
+    >>> world.sink, world.problem.n_states
+    (48, 49)
+    >>> value = world.value(world.optimal([1.0]).policy, [1.0])
+    >>> print(f"{value:.2f} in [0, 1] a step, a return of {world.returns(value):.0f}")
+    19.87 in [0, 1] a step, a return of -13
+    """
 
     reward_map: RewardMap
 
@@ -71,7 +81,16 @@ def world_from(
     reward_range    (low, high) taken to [0, 1]; None: the smallest and largest rewards of the table, and 0 for the sink
     initial_state   a state or a distribution over the environment's n states; None: the environment's own
 
-    The same policy has the same value, up to `world.returns`. Cost and memory O(S^2 A), once."""
+    The same policy has the same value, up to `world.returns`. Cost and memory O(S^2 A), once.
+
+    >>> import gymnasium
+    >>> import noregret as nr
+    >>> lake = gymnasium.make("FrozenLake-v1")
+    >>> world = nr.gym.world_from(lake, horizon=30)
+    >>> best = world.optimal([1.0])
+    >>> print(f"{world.returns(best.values)[0, 0]:.3f}")  # the chance of reaching the goal within 30 steps
+    0.348
+    """
     check.one_of("link", link, ("logit", "linear"))
     if link == "linear":
         return mixture_world(
@@ -95,13 +114,25 @@ def mixture_world(
     reward_range: tuple[float, float] | None = None,
     initial_state: int | ArrayLike | None = None,
 ) -> GymWorld:
-    """Mixtures of environments under the linear link: P_x = sum_j x_j P_j and r_x = sum_j x_j r_j, contexts x in the
-    simplex.
+    """Mixtures of environments under the linear link: P_x = sum_j x_j P_j and r_x = sum_j x_j r_j.
 
-    That is the environment in which each step is environment j's with probability x_j, and where one argument enters
-    the probabilities linearly it is exact: FrozenLake with success rate q is the mixture (q, 1 - q) of those with rates
-    1 and 0. `contexts` are a source from `noregret.contexts` or rows [m, d] to draw from; None: uniform on the simplex.
-    The other arguments as in `world_from`. The environments must have equally many states and actions."""
+    Contexts x lie in the simplex. This is the environment in which each step is environment j's with probability x_j,
+    and where one argument enters the probabilities linearly it is exact: FrozenLake with success rate q is the mixture
+    (q, 1 - q) of those with rates 1 and 0. `contexts` are a source from `noregret.contexts` or rows [m, d] to draw
+    from; None: uniform on the simplex.
+    The other arguments as in `world_from`. The environments must have equally many states and actions.
+
+    >>> import gymnasium
+    >>> import noregret as nr
+    >>> lakes = [gymnasium.make("FrozenLake-v1", success_rate=q) for q in (1.0, 0.0)]
+    >>> rates = (0.35, 0.5, 0.95)
+    >>> world = nr.gym.mixture_world(lakes, 25, contexts=[[q, 1 - q] for q in rates])
+    >>> for q in rates:
+    ...     print(f"{q}: {world.optimal([q, 1 - q]).values[0, 0]:.2f}")
+    0.35: 0.28
+    0.5: 0.37
+    0.95: 0.95
+    """
     read = _read(envs)
     weights = np.stack([t.P for t in read], axis=-1)
     support: NDArray[np.bool_] = np.any(weights > 0.0, axis=-1)
@@ -131,7 +162,18 @@ def contextual_world(
     reward weights those with theta_sa'x_i = r_i(s, a). Contexts [m, d], None: e_1, ..., e_m, every environment a column
     of its own. Linearly independent contexts always fit; others only where the environments are that alike, and this
     raises where one would not be met to 1e-9. All environments must have the same supports (for a slippery lake and a
-    dry one take `mixture_world`). The other arguments as in `world_from`."""
+    dry one take `mixture_world`). The other arguments as in `world_from`.
+
+    >>> import gymnasium
+    >>> import noregret as nr
+    >>> lakes = [gymnasium.make("FrozenLake-v1", success_rate=q) for q in (0.4, 0.6, 0.8)]
+    >>> world = nr.gym.contextual_world(lakes, 25)
+    >>> for x in world.contexts.support:  # one for each lake
+    ...     print(x, f"{world.optimal(x).values[0, 0]:.2f}")
+    [1. 0. 0.] 0.29
+    [0. 1. 0.] 0.52
+    [0. 0. 1.] 0.81
+    """
     read = _read(envs)
     m = len(read)
     X = np.eye(m) if contexts is None else np.array(contexts, np.float64)

@@ -26,7 +26,19 @@ class Decision:
                   plans that rests on, error: its standard error; None where it was not asked for
     certificate   a bound on the plan's shortfall from optimal, None without one; referred: whether an expert planned
     agent, options, seed, version   who decided: name, options (arrays by their SHA-256), and of which library version
-    fingerprint   SHA-256 over the agent's saved contents before the individual's plan was made; "" if not asked for"""
+    fingerprint   SHA-256 over the agent's saved contents before the individual's plan was made; "" if not asked for
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> agent = nr.CertifiedPSRL(world.problem)
+    >>> live = nr.Live(agent)
+    >>> plan = live.begin("Ms B", world.context(seed=0, episode=0))
+    >>> decision = live.act("Ms B", "moderate", action="wait")  # she would rather not
+    >>> decision.action, decision.by_other, decision.certificate == plan.certificate
+    (0, True, True)
+    >>> decision.replay(nr.CertifiedPSRL(world.problem)) == decision  # an agent that knows as much decides the same
+    True
+    """
 
     who: int | str
     episode: int
@@ -123,7 +135,20 @@ def _schema() -> Any:
 
 def write_decisions(decisions: Iterable[Decision], path: Any) -> None:
     """Decisions as a table in a .parquet or .csv file, whole or not at all; key, context and options as JSON text.
-    `read_decisions` gives the same ones back."""
+    `read_decisions` gives the same ones back.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> live = nr.Live(nr.PSRLGLM(world.problem))
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     plan = live.begin("Ms B", world.context(seed=0, episode=0))
+    ...     nr.write_decisions([live.act("Ms B", "moderate")], f"{folder}/decisions.csv")
+    ...     lines = Path(f"{folder}/decisions.csv").read_text().splitlines()
+    >>> len(lines), lines[0].split(",")[:3]
+    (2, ['"who"', '"episode"', '"step"'])
+    """
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet
@@ -139,7 +164,20 @@ def write_decisions(decisions: Iterable[Decision], path: Any) -> None:
 
 
 def read_decisions(path: Any) -> list[Decision]:
-    """The decisions in a file of `write_decisions`."""
+    """The decisions in a file of `write_decisions`.
+
+    >>> import tempfile
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> live = nr.Live(nr.PSRLGLM(world.problem), draws=50)
+    >>> plan = live.begin("Ms B", world.context(seed=0, episode=0))
+    >>> decision = live.act("Ms B", "moderate")
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     nr.write_decisions([decision], f"{folder}/decisions.parquet")
+    ...     kept = nr.read_decisions(f"{folder}/decisions.parquet")
+    >>> kept == [decision], kept[0].who, kept[0].draws
+    (True, 'Ms B', 50)
+    """
     import pyarrow as pa
     import pyarrow.csv
 

@@ -36,7 +36,7 @@ OTHER, MISSING = "other", "missing"
 
 
 class Encoder:
-    """Encoder(numbers={"age": (18, 90)}, categories={"sex": ("f", "m")}): rows with these columns -> contexts.
+    """Rows of a table as contexts whose norm is bounded, whatever a row says.
 
     numbers      {column: (low, high)}, fixed beforehand; values outside are moved to the nearer end
     categories   {column: levels}; levels are compared as text, so 1, 1.0 and "1" are one
@@ -49,7 +49,19 @@ class Encoder:
 
     Ranges and levels chosen from the data the agent then learns from are chosen after the fact; `fit` them on a table
     from before. Columns that are not declared are ignored. Module docstring: what a row becomes, and why it is within
-    the bound. Cost of a row: a few microseconds a column."""
+    the bound. Cost of a row: a few microseconds a column.
+
+    >>> import noregret as nr
+    >>> encoder = nr.Encoder(
+    ...     numbers={"age": (18, 90)}, categories={"sex": ("f", "m")}, missing=("age",), other=("sex",)
+    ... )
+    >>> encoder.feature_names
+    ('intercept', 'age', 'age missing', 'sex=f', 'sex=m', 'sex other')
+    >>> encoder.encode({"age": 54, "sex": "f"}).round(2)  # the middle of the range is 0
+    array([0.58, 0.  , 0.  , 0.58, 0.  , 0.  ])
+    >>> encoder.encode({"age": None, "sex": "x"}).round(2)
+    array([0.58, 0.  , 0.58, 0.  , 0.  , 0.58])
+    """
 
     def __init__(
         self,

@@ -31,7 +31,23 @@ class LoggedEpisode:
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """Checked episodes for `agent.learn_from`, in the order of their keys. dropped: last rows without a next state."""
+    """Checked episodes for `agent.learn_from`, in the order of their keys: what `read_log` makes of a table.
+
+    Iterate for the episodes: key, context [d], states [n+1], actions [n], rewards [n] (nan where not seen). dropped:
+    last rows without a next state, which are left out.
+
+    >>> import noregret as nr
+    >>> problem = nr.Problem(n_states=2, n_actions=2, horizon=3, context_dim=1)
+    >>> table = {
+    ...     "episode": [8, 7, 7], "step": [0, 1, 0], "state": [0, 1, 0], "action": [0, 1, 1],
+    ...     "reward": [None, 1, 0], "next_state": [None, 0, 1], "x0": [1.0, 0.5, 0.5],
+    ... }
+    >>> log = nr.read_log(table, problem)
+    >>> len(log), log.steps, log.dropped
+    (1, 2, 1)
+    >>> [(episode.key, episode.states.tolist()) for episode in log]
+    [(7, [0, 1, 0])]
+    """
 
     problem: Problem
     episodes: tuple[LoggedEpisode, ...]
@@ -69,7 +85,23 @@ def read_log(source: Any, problem: Problem, encoder: Encoder | None = None) -> L
 
     Rows are counted from 0 in the sentences about bad ones. What a guarantee needs of a log: that its actions were
     chosen by context, state and past, and that whether a reward is missing or an episode ends early did not depend on
-    what was not seen."""
+    what was not seen.
+
+    >>> import noregret as nr
+    >>> problem = nr.Problem(2, 2, 3, 2, state_names=("ill", "well"), action_names=("wait", "drug"))
+    >>> table = {
+    ...     "episode": [7, 7, 8], "step": [0, 1, 0],
+    ...     "state": ["ill", "ill", "ill"], "action": ["wait", "drug", "drug"], "next_state": ["ill", "well", "well"],
+    ...     "reward": [0, 1, None], "x0": [0.6, 0.6, 0.6], "x1": [0.8, 0.8, -0.8],
+    ... }
+    >>> nr.PSRLGLM(problem).learn_from(nr.read_log(table, problem))  # episodes learned
+    2
+    >>> table["x1"][1] = 0.7
+    >>> nr.read_log(table, problem)
+    Traceback (most recent call last):
+        ...
+    ValueError: row 1: the context of episode 7 is not that of row 0
+    """
     if not isinstance(problem, Problem):
         raise ValueError(f"problem must be a noregret.Problem, got {type(problem).__name__}")
     data = columns(source, "source")

@@ -36,9 +36,24 @@ class NotAsked(ValueError):
 
 @dataclass(frozen=True)
 class ActionProbabilities:
-    """probabilities [A], 0 where an action is not available; draws: how many plans they rest on, those that agree with
-    what was done so far (0: none did, and all are nan; ask for more); error [A], the Monte-Carlo standard error with
-    half a draw added to each side, so that it is never 0 by luck; exact: no Monte Carlo, error 0."""
+    """The chances with which an agent takes each action, given what its plan for this individual has done so far.
+
+    probabilities   [A], 0 where an action is not available
+    draws           how many plans they rest on, those that agree with what was done so far (0: none did, and all are
+                    nan; ask for more)
+    error           [A], the Monte-Carlo standard error with half a draw added to each side: never 0 by luck
+    exact           no Monte Carlo, error 0
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> agent = nr.PSRLGLM(world.problem)
+    >>> plan = agent.begin_episode(world.context(seed=0, episode=0))
+    >>> chance = agent.action_probabilities("moderate", draws=400)  # how other draws of the posterior would decide
+    >>> chance.probabilities.round(1), chance.draws
+    (array([0.3, 0.4, 0.3]), 400)
+    >>> bool(chance.error.max() < 0.05), chance.exact
+    (True, False)
+    """
 
     probabilities: Floats
     draws: int

@@ -48,7 +48,7 @@ from .tables import columns, is_missing, whole
 
 
 class Live:
-    """Live(agent): individuals under keys of your own, open at the same time.
+    """Individuals under keys of your own, open at the same time, who come back when they come back.
 
     agent   any agent of the library that plans whole episodes; it is taken over: begin no episodes with it yourself.
             `agent.save` keeps what it has learned, `Live.save` everybody who is open as well
@@ -58,7 +58,21 @@ class Live:
     audit   whether decisions carry a fingerprint of the agent; costs a pass over its arrays for each individual
 
     Keys are integers or text. The module docstring says what is guaranteed. Memory for each open individual: a plan,
-    and 2 H S bytes a draw."""
+    and 2 H S bytes a draw.
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> live = nr.Live(nr.CertifiedPSRL(world.problem))
+    >>> for k, who in enumerate(("Mr A", "Ms B")):
+    ...     plan = live.begin(who, world.context(seed=0, episode=k))
+    >>> live.act("Ms B", "moderate", action="drug B").by_other  # somebody overrules the plan
+    True
+    >>> live.observe("Ms B", float("nan"), "mild")  # the reward is not known yet
+    >>> live.reward("Ms B", 0, 1.0)  # now it is, of step 0
+    >>> live.end("Ms B")
+    >>> live  # Ms B is learned from when Mr A, who came before her, has ended
+    <Live certified-psrl, 2 begun, 1 open, 1 ended and not learned yet>
+    """
 
     def __init__(self, agent: Agent, draws: int = 0, order: str = "begin", audit: bool = True) -> None:
         if not isinstance(agent, Agent):

@@ -33,7 +33,24 @@ METHODS = (
 
 @dataclass(frozen=True)
 class Report:
-    """Where it is, and what it was made of."""
+    """Where a report is, and how many cells of the study it was made of: what `write` gives back.
+
+    >>> import tempfile
+    >>> import noregret as nr
+    >>> import noregret.report
+    >>> from noregret.studies.engines.local import LocalEngine
+    >>> study = nr.studies.Study(
+    ...     name="small", episodes=100, seeds=2, points=4,
+    ...     worlds=[{"name": "clinic"}], agents=[{"name": "uniform-random"}],
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = nr.studies.run(study, folder, LocalEngine(workers=1))
+    ...     report = nr.report.write(results, f"{folder}/report")
+    >>> report.cells, report.failed, report.missing
+    (2, 0, 0)
+    >>> [figure.name for figure in report.figures]
+    ['regret-s01.csv', 'regret-s01.png', 'regret-s01.svg']
+    """
 
     page: Path
     figures: list[Path]
@@ -43,7 +60,28 @@ class Report:
 
 
 def write(results: Any, out: Any) -> Report:
-    """Write report.html and figures/ into the folder `out`. The same results give the same bytes."""
+    """Write report.html and figures/ into the folder `out`.
+
+    results   of a study, a `noregret.studies.Results`, finished or not; one finished cell is enough
+    out       the folder; it is made where it is not there, and figures of an earlier report are removed
+
+    The same results give the same bytes.
+
+    >>> import tempfile
+    >>> import noregret as nr
+    >>> import noregret.report
+    >>> from noregret.studies.engines.local import LocalEngine
+    >>> study = nr.studies.Study(
+    ...     name="small", episodes=100, seeds=2, points=4,
+    ...     worlds=[{"name": "clinic"}], agents=[{"name": "uniform-random"}],
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = nr.studies.run(study, folder, LocalEngine(workers=1))
+    ...     report = nr.report.write(results, f"{folder}/report")
+    ...     page = report.page.read_text()
+    >>> report.page.name, "uniform-random" in page
+    ('report.html', True)
+    """
     folder = Path(out)
     finished, missing = list(results.finished()), list(results.missing())
     failed = [(failure[0], failure[1], str(failure[2])) for failure in results.failed()]

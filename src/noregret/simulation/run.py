@@ -32,7 +32,19 @@ class Run:
     the agent with its non-default options and says where a scaled bonus voids the guarantee. diagnostics: name ->
     [seeds, points], cumulative counts (see `simulation.diagnostics`), empty unless asked for. bounds: name -> [seeds,
     points], upper bounds on the regret that need no knowledge of the truth (`simulation.bounds`), where the agent has a
-    guarantee and diagnostics were asked for. seconds: processor seconds per seed, [seeds]."""
+    guarantee and diagnostics were asked for. seconds: processor seconds per seed, [seeds].
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> agent = nr.LRORL(world.problem)
+    >>> run = nr.simulate(agent, world, 200, seeds=2, every=100, diagnostics=True)
+    >>> run.final.shape, run.diagnostics["set_failures"][:, -1].tolist()
+    ((2,), [0.0, 0.0])
+    >>> bool((run.regret <= run.bounds["certificates"]).all())  # known without knowing the truth
+    True
+    >>> run.table()["episode"].tolist()
+    [100, 200, 100, 200]
+    """
 
     agent: str
     label: str
@@ -92,7 +104,24 @@ class Tabular(Protocol):
 
 
 def save_tables(runs: Iterable[Tabular], path: Any) -> None:
-    """One file for several runs, or studies, in long format."""
+    """One .parquet or .csv file for several runs, or referral studies, in long format.
+
+    The rows of each one's `table()`, below each other; what some of them did not record is empty there.
+
+    >>> import tempfile
+    >>> import pyarrow.parquet as pq
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> agents = nr.PSRLGLM(world.problem), nr.UniformRandom(world.problem)
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     runs = [nr.simulate(agent, world, 100, every=50) for agent in agents]
+    ...     nr.simulation.save_tables(runs, f"{folder}/runs.parquet")
+    ...     table = pq.read_table(f"{folder}/runs.parquet")
+    >>> table.column_names
+    ['agent', 'world', 'seed', 'episode', 'regret']
+    >>> table["agent"].to_pylist()
+    ['psrl-glm', 'psrl-glm', 'uniform-random', 'uniform-random']
+    """
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet
@@ -153,7 +182,18 @@ def simulate(
 
     Any object with these verbs is an agent: fresh(seed) -> agent, begin_episode(x) -> something with a `policy` [H, S],
     act(state) -> the policy's action, observe(reward, next_state), end_episode(). An agent made for another problem of
-    the same shape may be tried, too; its guarantee is then void."""
+    the same shape may be tried, too; its guarantee is then void.
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> agent = nr.PSRLGLM(world.problem)
+    >>> run = nr.simulate(agent, world, episodes=300, seeds=[4, 5], every=100)
+    >>> run.episodes.tolist(), run.regret.shape
+    ([100, 200, 300], (2, 3))
+    >>> alone = nr.simulate(agent, world, episodes=300, seeds=[5], workers=1)
+    >>> bool(alone.final[0] == run.final[1])  # nothing but the seed decides
+    True
+    """
     if not isinstance(world, World):
         raise ValueError(f"world must be a noregret.World, got {type(world).__name__}")
     episodes, every = check.integer("episodes", episodes), check.integer("every", every)

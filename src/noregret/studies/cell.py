@@ -16,8 +16,21 @@ SEMANTICS = 1
 
 @dataclass(frozen=True)
 class Cell:
-    """Plain values only. Options are complete: every default is written out, so that a default stated in a file, or
-    changed in the library, is seen for what it is. `every`: episodes between recorded points."""
+    """One run of one agent in one world with one seed: a study is made of these.
+
+    Plain values only. Options are complete: every default is written out, so that a default stated in a file, or
+    changed in the library, is seen for what it is. `id` is a hash of all of it. `every`: episodes between recorded
+    points. `Cell.of` makes one from tables as study files have them.
+
+    >>> import noregret as nr
+    >>> agent = {"name": "psrl-glm"}
+    >>> cell = nr.studies.Cell.of({"name": "clinic"}, agent, seed=0, episodes=100, points=10)
+    >>> cell.describe(), cell.every, cell.world_options
+    ('psrl-glm in clinic, seed 0, 100 episodes', 10, {'horizon': 6})
+    >>> same = nr.studies.Cell.of({"name": "clinic", "horizon": 6}, agent, seed=0, episodes=100, points=10)
+    >>> cell.id == same.id  # a default is a default, said or not
+    True
+    """
 
     world: str
     world_options: dict[str, Any]

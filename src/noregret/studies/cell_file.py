@@ -31,8 +31,26 @@ def measured() -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Finished:
-    """A cell that was run. columns: name -> [points], "episode" and "regret" (cumulative, exact) and what else was
-    recorded; facts: what is known about the run, plain values."""
+    """A cell that was run: what `Results.finished` lists.
+
+    columns: name -> [points], "episode" and "regret" (cumulative, exact) and what else was recorded; facts: what is
+    known about the run, plain values.
+
+    >>> import tempfile
+    >>> import noregret as nr
+    >>> from noregret.studies.engines.local import LocalEngine
+    >>> study = nr.studies.Study(
+    ...     name="small", episodes=100, seeds=2, points=4,
+    ...     worlds=[{"name": "clinic"}], agents=[{"name": "uniform-random"}],
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = nr.studies.run(study, folder, LocalEngine(workers=1))
+    ...     first, second = results.finished()
+    >>> first.columns["episode"].tolist(), first.columns["regret"].shape
+    ([25, 50, 75, 100], (4,))
+    >>> first.cell.seed, second.cell.seed, first.facts["label"]
+    (0, 1, 'uniform-random')
+    """
 
     cell: Cell
     facts: dict[str, Any]

@@ -27,6 +27,25 @@ _OLD = 3600.0  # seconds after which a file half written belongs to nobody
 
 
 class Failure(NamedTuple):
+    """A cell that failed, and why: what `Results.failed` lists.
+
+    >>> import tempfile
+    >>> import noregret as nr
+    >>> study = nr.studies.Study(
+    ...     name="small", episodes=100, seeds=2, points=4,
+    ...     worlds=[{"name": "clinic"}], agents=[{"name": "uniform-random"}],
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = nr.studies.Results(folder, study)
+    ...     results.open("")
+    ...     results.keep_failure(results.missing()[0].id, "Traceback ...: in line 3\\nMemoryError: too large")
+    ...     failure = results.failed()[0]
+    ...     failure.cell.describe(), failure.message
+    ...     results.forgive(), len(results.missing())  # it will be tried again
+    ('uniform-random in clinic, seed 0, 100 episodes', 'MemoryError: too large')
+    (1, 2)
+    """
+
     id: str
     cell: Cell
     message: str  # the last line of the traceback
@@ -36,7 +55,19 @@ class Failure(NamedTuple):
 class Results:
     """The results of a study in a folder, which may be empty, unfinished or finished.
 
-    `study` as in the folder's study.toml, unless given. What is done is read when first asked for."""
+    `study` as in the folder's study.toml, unless given. What is done is read when first asked for.
+
+    >>> import tempfile
+    >>> import noregret as nr
+    >>> study = nr.studies.Study(
+    ...     name="small", episodes=100, seeds=3, points=4,
+    ...     worlds=[{"name": "clinic"}], agents=[{"name": "uniform-random"}],
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = nr.studies.Results(folder, study)
+    ...     len(results.finished()), len(results.failed()), len(results.missing())
+    (0, 0, 3)
+    """
 
     def __init__(self, folder: Any, study: Study | None = None) -> None:
         self.folder = Path(folder)

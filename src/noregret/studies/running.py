@@ -42,7 +42,20 @@ def run(
     only       ids of cells: run these, also if they failed or are done
     patience   seconds after which a long cell is written down as a checkpoint
 
-    The results do not depend on the engine, on the number of workers or on how often the run was interrupted."""
+    The results do not depend on the engine, on the number of workers or on how often the run was interrupted.
+
+    >>> import tempfile
+    >>> import noregret as nr
+    >>> from noregret.studies.engines.local import LocalEngine
+    >>> study = nr.studies.Study(
+    ...     name="small", episodes=100, seeds=2, points=4,
+    ...     worlds=[{"name": "clinic"}], agents=[{"name": "uniform-random"}],
+    ... )
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     results = nr.studies.run(study, folder, LocalEngine(workers=1))  # without an engine: all cores
+    ...     len(results.missing()), results.table().num_rows
+    (0, 8)
+    """
     results = Results(folder, study)
     left = results.missing() if only is None else [_known(study, key) for key in only]
     results.open(text if text is not None else "")

@@ -46,7 +46,21 @@ class Study(BaseModel):
     points            recorded per cell, evenly spaced; each episode's regret is counted either way
     diagnostics       also record what only the truth can tell (`simulation.diagnostics`), and bounds on the regret
     epsilon           count episodes worse than optimal by more than this
-    unfit             what to do with an agent that is not for a world: "error" or "skip" """
+    unfit             what to do with an agent that is not for a world: "error" or "skip"
+
+    >>> import noregret as nr
+    >>> study = nr.studies.Study(
+    ...     name="small", episodes=200, seeds=2, agents=[{"name": "psrl-glm"}],
+    ...     worlds=[{"name": "clinic"}, {"name": "random-logit", "n_states": [3, 4], "seed": "run"}],
+    ... )
+    >>> for cell in list(study.cells.values())[::2]:
+    ...     print(cell.describe())
+    psrl-glm in clinic, seed 0, 200 episodes
+    psrl-glm in random-logit n_states=3 seed=0, seed 0, 200 episodes
+    psrl-glm in random-logit n_states=4 seed=0, seed 0, 200 episodes
+    >>> len(study.cells)
+    6
+    """
 
     model_config = ConfigDict(extra="forbid", strict=True)
 
@@ -146,8 +160,31 @@ def _alone(name: str, options: dict[str, Any]) -> list[tuple[str, dict[str, Any]
 
 
 def load(path: Any) -> Study:
-    """The study in a file: every world and agent exists and takes the options it is given. Values of agents' options
-    are looked at by `Study.rehearse`."""
+    """The study in a TOML file, checked: every world and agent exists and takes the options it is given.
+
+    A mistake is a ValueError with the line, the key and what is allowed. Values of agents' options are looked at by
+    `Study.rehearse`.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> import noregret as nr
+    >>> text = '''
+    ... name = "small"
+    ... episodes = [100, 200]
+    ... seeds = 3
+    ... [[worlds]]
+    ... name = "clinic"
+    ... [[agents]]
+    ... name = "glm-orl"
+    ... bonus_scale = { from = 0.01, to = 1, steps = 3, scale = "log" }
+    ... '''
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "small.toml"
+    ...     _ = file.write_text(text)
+    ...     study = nr.studies.load(file)
+    >>> len(study.cells)  # 1 world, 3 agents, 2 numbers of episodes, 3 seeds
+    18
+    """
     try:
         text = Path(path).read_text(encoding="utf-8")
         table = tomllib.loads(text)

@@ -4,6 +4,15 @@ Notation: M = B R bounds |theta'x|; kappa or beta is a lower bound on the slope 
 (`constants.logistic_alpha` is the largest); log = ln(1/delta). What is "as recalled" stands as we remember the papers,
 which were not at hand: its exact constants may differ from the printed ones. Each of them but `glm_ucb_recalled` is at
 least as large as the proved radius beside it, so that it bounds what it should whatever the paper says.
+
+>>> from noregret.theory import bandits
+>>> beta = bandits.ol2m_curvature(2.0)
+>>> round(beta, 3)
+0.06
+>>> ours = bandits.ol2m(bound=2.0, curvature=beta, regularization=1.0, logdet=5.0, log=3.0)
+>>> theirs = bandits.ol2m_recalled(2.0, 2.0, beta, 1.0, samples=100, logdet=5.0, log=3.0)
+>>> round(ours), round(theirs)
+(178, 2440)
 """
 
 import math

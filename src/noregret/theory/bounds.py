@@ -10,6 +10,12 @@ is ||V - mean||_2 times a 2-norm, `constants.linear_l1` of all S states (2 ||V -
 Bounds in functions without `printed` in their name hold for contexts chosen by an adversary who sees the past. They
 need complete episodes: a step that was not played has no observed bonus. `delta` is always the share of the one event a
 function is about.
+
+>>> from noregret.theory import bounds
+>>> for episodes in (100, 10_000):  # a sum of returns, from its mean: the square root of K and a logarithm
+...     print(round(bounds.martingale_deviation(bounds.return_sigma(horizon=5), episodes, delta=0.05)))
+82
+975
 """
 
 import math

@@ -5,6 +5,11 @@ M = B_p ||x||; E = e^M; p = softmax(y); H = diag(p) - p p' the Hessian; C = I - 
 coordinates at M and n - m at -M, D_m = 1 + m E + (n - m)/E is the partition function.
 
 Every function takes scalars and is called by the kernels as it stands.
+
+>>> from noregret.theory import constants
+>>> printed, exact = constants.logit_alpha_printed(3, 3.0), constants.logit_alpha_pinned(3, 3.0)
+>>> print(f"{printed:.4f} as printed, {exact:.4f} in truth")  # too large: not a lower bound on the curvature
+0.0055 as printed, 0.0022 in truth
 """
 
 import math

@@ -13,6 +13,13 @@ learner tells apart at once.
 
 Caveat: that every learner's regret is at least of `order` follows from the argument of Jaksch, Ortner and Auer; the
 constant in front of it, which depends on `scale`, is not proved here.
+
+>>> from noregret.theory import lower
+>>> gaps = [lower.gap(K, copies=2, n_actions=3, context_dim=2, horizon=6) for K in (1_000, 100_000)]
+>>> round(gaps[0] / gaps[1], 6)  # what K episodes just fail to find shrinks like 1/sqrt(K)
+10.0
+>>> round(lower.order(100_000, n_states=4, n_actions=3, context_dim=2, horizon=6))
+9295
 """
 
 import math

@@ -19,6 +19,12 @@ fewer than n p/2 times with probability exp(-n p/8))
 The structure is that of Modi, Jiang, Singh and Tewari (2018); the constants are derived here. `printed_visits` and
 `printed_radius` are theirs, from memory; they seem to belong to values averaged over the horizon, whose epsilon is H
 times smaller than the one of sums.
+
+>>> from noregret.theory import pac
+>>> pac.slack(horizon=3, reward_error=0.01, transition_error=0.02).round(3).tolist()  # (1), step by step
+[0.06, 0.03, 0.01, 0.0]
+>>> pac.kwik_samples(context_dim=2, alpha=0.1)  # contexts can be uncertain so often, and no oftener
+1302
 """
 
 import math

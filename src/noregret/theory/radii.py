@@ -8,6 +8,13 @@ estimates and the same widths. All three radii are affine in ln(1/delta): `*_log
 agent change delta between episodes (GLM-RLSVI does) without touching its state.
 
 gradient_sum = sum_i ||a_i||^2 ||x_i||^2_{Z_{i+1}^{-1}}; displacement = sum of the squared Z-norms of the projections.
+
+>>> from noregret.theory import radii
+>>> shared = {"weight_norm2": 4.0, "regularization": 1.0, "delta": 0.05}
+>>> round(radii.theorem_a(slack=0.25, gradient_sum=20.0, displacement=0.0, **shared))
+48
+>>> round(radii.theorem_b(alpha=0.04, c=1.5, gradient_sum=20.0, displacement=0.0, **shared))  # any link
+174
 """
 
 import math

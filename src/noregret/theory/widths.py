@@ -2,6 +2,12 @@
 
 w is always sqrt(gamma) ||x||_{Z^{-1}}: the 2-norm by which the linear predictor of a member of the set can differ from
 the estimated one.
+
+>>> from noregret.theory import widths
+>>> [round(widths.logit_l1(w), 3) for w in (0.1, 1.0, 10.0)]  # two distributions are never more than 2 apart
+[0.071, 0.679, 1.997]
+>>> round(widths.logit_diameter(3, 1.0), 3)  # nor, with |w_j'x| <= 1, more than this
+1.15
 """
 
 import math

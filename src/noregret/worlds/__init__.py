@@ -54,7 +54,12 @@ __all__ = [
 
 
 def names() -> list[str]:
-    """Every world's name, for `make_world` and the command line."""
+    """Every world's name, for `make_world` and the command line.
+
+    >>> import noregret as nr
+    >>> print(*nr.worlds.names())
+    bandit-logistic clinic hard-linear hard-logit icu-sepsis random-linear random-logit sparse-logit
+    """
     return list(_WORLDS)
 
 
@@ -63,7 +68,12 @@ def world_maker(name: str) -> Callable[..., World]:
 
 
 def make_world(name: str, /, **options: Any) -> World:
-    """`make_world("random-logit", n_states=4)` is `random_logit(n_states=4)`."""
+    """A world by its name: `make_world("random-logit", n_states=4)` is `random_logit(n_states=4)`.
+
+    >>> import noregret as nr
+    >>> nr.worlds.make_world("random-logit", n_states=4, context_dim=2).weights.shape
+    (4, 3, 4, 2)
+    """
     make = world_maker(name)
     check.fits(f"world {name}", make, **options)
     return make(**options)

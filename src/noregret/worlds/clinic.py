@@ -32,7 +32,19 @@ def clinic(horizon: int = 6) -> World:
     must be treated. The next state has two possible values, so the supports are small and the logit is binary.
 
     Ignoring the context: the best policy that treats every patient alike loses a fifth of the attainable value (see
-    `noregret.worlds.blind_optimum`, which computes it exactly, and the README for the number)."""
+    `noregret.worlds.blind_optimum`, which computes it exactly, and the README for the number).
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> world.problem.action_names
+    ('wait', 'drug A', 'drug B')
+    >>> for marker in (-1, 1):  # the same age, the other marker: the other drug
+    ...     patient = [3**-0.5, 0, marker * 3**-0.5]
+    ...     best = world.optimal(patient)
+    ...     print(world.problem.action_names[best.policy[0, 2]], round(float(best.values[0, 2]), 2))
+    drug B 4.61
+    drug A 4.61
+    """
     S, A, d, unit = len(STATES), len(TREATMENTS), len(FEATURES), math.sqrt(3.0)
     support, weights = np.zeros((S, A, S), bool), np.zeros((S, A, S, d))
     available, theta = np.ones((S, A), bool), np.zeros((S, A, d))

@@ -3,6 +3,13 @@
 A source fills rows for a range of episodes: `fill(seed, first, X)` puts the contexts of episodes first, first + 1, ...
 into X [n, d]. It is a pure function of (seed, episode), so any chunk can be made again. `Adversary` alone looks at the
 learner.
+
+>>> import noregret as nr
+>>> world = nr.worlds.random_logit(context_dim=2)
+>>> cycle = nr.contexts.Table([[0.6, 0.8], [0.8, 0.0]], order="cycle")
+>>> people = nr.World(world.problem, world.weights, [[[0.1, 0.0]] * 3] * 5, contexts=cycle)
+>>> [people.context(seed=0, episode=k).tolist() for k in range(3)]
+[[0.6, 0.8], [0.8, 0.0], [0.6, 0.8]]
 """
 
 import math

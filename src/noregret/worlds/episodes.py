@@ -24,12 +24,24 @@ def meet(truth, x):
 
 
 class Episodes:
-    """The individuals of a world in any order, each to be stepped through: what `World.individual` meets, to the bit,
-    with one set of scratch arrays for all of them.
+    """The individuals of a world in any order, each to be stepped through.
+
+    What `World.individual` meets, to the bit, with one set of scratch arrays for all of them.
 
     context [d], state, steps    of the individual met last
 
-    Cost O(S^2 A H) to meet one, for the optimal values, and some 20 us a step."""
+    Cost O(S^2 A H) to meet one, for the optimal values, and some 20 us a step.
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> people = nr.worlds.Episodes(world)
+    >>> people.begin(episode=7, seed=0)
+    >>> people.state, world.individual(7).state, round(people.optimal_value, 2)
+    (2, 2, 4.61)
+    >>> reward, state = people.step(1)
+    >>> people.steps, people.cost(0) >= 0.0
+    (1, True)
+    """
 
     def __init__(self, world: World) -> None:
         self._world = world

@@ -16,7 +16,9 @@ from .world import World
 
 
 class HardWorld(World):
-    """m = floor(S/2) copies of a two-state chain for each of d contexts; one secret action in each is a little better.
+    """The lower bound's world: two-state chains in which one secret action is a little better than the others.
+
+    There are m = floor(S/2) copies of the chain for each of d contexts:
 
         P(g_j|b_j, a; e_i) = delta + eps 1[a = best[i, j]],   P(b_j|g_j, a; e_i) = delta,   rewards 1 in g_j, 0 in b_j
 
@@ -27,7 +29,18 @@ class HardWorld(World):
 
     delta, gap   the two numbers above
     best         [d, m], the secret actions, which are optimal at every step
-    optimum      V* at the start of every episode, in closed form"""
+    optimum      V* at the start of every episode, in closed form
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.hard_logit(n_states=4, context_dim=2, seed=1)
+    >>> world.best.shape  # a secret action for each context and copy
+    (2, 2)
+    >>> round(world.delta, 3), round(world.gap, 4)
+    (0.167, 0.0014)
+    >>> x, start = world.context(0, 0), world.start(0, 0)
+    >>> bool(abs(world.optimum - world.optimal(x).values[0, start]) < 1e-9)  # the closed form
+    True
+    """
 
     def __init__(
         self,
@@ -116,7 +129,15 @@ def hard_logit(
     nothing, as in the proof, where only transitions are secret.
 
     Modi and Tewari (2020), proof of the lower bound, repaired as `theory.lower` says. Caveat: regret of order
-    H sqrt(d S A K) is forced on average over the secret actions; the constant is not proved here."""
+    H sqrt(d S A K) is forced on average over the secret actions; the constant is not proved here.
+
+    >>> import noregret as nr
+    >>> near, far = nr.worlds.hard_logit(episodes=1_000), nr.worlds.hard_logit(episodes=100_000)
+    >>> print(f"{near.gap / far.gap:.0f}")  # a hundred times the episodes, a tenth of the gap
+    10
+    >>> print(f"{far.problem.weight_bound:.2f}")
+    2.28
+    """
     return HardWorld(
         MultinomialLogit(), n_states, n_actions, horizon, context_dim, episodes, scale, known_rewards, seed,
         "hard-logit",
@@ -133,8 +154,18 @@ def hard_linear(
     known_rewards: bool = True,
     seed: int = 0,
 ) -> HardWorld:
-    """The lower bound's world under the linear link: the same MDPs as `hard_logit`, with the probabilities themselves
-    as weights [S, A, S', d] (weight_bound sqrt(d)). Options, source and caveat as there."""
+    """The lower bound's world under the linear link.
+
+    The same MDPs as `hard_logit`, with the probabilities themselves as weights [S, A, S', d] (weight_bound sqrt(d)).
+    Options, source and caveat as there.
+
+    >>> import numpy as np
+    >>> import noregret as nr
+    >>> linear, logit = nr.worlds.hard_linear(seed=3), nr.worlds.hard_logit(seed=3)
+    >>> x = linear.context(0, 0)
+    >>> np.allclose(linear.transitions(x), logit.transitions(x))  # two links, the same MDPs
+    True
+    """
     return HardWorld(
         LinearCombination(), n_states, n_actions, horizon, context_dim, episodes, scale, known_rewards, seed,
         "hard-linear",

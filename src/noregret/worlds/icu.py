@@ -23,7 +23,16 @@ SEVEREST = 24.0  # of the SOFA score
 
 
 class SepsisTables(NamedTuple):
-    """What the package knows."""
+    """What the package icu-sepsis knows: S = 716 states, A = 25 actions.
+
+    >>> import noregret as nr
+    >>> tables = nr.worlds.sepsis_tables()
+    >>> died, survived = tables.P[:713, :, 713].max(), tables.P[:713, :, 714].max()
+    >>> print(f"at most {died:.2f} and {survived:.2f} in a step")
+    at most 0.40 and 0.71 in a step
+    >>> int(tables.admissible[0].sum())  # doses that were given often enough in state 0
+    4
+    """
 
     P: Floats  # [S, A, S']; of an inadmissible action, the mean over the admissible ones
     admissible: NDArray[np.bool_]  # [S, A]; every action where there is nothing to decide any more
@@ -46,7 +55,13 @@ def sepsis_tables() -> SepsisTables:
 
     In its expert policy 16% of the choices, on average over states, are inadmissible actions. To the package these have
     the mean effect of the admissible ones, so that share is spread evenly over these: the same values exactly. In the
-    last three states, where it says nothing, the expert is uniform."""
+    last three states, where it says nothing, the expert is uniform.
+
+    >>> import noregret as nr
+    >>> tables = nr.worlds.sepsis_tables()
+    >>> tables.P.shape, int(tables.admissible[:713].sum())
+    ((716, 25, 716), 2238)
+    """
     folder = _folder()
     with np.load(folder / "dynamics.npz", allow_pickle=False) as file:
         P, start, given = (np.array(file[n], np.float64) for n in ("tx_mat", "d_0", "expert_policy"))
@@ -67,8 +82,10 @@ def icu_sepsis(
     patients: ArrayLike = (-1.0, -0.5, 0.0, 0.5, 1.0),
     known_rewards: bool = True,
 ) -> World:
-    """716 states, 25 actions of which 1 to 13 are admissible in a state, contexts (intercept, u): 2,241 pairs with
-    94,973 possible next states in all, at most 189 of one pair.
+    """Patients with sepsis in intensive care, estimated from real records, who differ in severity u.
+
+    716 states, 25 actions of which 1 to 13 are admissible in a state, contexts (intercept, u): 2,241 pairs with 94,973
+    possible next states in all, at most 189 of one pair. Needs the extra `icu`.
 
     patients        u, drawn evenly; u = 0 is the package's MDP itself, u > 0 are the severely ill
     severity        ln of the factor by which u = 1 multiplies the odds of dying rather than surviving, in every step.
@@ -77,7 +94,16 @@ def icu_sepsis(
 
     The reward is 1 in the step after the patient has survived: a mean reward that is a function of the pair alone, and
     so linear in the context, while the probability of surviving is not. The value is the probability of having survived
-    within horizon - 1 steps. Where the episode is decided there is one action. Not a model to treat anybody by."""
+    within horizon - 1 steps. Where the episode is decided there is one action. Not a model to treat anybody by.
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.icu_sepsis(horizon=10)
+    >>> for x in world.contexts.support[[0, 2, 4]]:  # u = -1, 0 and 1: treated optimally, who survives
+    ...     print(f"{world.initial_state @ world.optimal(x).values[0]:.2f}")
+    0.72
+    0.61
+    0.47
+    """
     scale = check.positive("severity", severity)
     t = sepsis_tables()
     features = t.sofa / SEVEREST
@@ -96,8 +122,19 @@ def icu_sepsis(
 
 
 def mixed_value(world: World, probabilities: ArrayLike, x: ArrayLike) -> float:
-    """Exact value of a stochastic policy [S, A], the same at every step, for context x: at the world's initial
-    distribution, or initial state. Cost O(H S A M)."""
+    """Exact value of a stochastic policy [S, A], the same at every step, for context x.
+
+    In any world with a fixed initial state or distribution, at which the value is taken. Cost O(H S A M).
+
+    >>> import numpy as np
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> may = world.problem.layout.available
+    >>> uniform = may / may.sum(1, keepdims=True)  # each available action equally often
+    >>> values = [nr.worlds.mixed_value(world, uniform, x) for x in world.contexts.support]
+    >>> print(f"{np.mean(values):.3f}")
+    2.555
+    """
     p, layout = world.problem, world.problem.layout
     pi = check.array("probabilities", probabilities, (p.n_states, p.n_actions))
     if pi.min() < 0.0 or np.abs(pi.sum(1) - 1.0).max() > 1e-9 or pi[~layout.available].any():

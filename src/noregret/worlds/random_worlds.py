@@ -24,7 +24,17 @@ def random_logit(
 
     Contexts are (1, u)/sqrt 2 with u uniform on the unit sphere: an intercept and d - 1 signed features. Mean rewards
     are a + b'u with a uniform on [0, 1] and ||b|| = min(a, 1 - a), so that they fill [0, 1] and never leave it;
-    ||theta|| <= sqrt 2 = reward_bound."""
+    ||theta|| <= sqrt 2 = reward_bound.
+
+    >>> import numpy as np
+    >>> import noregret as nr
+    >>> world = nr.worlds.random_logit(n_states=4, weight_bound=2.0, seed=7)
+    >>> np.linalg.norm(world.weights[0, 0], axis=1).round(3)  # rows of weights; the last one is the reference
+    array([2., 2., 2., 0.])
+    >>> x = world.context(seed=0, episode=0)
+    >>> print(f"{x[0]:.3f}, {np.linalg.norm(x):.3f}")  # the intercept and the norm
+    0.707, 1.000
+    """
     d = check.integer("context_dim", context_dim)
     g = np.random.default_rng(check.integer("seed", seed, 0))
     return intercept_logit(n_states, n_actions, horizon, d, np.arange(1, d), weight_bound, g, "random-logit")
@@ -68,7 +78,16 @@ def random_linear(
 ) -> World:
     """A mixture of d base MDPs with Dirichlet(concentration) transition rows and uniform rewards; simplex contexts.
 
-    Small concentrations make the base MDPs nearly deterministic and so very different from each other."""
+    Small concentrations make the base MDPs nearly deterministic and so very different from each other.
+
+    >>> import numpy as np
+    >>> import noregret as nr
+    >>> world = nr.worlds.random_linear(n_states=3, context_dim=2)
+    >>> first, second = np.eye(2)  # the two base MDPs
+    >>> mixture = world.transitions([0.3, 0.7])
+    >>> np.allclose(mixture, 0.3 * world.transitions(first) + 0.7 * world.transitions(second))
+    True
+    """
     S, A, d = (check.integer(n, v) for n, v in zip(("n_states", "n_actions", "context_dim"),
                                                   (n_states, n_actions, context_dim), strict=True))  # fmt: skip
     check.positive("concentration", concentration)

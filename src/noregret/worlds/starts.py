@@ -18,7 +18,19 @@ def _fill_turns(first, states, hold, out):
 class InTurn:
     """Initial states in turn, each for `hold` episodes: episode k starts in states[floor(k / hold) mod len(states)].
 
-    For `World(initial_state=...)`: a function (seed, episode) -> state like any other, filled at compiled speed."""
+    For `World(initial_state=...)`: a function (seed, episode) -> state like any other, filled at compiled speed.
+
+    >>> from dataclasses import replace
+    >>> import noregret as nr
+    >>> start = nr.worlds.InTurn([2, 0], hold=3)
+    >>> [start(0, k) for k in range(8)]
+    [2, 2, 2, 0, 0, 0, 2, 2]
+    >>> world = nr.worlds.random_logit()
+    >>> problem = replace(world.problem, initial_states=(0, 2))
+    >>> wards = nr.World(problem, world.weights, world.reward_weights, world.contexts, initial_state=start)
+    >>> [wards.individual(k).state for k in range(8)]
+    [2, 2, 2, 0, 0, 0, 2, 2]
+    """
 
     def __init__(self, states: Iterable[int], hold: int = 1) -> None:
         if not isinstance(states, Iterable):

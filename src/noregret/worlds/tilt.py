@@ -33,7 +33,7 @@ def tilt(
     name: str = "tilt",
     **names: Any,
 ) -> World:
-    """The population in which the individual u [p] has
+    """Any tabular MDP as a population: individuals u [p] tilt its transitions towards some next states.
 
         P_u(s'|s, a)  proportional to  P(s'|s, a) exp(scale u'features[s'])        on the support of P, 0 elsewhere.
 
@@ -59,7 +59,18 @@ def tilt(
     smaller B, or more than half of EXP_LIMIT, is refused. Taking small probabilities for larger ones would be another
     MDP: where that is wanted, change P before.
 
-    Cost O(S A S'), memory O(S A (S' + M d)); rows outside the support are not stored."""
+    Cost O(S A S'), memory O(S A (S' + M d)); rows outside the support are not stored.
+
+    >>> import numpy as np
+    >>> import noregret as nr
+    >>> P = np.array([[[0.5, 0.5], [0.1, 0.9]], [[0.5, 0.5], [0.5, 0.5]]])  # [S, A, S']
+    >>> world = nr.worlds.tilt(P, features=[[0.0], [1.0]], scale=1.0, individuals=[[-1.0], [0.0], [1.0]])
+    >>> for x in world.contexts.support:  # state 1 becomes more likely with u
+    ...     print(world.transitions(x)[0].round(2).tolist())
+    [[0.73, 0.27], [0.23, 0.77]]
+    [[0.5, 0.5], [0.1, 0.9]]
+    [[0.27, 0.73], [0.04, 0.96]]
+    """
     base = np.array(P, dtype=np.float64)
     if base.ndim != 3 or base.shape[0] != base.shape[2] or 0 in base.shape:
         raise ValueError(f"P must have shape (S, A, S), got {base.shape}")

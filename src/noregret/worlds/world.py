@@ -135,7 +135,22 @@ class World:
                      -> [d]. Default: the simplex for the linear link, the sphere of radius context_bound otherwise
     initial_state    a state, a distribution [S], or a function (seed, episode) -> state, such as `worlds.InTurn`
 
-    Episodes are numbered from 0. Everything random is a function of (seed, episode, step)."""
+    Episodes are numbered from 0. Everything random is a function of (seed, episode, step).
+
+    >>> import numpy as np
+    >>> import noregret as nr
+    >>> problem = nr.Problem(n_states=2, n_actions=2, horizon=3, context_dim=2, weight_bound=2.0, reward_bound=1.5)
+    >>> weights = np.zeros((2, 2, 2, 2))
+    >>> weights[:, 1, 1] = [0.0, 2.0]  # action 1 leads to state 1 for those with a positive second feature
+    >>> reward_weights = np.zeros((2, 2, 2))
+    >>> reward_weights[1] = [1.2, 0.0]  # where rewards are
+    >>> world = nr.World(problem, weights, reward_weights, contexts=[[0.8, 0.6], [0.8, -0.6]])
+    >>> world.transitions([0.8, 0.6])[0].round(2)  # [A, S'] of state 0
+    array([[0.5 , 0.5 ],
+           [0.23, 0.77]])
+    >>> [world.optimal(x).policy[0, 0].item() for x in world.contexts.support]
+    [1, 0]
+    """
 
     def __init__(
         self,
@@ -343,7 +358,21 @@ class World:
 
 
 class Individual:
-    """context [d], state, steps taken, and `step(action) -> (reward, next_state)`, with the luck of the simulator."""
+    """One individual of a world, to be stepped through live, with the luck that the simulator would give them.
+
+    context [d], state, steps: who they are, where they are, and how many steps were taken;
+    step(action) -> (reward, next_state). Made by `World.individual`.
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> patient = world.individual(episode=3, seed=1)
+    >>> patient.state, patient.context.round(2).tolist()
+    (2, [0.58, 0.58, -0.58])
+    >>> patient.step(2)  # drug B: a reward and the next state
+    (1.0, 1)
+    >>> world.individual(episode=3, seed=1).step(2)  # the same patient with the same luck
+    (1.0, 1)
+    """
 
     def __init__(self, world: World, episode: int, seed: int) -> None:
         self._world, self._episode, self.steps = world, episode, 0
