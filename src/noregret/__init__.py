@@ -72,9 +72,10 @@ __all__ = [
 
 
 def __getattr__(name: str) -> _Any:
-    """`noregret.gym`, when it is first asked for: importing Gymnasium takes as long as many a script."""
-    if name == "gym":
+    """`noregret.gym` and `noregret.report`, when first asked for: importing what they need takes as long as many a
+    script."""
+    if name in ("gym", "report"):
         import importlib
 
-        return importlib.import_module(".gym", __name__)
+        return importlib.import_module(f".{name}", __name__)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
