@@ -133,6 +133,9 @@ def test_docstrings_as_markdown(tools):
         "```pycon\n>>> 1 + 1\n2\n```",
         'Cost O(SA), see <a href="../theory.html">docs/theory.md</a>.',
     )
+    assert tools("docstrings").as_markdown("For `a`: all of\n: it, in `b`- or 1. c") == (
+        "For `a`: all of  \n&#58; it, in `b`- or 1. c"
+    )
 
 
 def test_no_word_of_a_docstring_is_lost(tools):

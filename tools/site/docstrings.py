@@ -121,17 +121,18 @@ def _prose(lines, link):
         first = line.split()[0]
         made += ("  \n" if len(before) + 1 + len(first) < ROOM - 12 else "\n") + line.strip()
     parts = _CODE.split(made)
-    return "".join(_linked(part, link) if i % 2 else _escaped(part) for i, part in enumerate(parts))
+    return "".join(_linked(part, link) if i % 2 else _escaped(part, begins=i == 0) for i, part in enumerate(parts))
 
 
-def _escaped(text):
-    """Text in which nothing but *emphasis* is Markdown."""
+def _escaped(text, begins=True):
+    """Text in which nothing but *emphasis* is Markdown. begins: whether it begins a line."""
+    line = r"(?:\A|(?<=\n))" if begins else r"(?<=\n)"
     kept = _EMPHASIS.sub("\x02\\1\x03", text)
     kept = re.sub(r"([\\*_\[\]#!|{}])", r"\\\1", kept)
     kept = html.escape(kept, quote=False)
-    kept = re.sub(r"(?m)^(\d+)([.)])(?= )", r"\1\\\2", kept)  # no numbered lists by accident
-    kept = re.sub(r"(?m)^([-+])(?= )", r"\\\1", kept)
-    kept = re.sub(r"(?m)^:", r"\\:", kept)
+    kept = re.sub(line + r"(\d+)([.)])(?= )", r"\1\\\2", kept)  # no numbered lists by accident
+    kept = re.sub(line + r"([-+])(?= )", r"\\\1", kept)
+    kept = re.sub(line + ":", "&#58;", kept)
     kept = _PAGE.sub(r'<a href="../\1.html">docs/\1.md</a>', kept)
     return kept.replace("\x02", "*").replace("\x03", "*")
 
