@@ -5,10 +5,11 @@ import math
 
 import numpy as np
 import pytest
-from live import EVERYONE, SMALL, table_of
-from live import make as make_small
 
 import noregret as nr
+import reference
+from live import EVERYONE, SMALL
+from live import make as make_small
 
 BANDITS = ("oful", "glm-ucb", "ol2m", "gloc")
 SIZES = [(1, 1, 1, 1), (2, 1, 1, 1), (2, 1, 3, 1), (2, 2, 2, 1), (1, 3, 2, 2), (2, 2, 1, 2)]
@@ -124,3 +125,185 @@ def test_smallest_sizes(name, size):
     checked_live(agent, world, 12)
     if size[1] == 1:  # one action: nothing can be lost
         assert abs(run.final).max() <= 1e-9
+
+
+# Contexts ----------------------------------------------------------------------------------------------------------
+def without_zero(name, world):
+    if isinstance(world.problem.link, nr.LinearCombination):
+        pytest.skip(f"{name} needs the linear link, whose contexts sum to 1")
+
+
+@pytest.mark.parametrize("name", EVERYONE)
+def test_contexts_of_norm_zero(name):
+    """Somebody of whom nothing is known: next states are uniform, mean rewards 0 (logistic: 1/2)."""
+    horizon = 1 if name in BANDITS else 3
+    world = world_for(name, 3, 2, horizon, 2, [[0.0, 0.0], [1.0, 0.0], [0.6, -0.8]])
+    without_zero(name, world)
+    agent = make(name, world)
+    checked_run(agent, world)
+    checked_live(agent, world, 12)
+    only = world_for(name, 3, 2, horizon, 2, [[0.0, 0.0]])
+    agent = make(name, only)
+    run = checked_run(agent, only)
+    assert abs(run.final).max() <= 1e-9  # every action is as good as every other
+    checked_live(agent, only, 12)
+
+
+@pytest.mark.parametrize("name", EVERYONE)
+def test_duplicate_contexts(name):
+    """The same individual again and again: the other directions are never seen."""
+    world = world_for(name, 3, 2, 1 if name in BANDITS else 3, 3, [[0.6, 0.8, 0.0]])
+    agent = make(name, world)
+    checked_run(agent, world, 200)
+    checked_live(agent, world, 30)
+
+
+@pytest.mark.parametrize("name", EVERYONE)
+def test_more_features_than_observations(name):
+    g = np.random.default_rng(4)
+    X = g.standard_normal((3, 20))
+    X[:, 0] = np.abs(X[:, 0])  # mean rewards look at this entry alone
+    X /= np.linalg.norm(X, axis=1, keepdims=True)
+    world = world_for(name, 3, 2, 1 if name in BANDITS else 2, 20, X)
+    agent = make(name, world)
+    checked_run(agent, world, 3)
+    checked_live(agent, world, 3)
+
+
+# Worlds that are all but deterministic, rewards that are always the same ---------------------------------------------
+@pytest.mark.parametrize("name", EVERYONE)
+def test_nearly_deterministic_weights(name):
+    """Logits of +-40: probabilities of e^-40 and 1 - e^-40."""
+    world = world_for(name, 3, 2, 1 if name in BANDITS else 3, 2, weight_bound=50.0, spread=40.0)
+    for x in world.contexts.support:
+        P = world.transitions(x)
+        assert np.isfinite(P).all()
+        assert P.min() >= 0.0
+        np.testing.assert_allclose(P.sum(2), 1.0, rtol=1e-14)
+        if world.problem.link.name == "logit":
+            assert P.min() < 1e-10
+    agent = make(name, world)
+    checked_run(agent, world, 200)
+    checked_live(agent, world, 30)
+
+
+@pytest.mark.parametrize("pay", [0.0, 1.0])
+@pytest.mark.parametrize("name", EVERYONE)
+def test_rewards_that_are_always_the_same(name, pay):
+    world = world_for(name, 3, 2, 1 if name in BANDITS else 3, 2, [[1.0, 0.0]], pay=pay)
+    agent = make(name, world)
+    run = checked_run(agent, world, 200)
+    assert abs(run.final).max() <= 1e-9
+    checked_live(agent, world, 30, rewards=pay)
+
+
+@pytest.mark.parametrize("pay", [0.0, 1.0])
+@pytest.mark.parametrize("name", [n for n in EVERYONE if n not in BANDITS])
+def test_logistic_rewards_that_are_always_the_same(name, pay):
+    """Rewards whose mean is as near to 0 or 1 as the bound allows, and that never differ."""
+    base = world_for(name, 3, 2, 3, 2, [[1.0, 0.0]])
+    link, bound = base.problem.link, base.problem.weight_bound
+    problem = nr.Problem(
+        3, 2, 3, 2, link, weight_bound=bound, reward_bound=30.0, rewards="logistic", initial_states=(0,)
+    )
+    x = base.contexts.support[0]
+    theta = np.broadcast_to(30.0 * (2.0 * pay - 1.0) * x / (x @ x) * np.linalg.norm(x), (3, 2, 2))
+    world = nr.World(problem, base.weights, theta / max(1.0, np.linalg.norm(theta[0, 0]) / 30.0), [x])
+    agent = make(name, world)
+    checked_run(agent, world, 100)
+    checked_live(agent, world, 30, rewards=pay)
+
+
+# A twin --------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", ["glm-orl", "glm-rlsvi", "certainty-equivalence", "epsilon-greedy"])
+@pytest.mark.parametrize(
+    ("size", "contexts"),
+    [((2, 1, 1, 1), None), ((2, 2, 2, 1), None), ((3, 2, 3, 2), [[0.0, 0.0], [1.0, 0.0]]), ((3, 2, 2, 20), None)],
+    ids=["least", "S2-d1", "zero", "d20"],
+)
+def test_the_reference_agrees(kind, size, contexts):
+    world = world_for(kind, *size, contexts=contexts)
+    wanted = reference.run(world, kind, 25, 1)
+    run = nr.simulate(nr.make_agent(kind, world.problem), world, 25, seeds=[1], workers=1)
+    np.testing.assert_allclose(run.regret[0], wanted.regret, rtol=0, atol=1e-9)
+
+
+# A million updates of one pair --------------------------------------------------------------------------------------
+MANY = {
+    "glm-orl": {},
+    "glm-orl, conversion": {"confidence": "conversion"},
+    "glm-orl, logistic rewards": {},
+    "glm-orl, linear link": {},
+    "lr-orl": {},
+    "lr-orl, kron": {"form": "kron", "reward_sets": "ridge"},
+    "lr-orl, linear link": {},
+    "orlc-si": {},
+    "abbasi-yadkori-neu": {},
+}
+STEPS = 1000  # an episode
+
+
+def steps_from(world, g, episodes):
+    """A log in which the next state has the same law after both states, so that each pair is met every other time."""
+    p, made = world.problem, []
+    for k in range(episodes):
+        x = world.contexts.support[k % len(world.contexts.support)]
+        states = (g.random(STEPS + 1) < world.transitions(x)[0, 0, 1]).astype(np.int64)
+        states[0] = 0
+        rewards = (g.random(STEPS) < world.rewards(x)[states[:-1], 0]).astype(float)
+        made.append(nr.live.log.LoggedEpisode(k, x, states, np.zeros(STEPS, np.int64), rewards))
+    return nr.Log(p, tuple(made))
+
+
+def widths_at(agent, x):
+    """(transitions, rewards) widths of pair (0, 0) at x, and the truth they are about."""
+    agent.begin_episode(x)
+    agent.end_episode()
+    work = agent.work
+    if hasattr(work, "local"):
+        local = work.local
+        return 2.0 * local.half[0, 0], local.high[0, 0] - local.low[0, 0], local.P[0, 0].copy(), local.low, local.high
+    belief = getattr(work, "belief", work)  # the agents of `agents.entrywise` have a width for every entry
+    low, high = belief.reward - belief.interval, belief.reward + belief.interval
+    return belief.width[0, 0].sum(), 2.0 * belief.interval[0, 0], belief.P[0, 0].copy(), low, high
+
+
+@pytest.mark.parametrize("case", MANY)
+def test_a_million_updates_of_one_pair(case):
+    """Widths stay finite and shrink like 1/sqrt(n), sets contain the truth, inverses are those of their matrices."""
+    name, linear = case.split(",")[0], "linear link" in case
+    link = nr.LinearCombination() if linear or name in ("orlc-si",) else nr.MultinomialLogit()
+    rewards = "logistic" if "logistic" in case else "linear"
+    problem = nr.Problem(2, 1, STEPS, 2, link, reward_bound=1.5, rewards=rewards)
+    if link.name == "linear":
+        X, W = [[0.9, 0.1], [0.3, 0.7], [0.5, 0.5]], np.array([[0.2, 0.7], [0.8, 0.3]])
+    else:
+        X, W = [[0.9, 0.1], [0.3, -0.7], [0.5, 0.5]], np.array([[0.6, -0.4], [0.0, 0.0]])
+    world = nr.World(problem, np.tile(W, (2, 1, 1, 1)), np.tile([0.6, 0.2], (2, 1, 1)), X)
+    agent, g = nr.make_agent(name, problem, **MANY[case]), np.random.default_rng(0)
+    x, seen = world.contexts.support[2], []
+    truth, mean = world.transitions(x)[0, 0], world.rewards(x)
+    for episodes in (2, 20, 200, 1800):  # 10^3, 10^4, 10^5, 10^6 visits of the pair, nearly
+        agent.learn_from(steps_from(world, g, episodes))
+        xi, spread, P, low, high = widths_at(agent, x)
+        assert math.isfinite(xi)
+        assert math.isfinite(spread)
+        if agent.guarantee is not None:
+            assert np.abs(P - truth).sum() <= xi + 1e-9
+            assert (low <= mean + 1e-9).all()
+            assert (mean <= high + 1e-9).all()
+        seen.append((xi, spread))
+    assert all(b[0] < a[0] and b[1] < a[1] for a, b in zip(seen, seen[1:], strict=False)), seen
+    assert seen[-1][0] < 0.25 * seen[-3][0]  # a hundred times as much data: a tenth, but for logarithms
+    assert seen[-1][1] < 0.25 * seen[-3][1]
+    assert np.abs(P - truth).sum() < 0.01
+    checked = 0
+    parts = (getattr(agent.state, kind, None) for kind in ("transitions", "entries", "means", "rewards"))
+    for part in parts:
+        matrices = getattr(part, "precision", getattr(part, "gram", None))
+        if matrices is not None and hasattr(part, "inverse") and matrices.shape == part.inverse.shape:
+            for gram, inverse in zip(matrices[:, 0], part.inverse[:, 0], strict=True):
+                exact = np.linalg.inv(gram)
+                assert np.abs(inverse - exact).max() <= 1e-9 * np.abs(exact).max()
+                checked += 1
+    assert checked > 0
