@@ -1,6 +1,7 @@
 """The corners of every agent's domain: the smallest sizes, contexts that say nothing, more features than observations,
 worlds that are all but deterministic, a million updates of one pair."""
 
+import itertools
 import math
 
 import numpy as np
@@ -115,7 +116,7 @@ def checked_run(agent, world, episodes=50, **more):
 
 
 @pytest.mark.parametrize("name", EVERYONE)
-@pytest.mark.parametrize("size", SIZES, ids=lambda s: "S%d-A%d-H%d-d%d" % s)
+@pytest.mark.parametrize("size", SIZES, ids=str)
 def test_smallest_sizes(name, size):
     world = world_for(name, *size)
     agent = make(name, world)
@@ -293,7 +294,7 @@ def test_a_million_updates_of_one_pair(case):
             assert (low <= mean + 1e-9).all()
             assert (mean <= high + 1e-9).all()
         seen.append((xi, spread))
-    assert all(b[0] < a[0] and b[1] < a[1] for a, b in zip(seen, seen[1:], strict=False)), seen
+    assert all(b[0] < a[0] and b[1] < a[1] for a, b in itertools.pairwise(seen)), seen
     assert seen[-1][0] < 0.25 * seen[-3][0]  # a hundred times as much data: a tenth, but for logarithms
     assert seen[-1][1] < 0.25 * seen[-3][1]
     assert np.abs(P - truth).sum() < 0.01

@@ -300,7 +300,9 @@ def claims(problem: Problem, episodes: int, delta: float = 0.05, epsilon: float 
 
     Caveat: regret bounds are often vacuous, above H K; the note then says from about how many episodes they are not."""
     if not isinstance(problem, Problem):
-        raise ValueError(f"problem must be a noregret.Problem (a World has one: world.problem), got {problem!r}")
+        raise ValueError(
+            f"problem must be a noregret.Problem (a World has one: world.problem), got {check.shown(problem)}"
+        )
     K = check.integer("episodes", episodes)
     delta = check.positive("delta", delta, below=1.0)
     p = problem

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from .. import _checks as check
 from .._files import write_whole
 from ..agents.base import Agent
 from ..agents.files import copy_of, fingerprint
@@ -130,7 +131,7 @@ def write_decisions(decisions: Iterable[Decision], path: Any) -> None:
 
     kind = Path(path).suffix
     if kind not in (".parquet", ".csv"):
-        raise ValueError(f"path must end in .parquet or .csv, got {str(path)!r}")
+        raise ValueError(f"path must end in .parquet or .csv, got {check.shown(str(path))}")
     rows = [d.to_dict() for d in decisions]
     data = {f.name: [json.dumps(r[f.name]) if f.name in _JSON else r[f.name] for r in rows] for f in fields(Decision)}
     table = pa.table(data, schema=_schema())

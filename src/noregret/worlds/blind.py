@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import _checks as check
 from .._checks import Floats
 from .world import World
 
@@ -24,8 +25,11 @@ def blind_optimum(world: World, limit: int = 20_000_000) -> BlindOptimum:
     """Enumerate the deterministic Markov policies that ignore the context (over the states that can be reached).
 
     For worlds with finitely many contexts and a fixed initial state. Raises if there are more than `limit` policies."""
+    if not isinstance(world, World):
+        raise ValueError(f"world must be a noregret.World, got {check.shown(world)}")
+    check.integer("limit", limit)
     p, X = world.problem, world.contexts.support
-    if X is None or np.ndim(world.initial_state) != 0 or callable(world.initial_state):  # type: ignore[arg-type]
+    if X is None or not check.alone(world.initial_state) or callable(world.initial_state):
         raise ValueError("world must have finitely many contexts and a fixed initial state")
     start, H = world.start(0, 0), p.horizon
     P = np.stack([world.transitions(x) for x in X])  # [N, S, A, S']
