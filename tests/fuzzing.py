@@ -37,7 +37,8 @@ TEXTS = [
 ARRAYS = [
     np.array(0.5), np.array(1), np.array([]), np.zeros((0, 3)), np.zeros((3, 0)), np.array([0.5]), np.array([1.0, 2.0]),
     np.array([0.6, 0.8]), np.ones((2, 2)), np.full((2, 3), math.nan), np.array([math.inf, 0.0]), np.array([[[1]]]),
-    np.ones((3, 2), bool), np.zeros((3, 2, 3), bool), np.zeros((3, 2, 3), int), np.full((3, 2, 3), 7), np.array([1j, 0]),
+    np.ones((3, 2), bool), np.zeros((3, 2, 3), bool), np.zeros((3, 2, 3), int), np.full((3, 2, 3), 7),
+    np.array([1j, 0]),
     np.array(["a", "b"]), np.array(["0.5", "1"]), np.array([None, "a"], object), np.array([1, 2.5], object),
     np.array([10**400, 0], object), np.array([[1, 2], [3]], object), np.array(["2020-01-01"], "datetime64[D]"),
     np.array([b"a"]), np.zeros(3, "i4,f8"), np.array([1.0, 2.0], np.float16), np.array([0.6, 0.8], ">f8"),
@@ -45,8 +46,9 @@ ARRAYS = [
 ]  # fmt: skip
 THINGS = [
     [], (), [[]], [[1, 2], [3]], [1, [2]], [None], ["a"], [0.6, 0.8], (0, 1), [[0.6, 0.8]], {}, {"a": 1}, {"x": [1, 2]},
-    set(), {1, 2}, frozenset(), object(), int, len, lambda *a: 0, lambda *a: None, range(3), slice(None), ..., NotImplemented,
-    bytearray(b"x"), memoryview(b"x"), Exception("x"), [10**400], [float("nan")] * 2, "a" * 5000, [0] * 5000,
+    set(), {1, 2}, frozenset(), object(), int, len, lambda *a: 0, lambda *a: None, range(3), slice(None), ...,
+    NotImplemented, bytearray(b"x"), memoryview(b"x"),
+    Exception("x"), [10**400], [float("nan")] * 2, "a" * 5000, [0] * 5000,
 ]  # fmt: skip
 POOL = NUMBERS + TEXTS + ARRAYS + THINGS
 garbage = st.sampled_from(range(len(POOL))).map(POOL.__getitem__)

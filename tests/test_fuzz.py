@@ -8,9 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 import noregret as nr
-from fuzzing import attempt, garbage
+from fuzzing import attempt, garbage, limited, numbers, sentence
 from live import SMALL, place
 
 
@@ -78,7 +79,8 @@ MADE = {
     "claims": (nr.claims, {"problem": P, "episodes": 10}, []),
     "make_agent": (lambda name, problem: nr.make_agent(name, problem), {"name": "glm-orl", "problem": P}, ["agent"]),
     "read_log": (nr.read_log, {"source": {}, "problem": P}, ["columns"]),
-    "simulate": (nr.simulate, {"agent": nr.UniformRandom(P), "world": nr.worlds.random_logit(3, 2, 2, 2), "episodes": 3},
+    "simulate": (nr.simulate, {"agent": nr.UniformRandom(P), "world": nr.worlds.random_logit(3, 2, 2, 2),
+                               "episodes": 3},
                  ["points", "function"]),
     "blind_optimum": (nr.worlds.blind_optimum, {"world": nr.worlds.clinic(1)}, []),
 }  # fmt: skip
@@ -135,7 +137,7 @@ def test_options_of_agents(name, data):
         attempt(one_episode, made, world, names=wrong)
 
 
-# Formulas -------------------------------------------------------------------------------------------------------------
+# Formulas -----------------------------------------------------------------------------------------------------------
 TYPICAL = {
     "horizon": 3, "n_states": 3, "n_actions": 2, "n_outcomes": 3, "context_dim": 2, "dim": 2, "episodes": 100,
     "episode": 3, "samples": 50, "n_pairs": 6, "copies": 2, "rounds": 5, "delta": 0.05, "epsilon": 0.5, "log": 3.0,
@@ -170,7 +172,7 @@ def test_formulas(name, data):
     attempt(lambda: function(**options), names=wrong)
 
 
-# What has a state ------------------------------------------------------------------------------------------------------
+# What has a state ---------------------------------------------------------------------------------------------------
 def arrays_in(value):
     """Bytes of every array and number below an object of ours, in order."""
     if isinstance(value, np.ndarray):
@@ -249,9 +251,9 @@ CALLS = {
     "fresh": (begun, "fresh", {"seed": 1}, []),
     "with_encoder": (begun, "with_encoder", {"encoder": None}, []),
     "Live.begin": (opened, "begin", {"who": "b", "x": X}, ["context", "row"]),
-    "Live.act": (opened, "act", {"who": "a", "state": 1}, []),
+    "Live.act": (opened, "act", {"who": "a", "state": 1}, ["state"]),
     "Live.observe": (opened, "observe", {"who": 2, "reward": 0.0, "next_state": 1}, ["nothing was done"]),
-    "Live.reward": (opened, "reward", {"who": "a", "step": 0, "value": 1.0}, ["reward"]),
+    "Live.reward": (opened, "reward", {"who": "a", "step": 0, "value": 1.0}, ["reward", "step"]),
     "Live.observe_all": (opened, "observe_all", {"table": ROW}, ["row"]),
     "Live.end": (opened, "end", {"who": "a"}, []),
     "Live.abandon": (opened, "abandon", {"who": "a"}, []),
@@ -264,7 +266,8 @@ CALLS = {
     "Individual.step": (person, "step", {"action": 0}, []),
     "Env.reset": (env, "reset", {"seed": 1, "options": {"episode": 2}}, []),
     "Env.step": (env, "step", {"action": 1}, []),
-    "Encoder.encode": (lambda: nr.Encoder({"age": (0, 9)}, {"sex": ("f", "m")}), "encode", {"row": {"age": 3, "sex": "f"}}, []),
+    "Encoder.encode": (lambda: nr.Encoder({"age": (0, 9)}, {"sex": ("f", "m")}), "encode",
+                       {"row": {"age": 3, "sex": "f"}}, [],),
     "Encoder.encode_all": (lambda: nr.Encoder({"age": (0, 9)}), "encode_all", {"table": {"age": [3]}}, ["row"]),
     "Encoder.from_dict": (lambda: nr.Encoder, "from_dict", {"made": {}}, ["encoder"]),
     "Decision.from_dict": (lambda: nr.Decision, "from_dict", {"made": DECISION}, ["decision"]),
@@ -315,3 +318,188 @@ def test_logs(data):
     if log is not None:
         assert agent.learn_from(log) == len(log)
         assert np.isfinite(agent.begin_episode(X).values).all()
+
+
+# The four verbs in any order ----------------------------------------------------------------------------------------
+class Verbs(RuleBasedStateMachine):
+    """An agent that is called in any order with anything, beside a model of the protocol and a twin that is told what
+    was accepted only: both must end with the same state."""
+
+    name = "certified-psrl"
+    states = st.one_of(garbage, st.integers(0, 2))
+
+    def __init__(self):
+        super().__init__()
+        self.world = place(self.name)
+        self.agent, self.twin = (nr.make_agent(self.name, self.world.problem, seed=3) for _ in range(2))
+        self.open, self.step, self.asked, self.state = False, 0, False, None
+
+    def tried(self, verb, allowed, *args, words=()):
+        """Call it: a verb that is out of order is a RuntimeError, and what is refused changes nothing."""
+        before, plan, refused = arrays_in(self.agent), self.agent.policy, None
+        with limited():
+            try:
+                made = getattr(self.agent, verb)(*args)
+            except (ValueError, RuntimeError) as error:
+                refused = error
+        if refused is not None:
+            sentence(refused, [verb, *words])
+            assert isinstance(refused, RuntimeError) == (not allowed), refused
+            assert arrays_in(self.agent) == before
+            assert np.array_equal(self.agent.policy, plan)
+            return False
+        assert allowed, f"{verb} was accepted out of order"
+        twin = getattr(self.twin, verb)(*args)
+        if verb == "act":
+            assert made == twin
+        if verb == "begin_episode":
+            assert np.array_equal(made.policy, twin.policy)
+            assert np.isfinite(made.values).all()
+        return True
+
+    @rule(x=st.one_of(garbage, st.sampled_from([[0.6, 0.8], [0.0, 0.0], [-1.0, 0.0]])))
+    def begin(self, x):
+        if self.tried("begin_episode", not self.open, x, words=["context"]):
+            self.open, self.step, self.asked, self.state = True, 0, False, None
+
+    @rule(state=states, action=st.one_of(st.none(), st.integers(0, 1), garbage))
+    def act(self, state, action):
+        allowed = self.open and self.step < self.world.problem.horizon
+        if self.tried("act", allowed, state, action, words=["state", "action"]):
+            self.asked, self.state = True, int(state)
+
+    @precondition(lambda self: self.open)
+    @rule()
+    def act_where_it_is(self):
+        state = 0 if self.step == 0 else self.state
+        if self.tried("act", self.step < self.world.problem.horizon, state):
+            self.asked, self.state = True, state
+
+    @rule(
+        reward=st.one_of(garbage, st.sampled_from([0.0, 1.0, 0.5, math.nan])),
+        after=st.one_of(garbage, st.integers(0, 2)),
+    )
+    def observe(self, reward, after):
+        if self.tried("observe", self.asked, reward, after, words=["reward", "next_state"]):
+            self.step, self.asked, self.state = self.step + 1, False, int(after)
+
+    @rule()
+    def end(self):
+        if self.tried("end_episode", self.open):
+            self.open = self.asked = False
+
+    @precondition(lambda self: self.open)
+    @rule(
+        state=st.one_of(garbage, st.integers(0, 2)), draws=st.one_of(numbers.filter(lambda n: n != 10**6), st.just(2))
+    )
+    def ask(self, state, draws):
+        """A reading: whatever comes of it, nothing changes."""
+        before = arrays_in(self.agent)
+        attempt(self.agent.action_probabilities, state, draws, names=["state", "draws", "steps"], out_of_order=True)
+        assert arrays_in(self.agent) == before
+
+    def teardown(self):
+        assert arrays_in(self.agent) == arrays_in(self.twin)
+        assert nr.agents.files.fingerprint(self.agent) == nr.agents.files.fingerprint(self.twin)
+
+
+class PausingVerbs(Verbs):
+    name = "cece"
+
+
+for _machine in (Verbs, PausingVerbs):
+    _machine.TestCase.settings = settings(common(40), stateful_step_count=40)
+TestVerbs, TestPausingVerbs = Verbs.TestCase, PausingVerbs.TestCase
+
+
+# Files --------------------------------------------------------------------------------------------------------------
+STUDY = """name = "s"
+episodes = 10
+seeds = 2
+[[worlds]]
+name = "clinic"
+[[agents]]
+name = "glm-orl"
+delta = 0.1
+"""
+
+
+@common(250)
+@given(data=st.data())
+def test_study_files(tmp_path_factory, data):
+    """TOML with pieces replaced, cut out or put elsewhere: a study or a sentence for each mistake, with its place."""
+    lines = STUDY.splitlines()
+    for _ in range(data.draw(st.integers(1, 3))):
+        i, kind = data.draw(st.integers(0, len(lines) - 1)), data.draw(st.integers(0, 3))
+        if kind == 0:
+            lines[i] = ""
+        elif kind == 1:
+            lines.insert(i, lines[data.draw(st.integers(0, len(lines) - 1))])
+        elif kind == 2:
+            lines[i] = lines[i].split("=")[0] + "= " + data.draw(st.sampled_from(TOML))
+        else:
+            lines[i] = data.draw(st.text(max_size=20))
+    path = tmp_path_factory.getbasetemp() / "fuzzed.toml"
+    path.write_text("\n".join(lines), "utf-8", "replace")
+    with limited():
+        try:
+            nr.studies.load(path)
+        except ValueError as error:
+            said = str(error).splitlines()
+    if "said" in locals():
+        for one in said:  # one line for each thing that is wrong
+            assert one.startswith(str(path)), one
+            assert len(one) < 800, one
+
+
+TOML = ["nan", "inf", "-1", "0", "1e400", "9" * 30, '""', '"x"', "true", "[]", "[1, [2]]", "[true]", "{}",
+        "{ from = 1, to = 3, by = 1 }", "{ from = 1, to = nan, by = 1 }", "{ from = 1, to = 1e300, by = 1e-300 }",
+        "{ from = 0.1, to = 1e308, times = 1.0000001 }", "{ from = 1, to = 9, steps = 99999999999 }", "1979-05-27",
+        '["glm-orl", "lr-orl"]', "{ name = 3 }", "999999999", "[1, 2, 3]"]  # fmt: skip
+
+
+@common(150)
+@given(data=st.data(), suffix=st.sampled_from([".npz", ".csv", ".parquet"]))
+def test_files_of_nobody(tmp_path_factory, data, suffix):
+    """Bytes, with and without the first ones of a real file."""
+    path = tmp_path_factory.getbasetemp() / f"fuzzed{suffix}"
+    head = data.draw(st.sampled_from([b"", b"PK\x03\x04", b"PAR1", b"who,episode\n1,2\n", b"episode,step\n0,0\n"]))
+    path.write_bytes(head + data.draw(st.binary(max_size=200)))
+    attempt(nr.load, path, names=[str(path)])
+    attempt(nr.Live.load, path, names=[str(path)])
+    attempt(nr.read_decisions, path, names=[str(path)])
+    attempt(nr.read_log, path, P, names=["source"])
+
+
+@common(150)
+@given(data=st.data())
+def test_decisions_in_a_table(tmp_path_factory, data):
+    """A table of decisions with a column replaced or lost."""
+    import pyarrow as pa
+    import pyarrow.parquet
+
+    path = tmp_path_factory.getbasetemp() / "decisions.parquet"
+    nr.write_decisions([nr.Decision.from_dict(DECISION)], path)
+    table = pyarrow.parquet.read_table(path)
+    column = data.draw(st.sampled_from(table.column_names))
+    value = data.draw(st.sampled_from([None, "x", "[]", "{", "3", 7, -1, 2.5, True, b"\0", "9" * 5000]))
+    table = table.drop_columns([column])
+    if data.draw(st.booleans()):
+        table = table.append_column(column, pa.array([value]))
+    pyarrow.parquet.write_table(table, path)
+    for made in attempt(nr.read_decisions, path, names=[str(path)]) or []:
+        str(made)
+        attempt(made.replay, nr.UniformRandom(P), names=["replay"])
+
+
+def test_sizes_that_cannot_fit():
+    """A sentence about memory, before any of it is taken."""
+    for make in (
+        lambda: nr.Problem(10**9, 2, 2, 2), lambda: nr.Problem(2, 2, 10**13, 2), lambda: nr.Problem(2, 2, 2, 10**12),
+        lambda: nr.worlds.random_logit(10**7), lambda: nr.GLMORL(nr.Problem(2, 2, 2, 10**7)),
+        lambda: nr.LRORL(nr.Problem(300, 10, 2, 100)), lambda: nr.agents.LSVIUCB(P, memory=10**13),
+        lambda: nr.estimators.OnlineNewton(nr.MultinomialLogit(), 10**12, 2), lambda: nr.contexts.Cycle(10**8),
+        lambda: nr.simulate(nr.UniformRandom(P), some_world(), 10**14),
+    ):  # fmt: skip
+        with limited(), pytest.raises(ValueError, match=r"would need at least .* GiB of memory, there are"):
+            make()

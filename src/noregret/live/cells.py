@@ -19,6 +19,8 @@ def cell_of(row: Any, column: str) -> Any:
 
 def number_of(column: str, value: Any) -> float:
     try:
+        if isinstance(value, complex | np.complexfloating | np.ndarray):
+            raise TypeError
         return float(value)
     except (TypeError, ValueError, OverflowError):
         raise ValueError(f"{column} must be a number, got {check.shown(value)}") from None

@@ -175,8 +175,9 @@ class Encoder:
     @classmethod
     def from_dict(cls, made: Mapping[str, Any]) -> Self:
         """The encoder of `to_dict`."""
-        check.fits("encoder", cls, **made)
-        return cls(**made)
+        options = {str(name): value for name, value in check.mapping("encoder", made).items()}
+        check.fits("encoder", cls, **options)
+        return cls(**options)
 
     def check_fits(self, problem: Problem) -> None:
         """A sentence where contexts of this encoder are not contexts of the problem."""

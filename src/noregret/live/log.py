@@ -1,7 +1,7 @@
 """Logged data in: a table of steps becomes episodes, checked row by row before anything is learned from them."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,6 +12,7 @@ from .. import _checks as check
 from .._checks import Floats
 from ..agents.base import Agent
 from ..problem import Problem
+from .cells import number_of
 from .encoder import Encoder
 from .tables import columns, is_missing, whole
 
@@ -86,6 +87,8 @@ def read_log(source: Any, problem: Problem, encoder: Encoder | None = None) -> L
         key, step = data["episode"][i], whole(data["step"][i])
         if is_missing(key):
             raise with_row("episode is missing")
+        if not isinstance(key, Hashable):
+            raise with_row(f"episode must be a number or text, got {check.shown(key)}")
         if isinstance(step, bool) or not isinstance(step, int | np.integer) or not 0 <= step < problem.horizon:
             raise with_row(f"step must be a whole number from 0 to {problem.horizon - 1}, got {check.shown(step)}")
         steps = rows.setdefault(key, {})
@@ -140,9 +143,9 @@ def _contexts(data: dict[str, list[Any]], problem: Problem, encoder: Encoder | N
         for j, name in enumerate(names):
             for i, value in enumerate(data[name]):
                 try:
-                    made[i, j] = float(value)
-                except (TypeError, ValueError):
-                    raise _Row(i)(f"{name} must be a number, got {check.shown(value)}") from None
+                    made[i, j] = number_of(name, value)
+                except ValueError as error:
+                    raise _Row(i)(error) from None
     for i in range(n):
         try:
             made[i] = problem.context(made[i])

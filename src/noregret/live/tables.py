@@ -39,7 +39,10 @@ def columns(table: Any, name: str = "table") -> dict[str, list[Any]]:
         heads = dict.fromkeys(c for row in table for c in row)
         made = {str(c): [row.get(c) for row in table] for c in heads}
     elif hasattr(table, "column_names") and hasattr(table, "column"):  # Arrow
-        made = {str(c): table.column(i).to_pylist() for i, c in enumerate(table.column_names)}
+        try:
+            made = {str(c): table.column(i).to_pylist() for i, c in enumerate(table.column_names)}
+        except UnicodeDecodeError:
+            raise ValueError(f"{name} has text that is not UTF-8") from None
     elif hasattr(table, "columns") and hasattr(table, "__getitem__"):  # pandas, polars
         made = {str(c): _values(table[c], f"{name}[{check.shown(c)}]") for c in table.columns}
     else:
@@ -80,5 +83,5 @@ def read(path: Any, name: str) -> Any:
         if kind == ".parquet":
             return pyarrow.parquet.read_table(path)
         return pyarrow.csv.read_csv(path, convert_options=pyarrow.csv.ConvertOptions(strings_can_be_null=True))
-    except (pa.ArrowInvalid, pa.ArrowKeyError, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{name}: {path} cannot be read: {str(error).splitlines()[0]}") from None
