@@ -1,79 +1,179 @@
 """One clear sentence for bad input: the argument's name, what was expected, what came."""
 
+import contextlib
 import difflib
 import inspect
+import itertools
 import math
+import os
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+with contextlib.suppress(ImportError):  # there is none on Windows
+    import resource
+
 Floats = NDArray[np.float64]
 T = TypeVar("T")
+
+
+TINY, HUGE = 1e-100, 1e100  # sizes of numbers whose squares and cubes are numbers
+
+
+def shown(value: Any) -> str:
+    """What came, in one line of modest length."""
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:  # an integer with too many digits, an object that cannot say what it is
+        text = f"a value of type {type(value).__name__}"
+    return text if len(text) <= 160 else f"{text[:120]}... ({type(value).__name__})"
 
 
 def integer(name: str, value: Any, least: int = 1) -> int:
     """An integer of at least `least`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-        raise ValueError(f"{name} must be an integer of at least {least}, got {value!r}")
+        raise ValueError(f"{name} must be an integer of at least {least}, got {shown(value)}")
     if value >= 2**63:
-        raise ValueError(f"{name} must be below 2^63, got {value!r}")
+        raise ValueError(f"{name} must be below 2^63, got {shown(value)}")
     return int(value)
 
 
-def positive(name: str, value: Any, below: float = math.inf) -> float:
-    """A finite number in (0, below)."""
+def number(value: Any) -> float:
+    """`value` as a float; nan for whatever is no real number: text, complex numbers, True and False, arrays."""
+    if type(value) is float:
+        return value
+    strange = isinstance(value, bool | np.bool_ | str | bytes | bytearray | complex | np.complexfloating)
+    if strange or (isinstance(value, np.ndarray) and (value.ndim > 0 or value.dtype.kind not in "iuf")):
+        return math.nan
     try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not (0.0 < number < below and math.isfinite(number)):
+        return float(value)
+    except Exception:
+        return math.nan
+
+
+def positive(name: str, value: Any, below: float = math.inf) -> float:
+    """A number in (0, below), of a size that can be calculated with."""
+    made = number(value)
+    if not 0.0 < made < below or made == math.inf:
         kind = "a positive number" if below == math.inf else f"a number between 0 and {below:g}"
-        raise ValueError(f"{name} must be {kind}, got {value!r}")
-    return number
+        raise ValueError(f"{name} must be {kind}, got {shown(value)}")
+    if not TINY <= made <= HUGE:
+        raise ValueError(f"{name} must be at least {TINY:g} and at most {HUGE:g}, got {shown(value)}")
+    return made
 
 
 def nonnegative(name: str, value: Any) -> float:
-    """A finite number of at least 0."""
-    try:
-        number = float(value)
-    except (TypeError, ValueError):
-        number = math.nan
-    if not 0.0 <= number < math.inf:
-        raise ValueError(f"{name} must be a number of at least 0, got {value!r}")
-    return number
+    """A number of at least 0, of a size that can be calculated with."""
+    made = number(value)
+    if not 0.0 <= made < math.inf:
+        raise ValueError(f"{name} must be a number of at least 0, got {shown(value)}")
+    if not (made == 0.0 or TINY <= made <= HUGE):
+        raise ValueError(f"{name} must be 0, or at least {TINY:g} and at most {HUGE:g}, got {shown(value)}")
+    return made
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
-    if value not in allowed:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {value!r}")
+    if not isinstance(value, str) or value not in allowed:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {shown(value)}")
     return str(value)
+
+
+def memory(what: str, needed: float) -> None:
+    """A sentence where `needed` bytes are more than this machine has, before anything of that size is made."""
+    there = _memory()
+    if needed > there:
+        raise ValueError(f"{what} would need at least {_bytes(needed)} of memory, there are {_bytes(there)}")
+
+
+def _memory() -> float:
+    """Bytes of memory of this machine, or what is left of the process's limit; 2^46, 64 TiB, where neither is known."""
+    try:
+        page = float(os.sysconf("SC_PAGE_SIZE"))
+        there = page * os.sysconf("SC_PHYS_PAGES")
+        limit = resource.getrlimit(resource.RLIMIT_AS)[0]
+        if limit != resource.RLIM_INFINITY:
+            there = min(there, limit - page * int(Path("/proc/self/statm").read_text().split()[0]))
+    except (AttributeError, NameError, ValueError, OSError):  # other systems have no such calls, or no /proc
+        there = 2.0**46
+    return there
+
+
+def _bytes(n: float) -> str:
+    return f"{n / 2**30:.3g} GiB"
+
+
+def alone(value: Any) -> bool:
+    """Whether `value` is one value and not a sequence or an array of several."""
+    return not isinstance(value, list | tuple) and getattr(value, "ndim", 0) == 0
+
+
+def mapping(name: str, value: Any) -> dict[Any, Any]:
+    """A dictionary of its own; empty for None."""
+    if value is not None and not isinstance(value, Mapping):
+        raise ValueError(f"{name} must be a mapping or None, got {shown(value)}")
+    return {} if value is None else dict(value)
 
 
 def flag(name: str, value: Any) -> bool:
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, got {value!r}")
+        raise ValueError(f"{name} must be True or False, got {shown(value)}")
     return bool(value)
+
+
+def numbers(name: str, value: Any, shape: str = "") -> Floats:
+    """A new C-ordered float64 array of numbers, of any shape; `shape` says in words which one is expected."""
+    if type(value) is np.ndarray and value.dtype == np.float64:
+        return np.array(value, order="C")
+    try:
+        found = value if isinstance(value, np.ndarray) else np.asarray(value)
+        if found.dtype.kind not in "biufO" or np.ma.is_masked(value):
+            raise TypeError
+        return np.array(found, dtype=np.float64, order="C")
+    except MemoryError:
+        raise
+    except Exception:  # ragged lists, text, objects: NumPy has many ways to say so
+        raise ValueError(f"{name} must be {shape or 'an array of numbers'}, got {shown(value)}") from None
 
 
 def array(name: str, value: Any, shape: tuple[int, ...]) -> Floats:
     """A new C-ordered float64 array of the given shape, all finite."""
-    try:
-        made = np.array(value, dtype=np.float64, order="C")
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} must be an array of numbers of shape {shape}") from None
+    made = numbers(name, value, f"an array of numbers of shape {shape}")
     if made.shape != shape:
         raise ValueError(f"{name} must have shape {shape}, got {made.shape}")
+    return finite(name, made)
+
+
+def finite(name: str, made: Floats) -> Floats:
+    """The same array, all of whose entries are finite."""
     if not np.isfinite(made).all():
         where = tuple(int(i) for i in np.argwhere(~np.isfinite(made))[0])
         raise ValueError(f"{name} must be finite, got {made[where]} at index {where}")
     return made
 
 
+def rows(name: str, value: Any, width: int | None = None) -> Floats:
+    """A new float64 array [m, d] of finite numbers with m and d at least 1; d = `width`, if that is given."""
+    shape = f"(m, {'d' if width is None else width})"
+    made = numbers(name, value, f"rows of numbers of shape {shape}")
+    if made.ndim != 2 or 0 in made.shape or width not in (None, made.shape[1]):
+        raise ValueError(f"{name} must have shape {shape} with m and d at least 1, got {made.shape}")
+    return finite(name, made)
+
+
+def anything(name: str, value: Any) -> NDArray[Any]:
+    """`value` as a new array of whatever kind, for checks of its own."""
+    try:
+        return np.array(value)
+    except (TypeError, ValueError, OverflowError):
+        raise ValueError(f"{name} must be an array, got {shown(value)}") from None
+
+
 def mask(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     """A new boolean array of the given shape."""
-    made = np.array(value)
+    made = anything(name, value)
     if made.shape != shape or made.dtype != np.bool_:
         raise ValueError(f"{name} must be a boolean array of shape {shape}, got {made.dtype} of shape {made.shape}")
     return made
@@ -81,10 +181,10 @@ def mask(name: str, value: Any, shape: tuple[int, ...]) -> NDArray[np.bool_]:
 
 def known(kind: str, name: str, table: Mapping[str, T]) -> T:
     """table[name], or a sentence with the nearest names."""
-    if name not in table:
-        near = difflib.get_close_matches(name, table, n=3, cutoff=0.4)
+    if not isinstance(name, str) or name not in table:
+        near = difflib.get_close_matches(name[:100], table, n=3, cutoff=0.4) if isinstance(name, str) else []
         hint = f"; did you mean {' or '.join(near)}?" if near else ""
-        raise ValueError(f"unknown {kind} {name!r}{hint} ({kind}s: {', '.join(table)})")
+        raise ValueError(f"unknown {kind} {shown(name)}{hint} ({kind}s: {', '.join(table)})")
     return table[name]
 
 
@@ -101,7 +201,9 @@ def fits(what: str, function: Callable[..., Any], /, *args: Any, **options: Any)
 def names(name: str, value: Any, length: int) -> tuple[str, ...] | None:
     if value is None:
         return None
-    made = (value,) if isinstance(value, str) else tuple(str(v) for v in value)
+    if not isinstance(value, str) and not np.iterable(value):
+        raise ValueError(f"{name} must be a sequence of {length} names, got {shown(value)}")
+    made = (value,) if isinstance(value, str) else tuple(str(v) for v in itertools.islice(value, length + 1))
     if len(made) != length or len(set(made)) != length:
-        raise ValueError(f"{name} must have {length} different entries, got {made!r}")
+        raise ValueError(f"{name} must have {length} different entries, got {shown(value)}")
     return made

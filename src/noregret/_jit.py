@@ -17,6 +17,7 @@ results agree with the compiled ones to rounding, not to the bit.
 """
 
 import functools
+import inspect
 import math
 import os
 import struct
@@ -30,8 +31,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numba import config, njit, typeof, types
 from numba.core import cgutils, errors, event
-from numba.extending import intrinsic, register_jitable
+from numba.extending import intrinsic, overload, register_jitable
 from numba.np.arrayobj import make_array, populate_array
+
+from ._checks import shown
 
 F = TypeVar("F", bound=Callable[..., Any])
 DISABLED = bool(config.DISABLE_JIT)
@@ -46,7 +49,9 @@ _OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrap
 # Changing these compiles nothing anew
 WITHOUT_KERNELS = {
     "cli", "gym", "studies", "report", "live",
-    "figures.py", "claims.py", "_sealed.py", "agents/files.py", "agents/practice.py",
+    "figures.py", "claims.py", "_checks.py", "_files.py", "_sealed.py", "_threads.py", "problem.py", "agents/files.py",
+    "agents/practice.py", "simulation/run.py", "worlds/bandit.py", "worlds/blind.py", "worlds/hard.py",
+    "worlds/random_worlds.py", "worlds/sparse.py", "worlds/tilt.py",
 }  # fmt: skip
 
 
@@ -155,8 +160,37 @@ def strict(function: Callable[..., Any]) -> Any:
 
 
 def formula(function: F) -> F:
-    """A scalar formula: it stays a plain Python function, and kernels may call it as well."""
-    return register_jitable(function)  # type: ignore[no-any-return]
+    """A scalar formula: a Python function for people, `answering` with a sentence where it has no value, and inside
+    kernels, which may call it as well, the bare arithmetic."""
+    made = answering(function)
+    if not DISABLED:
+        register_jitable(function)
+        overload(made, strict=False)(lambda *args, **options: function)
+    return made
+
+
+def answering(function: F) -> F:
+    """`function`, with one sentence where its arguments lead to no number: a division by zero, the logarithm of what is
+    not positive, an overflow, text, nan."""
+
+    @functools.wraps(function)
+    def asked(*args: Any, **options: Any) -> Any:
+        given = (*args, *options.values())
+        kinds = (getattr(getattr(value, "dtype", None), "kind", "") for value in given)
+        if not any(isinstance(value, complex) for value in given) and "c" not in kinds:
+            try:
+                with np.errstate(divide="raise", over="raise", invalid="raise"):
+                    made = function(*args, **options)
+                if not isinstance(made, complex) and not (isinstance(made, float) and math.isnan(made)):
+                    return made
+            except (ArithmeticError, TypeError, ValueError, AttributeError, LookupError) as error:
+                if type(error) is ValueError and str(error).split(" ")[0] in inspect.signature(function).parameters:
+                    raise  # a sentence already, about an argument of this function
+        names = inspect.signature(function).bind(*args, **options).arguments  # a TypeError where they do not fit at all
+        said = ", ".join(f"{name} = {shown(value)}" for name, value in names.items())
+        raise ValueError(f"{function.__name__} has no value at {said}")
+
+    return asked  # type: ignore[return-value]
 
 
 if DISABLED:

@@ -309,7 +309,9 @@ def claims(problem: Problem, episodes: int, delta: float = 0.05, epsilon: float 
     6.6e+09 as printed, 2.8e+06 as corrected, vacuous up to K = 9.1e+06
     """
     if not isinstance(problem, Problem):
-        raise ValueError(f"problem must be a noregret.Problem (a World has one: world.problem), got {problem!r}")
+        raise ValueError(
+            f"problem must be a noregret.Problem (a World has one: world.problem), got {check.shown(problem)}"
+        )
     K = check.integer("episodes", episodes)
     delta = check.positive("delta", delta, below=1.0)
     p = problem

@@ -233,10 +233,10 @@ class Link:
         l1: Any = None,
         name: str = "custom",
     ) -> None:
-        if coordinates not in ("free", "pinned", "centred"):
-            raise ValueError(f'coordinates must be "free", "pinned" or "centred", got {coordinates!r}')
+        if not isinstance(coordinates, str) or coordinates not in ("free", "pinned", "centred"):
+            raise ValueError(f'coordinates must be "free", "pinned" or "centred", got {check.shown(coordinates)}')
         if not callable(gradient):
-            raise ValueError(f"gradient must be a function (z [n, m], count [n]), got {gradient!r}")
+            raise ValueError(f"gradient must be a function (z [n, m], count [n]), got {check.shown(gradient)}")
         check.positive("beta", beta)
         if not callable(alpha):
             check.positive("alpha", alpha)

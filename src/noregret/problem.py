@@ -17,6 +17,7 @@ from .links import EXP_LIMIT, LinearCombination, Link, MultinomialLogit
 
 _TOLERANCE = 1e-9  # slack for entries of the simplex, which users may have rounded
 _ROUNDING = 1e-12  # slack for norms
+_LEAST, _MOST = 1e-12, 1e12  # of the bounds: their squares and fourth powers are numbers that can be compared
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,12 +86,15 @@ class Problem:
         for name in ("n_states", "n_actions", "horizon", "context_dim"):
             put(name, check.integer(name, getattr(self, name)))
         if not isinstance(self.link, Link):
-            raise ValueError(f"link must be a noregret.Link such as MultinomialLogit(), got {self.link!r}")
+            raise ValueError(f"link must be a noregret.Link such as MultinomialLogit(), got {check.shown(self.link)}")
         S, A, d = self.n_states, self.n_actions, self.context_dim
+        self._check_size(S if self.support is None else 1)
         if self.weight_bound is None:
             put("weight_bound", self.link.default_weight_bound(d))
         for name in ("context_bound", "weight_bound", "reward_bound"):
             put(name, check.positive(name, getattr(self, name)))
+            if not _LEAST <= getattr(self, name) <= _MOST:
+                raise ValueError(f"{name} must be from {_LEAST:g} to {_MOST:g}, got {getattr(self, name):g}")
         if 2.0 * self.reach > EXP_LIMIT:
             raise ValueError(
                 f"weight_bound * context_bound must be at most {EXP_LIMIT / 2:g}, got {self.reach:g}: "
@@ -109,7 +113,8 @@ class Problem:
         if self.support is None:
             layout = full_layout(available.copy())
         else:
-            support, listed = listed_support(self.support, S, A)
+            support, listed = listed_support(check.anything("support", self.support), S, A)
+            self._check_size(listed.shape[2])
             nowhere = np.argwhere(available & (listed < 0).all(2))
             if nowhere.size:
                 s, a = (int(i) for i in nowhere[0])
@@ -128,6 +133,13 @@ class Problem:
         if self.known_rewards is not None:
             put("known_rewards", self.reward_weights("known_rewards", self.known_rewards))
 
+    def _check_size(self, slots: int) -> None:
+        """A sentence where not even the weights [S, A, M, d], the next states [S, A, M] and a plan would fit in memory;
+        agents ask again for what else they keep (`Agent`)."""
+        S, A, H, d = self.n_states, self.n_actions, self.horizon, self.context_dim
+        what = f"a problem with n_states = {S}, n_actions = {A}, horizon = {H}, context_dim = {d}"
+        check.memory(what, 8.0 * (S * A * slots * (1 + d) + 2 * H * S))
+
     @property
     def reach(self) -> float:
         """B_p R: no linear predictor is larger."""
@@ -140,8 +152,8 @@ class Problem:
 
     def _initial_states(self) -> tuple[int, ...]:
         given: Any = self.initial_states
-        if isinstance(given, str) or not np.iterable(given):
-            raise ValueError(f"initial_states must be a sequence of states, got {given!r}")
+        if isinstance(given, str) or not np.iterable(given) or not hasattr(given, "__len__"):
+            raise ValueError(f"initial_states must be a sequence of states, got {check.shown(given)}")
         made = tuple(sorted({self.state(s, "initial_states") for s in given}))
         if not made:
             raise ValueError("initial_states must name at least one state")
@@ -155,15 +167,12 @@ class Problem:
 
     def context(self, x: Any, name: str = "context") -> NDArray[np.float64]:
         """`x` as a checked float64 array [d] of its own, rescaled if the problem says so."""
-        try:
-            made = np.array(x, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise ValueError(f"{name} must be {self.context_dim} numbers") from None
+        made = check.numbers(name, x, f"{self.context_dim} numbers")
         if made.shape != (self.context_dim,):
             raise ValueError(f"{name} must have shape ({self.context_dim},), got {made.shape}")
         norm = math.hypot(*made.tolist())
         if not math.isfinite(norm):
-            raise ValueError(f"{name} must be finite, got {made.tolist()}")
+            raise ValueError(f"{name} must be finite, got {check.shown(made.tolist())}")
         rescale, limit = self.long_contexts == "rescale", self.context_bound
         if isinstance(self.link, LinearCombination):
             low, total = float(made.min()), float(made.sum())
@@ -187,7 +196,7 @@ class Problem:
 
     def contexts(self, X: Any, name: str = "contexts") -> NDArray[np.float64]:
         """Rows `X` [n, d], each checked as `context` does; only the ones that need it are looked at one by one."""
-        made = np.array(X, dtype=np.float64)
+        made = check.numbers(name, X, f"rows of {self.context_dim} numbers")
         if made.ndim != 2 or made.shape[1] != self.context_dim:
             raise ValueError(f"{name} must have shape (n, {self.context_dim}), got {made.shape}")
         with np.errstate(over="ignore", invalid="ignore"):
@@ -215,7 +224,9 @@ class Problem:
         if isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < self.n_states:
             return int(value)
         names = f" or one of {', '.join(self.state_names)}" if self.state_names else ""
-        raise ValueError(f"{name} must be a state number from 0 to {self.n_states - 1}{names}, got {value!r}")
+        raise ValueError(
+            f"{name} must be a state number from 0 to {self.n_states - 1}{names}, got {check.shown(value)}"
+        )
 
     def action(self, value: Any, state: int | None = None, name: str = "action") -> int:
         """`value` as an action index, by number (or by name, where actions have names); available in `state`, if one is
@@ -226,9 +237,11 @@ class Problem:
         whole = isinstance(made, int | np.integer) and not isinstance(made, bool)
         if not (whole and 0 <= made < self.n_actions):
             names = f" or one of {', '.join(self.action_names)}" if self.action_names else ""
-            raise ValueError(f"{name} must be an action number from 0 to {self.n_actions - 1}{names}, got {value!r}")
+            raise ValueError(
+                f"{name} must be an action number from 0 to {self.n_actions - 1}{names}, got {check.shown(value)}"
+            )
         if state is not None and not self.layout.available[state, made]:
-            raise ValueError(f"{name} {value!r} is not available in state {state}")
+            raise ValueError(f"{name} {check.shown(value)} is not available in state {state}")
         return int(made)
 
     def next_state(self, value: Any, state: int, action: int) -> int:
@@ -240,19 +253,22 @@ class Problem:
 
     def reward(self, value: Any) -> float:
         """`value` as a reward, nan where it was not seen."""
-        try:
-            made = float(value)
-        except (TypeError, ValueError):
-            made = math.inf
+        made = float(value) if isinstance(value, bool | np.bool_) else check.number(value)
+        if math.isnan(made) and not isinstance(value, float | np.floating):
+            made = math.inf  # not seen, and not a number at all, are two things
         if not (math.isnan(made) or 0.0 <= made <= 1.0):
-            raise ValueError(f"reward must be a number from 0 to 1, or nan where it was not seen, got {value!r}")
+            raise ValueError(
+                f"reward must be a number from 0 to 1, or nan where it was not seen, got {check.shown(value)}"
+            )
         if self.rewards == "logistic" and 0.0 < made < 1.0:
-            raise ValueError(f"reward must be 0 or 1 (or nan) where the problem's rewards are logistic, got {value!r}")
+            raise ValueError(
+                f"reward must be 0 or 1 (or nan) where the problem's rewards are logistic, got {check.shown(value)}"
+            )
         return made
 
     def policy(self, value: Any, name: str = "policy") -> NDArray[np.int64]:
         """`value` as int64 actions [H, S] of its own, all of them available."""
-        made, shape = np.array(value), (self.horizon, self.n_states)
+        made, shape = check.anything(name, value), (self.horizon, self.n_states)
         if made.shape != shape or made.dtype.kind not in "iu" or made.min() < 0 or made.max() >= self.n_actions:
             raise ValueError(f"{name} must be actions 0 to {self.n_actions - 1} of shape {shape}")
         if not self.layout.available[np.arange(self.n_states)[None], made].all():

@@ -148,6 +148,10 @@ class BanditAgent(Agent):
 
     uses_ridge = False  # whether the Gram matrix of ridge regression is kept
 
+    def _kept(self) -> float:
+        p, d = self.problem, self.problem.context_dim
+        return float(4 * p.n_states * p.n_actions * d * d + self.options.get("memory", 0) * (d + 2))
+
     def _build(self) -> tuple[BanditPar, BanditState, BanditWork]:
         p, o, f = self.problem, self.options, np.zeros
         S, A, d, M = p.n_states, p.n_actions, p.context_dim, p.layout.outcomes.shape[2]

@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import _checks as check
 from .._checks import Floats
 from .._jit import address, announced, apart, direct, kernel
+from .._threads import Lock, locked
 from ..planning import Plan
 from ..problem import Problem
 from .practice import InPractice
@@ -46,12 +47,20 @@ def gap_to_lower(par, state, work, out, gap):
         gap[s] = out.values[0, s] - work.lower[0, s]
 
 
+def told(problem: Any) -> Problem:
+    """`problem`, which must be one."""
+    if not isinstance(problem, Problem):
+        raise ValueError(f"problem must be a noregret.Problem, got {check.shown(problem)}")
+    return problem
+
+
 class Agent(InPractice):
     """A learner: the base of every agent, whose four verbs are begin_episode, act, observe and end_episode.
 
     `guarantee` is the sentence that is proved of it, or None; `label` its name with the options that are not default;
     `save` writes a file for `noregret.load`. Subclasses set `name`, the kernels `plan_kernel` and `learn_kernel`, and
-    implement `_build`.
+    implement `_build`. Several threads may share an agent: its methods happen one after another (docs/live.md, "Several
+    threads").
 
     >>> import noregret as nr
     >>> world = nr.worlds.clinic()
@@ -83,12 +92,12 @@ class Agent(InPractice):
     regret_delta: float | None = None  # share of delta left for bounds on the regret, None if nothing is claimed
 
     def __init__(self, problem: Problem, seed: int = 0, **options: Any) -> None:
-        if not isinstance(problem, Problem):
-            raise ValueError(f"problem must be a noregret.Problem, got {type(problem).__name__}")
-        refusal = self.refusal(problem)
+        self._lock = Lock()
+        refusal = self.refusal(told(problem))
         if refusal is not None:
             raise ValueError(refusal)
         self.problem, self.seed, self.options = problem, check.integer("seed", seed, 0), options
+        check.memory(f"{self.name} with these sizes and options", 8.0 * self._kept())
         self.par, self.state, self.work = apart(self._build())
         H, S = problem.horizon, problem.n_states
         self.episode = 0  # episodes finished
@@ -103,6 +112,10 @@ class Agent(InPractice):
     def _build(self) -> tuple[Any, Any, Any]:
         """(par, state, work) for self.problem, self.seed and self.options."""
         raise NotImplementedError
+
+    def _kept(self) -> float:
+        """Numbers that it will keep, at least: asked before anything is made, so that what cannot fit is refused."""
+        return 0.0
 
     # What it is ---------------------------------------------------------------------------------------------------
     @classmethod
@@ -138,6 +151,16 @@ class Agent(InPractice):
         made = type(self)(self.problem, seed=self.seed if seed is None else seed, **self.options)
         return made.with_encoder(self.encoder)
 
+    def _share_lock(self, *parts: "Agent") -> None:
+        """Have the agents this one is made of, whose arrays are its own, take turns with it: one lock for all."""
+        for part in parts:
+            part._lock = self._lock
+            part._share_lock(*part._made_of())
+
+    def _made_of(self) -> tuple["Agent", ...]:
+        """All agents whose arrays it works on."""
+        return tuple(self.parts().values())
+
     def parts(self) -> dict[str, "Agent"]:
         """The agents this one is made of, by the name of the argument; empty unless it wraps others."""
         return {}
@@ -148,6 +171,7 @@ class Agent(InPractice):
         return cls(problem, seed=seed, **options, **parts)
 
     # The four verbs -----------------------------------------------------------------------------------------------
+    @locked
     def begin_episode(self, x: ArrayLike | Mapping[str, Any]) -> Plan:
         """Plan for an individual with context x [d], or with a row by column names where the agent has an `encoder`.
         Arrays of the returned plan are the caller's."""
@@ -167,6 +191,7 @@ class Agent(InPractice):
         return Plan(self._out.policy.copy(), values, upper, lower, gap)
 
     @property
+    @locked
     def policy(self) -> NDArray[np.int64]:
         """A copy of the policy in force, [H, S]: that of `begin_episode`, or what `pause` has made of it."""
         return np.array(self._out.policy)
@@ -175,6 +200,7 @@ class Agent(InPractice):
         """Lower bounds [H+1, S] on the values of the plan just made, for agents that have them."""
         return None
 
+    @locked
     def act(self, state: int | str, action: int | str | None = None) -> int:
         """The action for `state` at the current step. Asking again changes nothing.
 
@@ -197,6 +223,7 @@ class Agent(InPractice):
         self._asked = True
         return chosen
 
+    @locked
     def observe(self, reward: float, next_state: int) -> None:
         """What the action led to: a reward in [0, 1] (nan if it was not seen) and the next state.
 
@@ -216,6 +243,7 @@ class Agent(InPractice):
                 self.par, self.state, self.work, self._x, self.episode, h + 1, self._path, self._out
             )  # fmt: skip
 
+    @locked
     def end_episode(self) -> None:
         """Learn from the steps observed, which may be fewer than H."""
         if not self._open:
@@ -259,6 +287,7 @@ class Agent(InPractice):
             return how(self.replan_kernel, *head, 0, self._path, self._out)
 
     # Files --------------------------------------------------------------------------------------------------------
+    @locked
     def save(self, path: Any) -> None:
         """Write everything needed to go on, also in the middle of an episode (`noregret.load` reads it)."""
         from .files import write

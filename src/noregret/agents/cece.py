@@ -240,13 +240,18 @@ class CECE(Agent):
         if whole["memory"] < whole["recluster"]:
             raise ValueError(f"memory must be at least recluster = {recluster}, got {memory}")
         super().__init__(
-            problem, seed, **whole, smoothing=check.positive("smoothing", smoothing), use_rewards=bool(use_rewards)
+            problem, seed, **whole, smoothing=check.positive("smoothing", smoothing),
+            use_rewards=check.flag("use_rewards", use_rewards),
         )  # fmt: skip
         self.pause = whole["explore"]
 
     @classmethod
     def refusal(cls, problem: Problem) -> str | None:
         return None if problem.horizon > 1 else f"horizon must be at least 2 for {cls.name}, got {problem.horizon}"
+
+    def _kept(self) -> float:
+        (S, A, M), o = self.problem.layout.outcomes.shape, self.options
+        return float(o["memory"] * (4 * self.problem.horizon + o["clusters"]) + o["clusters"] * S * A * M)
 
     def _build(self) -> tuple[CecePar, CeceState, CeceWork]:
         p, o, f, i = self.problem, self.options, np.zeros, np.int64

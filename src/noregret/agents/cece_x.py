@@ -1,7 +1,5 @@
 """CECE-x: cluster, explore, exploit, where the cluster is seen: the cell of context space that x lies in."""
 
-from typing import Any
-
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -10,7 +8,7 @@ from .._jit import inlined, kernel
 from .._random import EXPLORE, uniforms
 from ..planning import NONE, apply_planner
 from ..problem import Problem
-from .base import Agent
+from .base import Agent, told
 from .cell_models import CellPar, CellState, CellWork, ball_of, cell_parts, learn
 from .controls import random_action
 from .glm import tie_key
@@ -77,9 +75,8 @@ class CECEx(Agent):
         smoothing: float = 1.0,
         seed: int = 0,
     ) -> None:
-        d = problem.context_dim
-        given: Any = np.zeros((1, d)) if centres is None else centres
-        made = check.array("centres", given, (max(len(np.atleast_1d(np.array(given, object))), 1), d))
+        d = told(problem).context_dim
+        made = np.zeros((1, d)) if centres is None else check.rows("centres", centres, d)
         explore = check.integer("explore", explore, 0)
         if explore > problem.horizon:
             raise ValueError(f"explore must be at most horizon = {problem.horizon}, got {explore}")

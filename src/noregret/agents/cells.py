@@ -29,9 +29,7 @@ def kmeans(contexts: ArrayLike, n_cells: int, seed: int = 0) -> Floats:
     >>> kmeans([[0.0], [0.1], [1.0], [1.1]], 2).ravel().round(2).tolist()
     [0.05, 1.05]
     """
-    X = np.array(contexts, dtype=np.float64)
-    if X.ndim != 2 or 0 in X.shape or not np.isfinite(X).all():
-        raise ValueError(f"contexts must be finite rows of shape (n, d), got shape {X.shape}")
+    X = check.rows("contexts", contexts)
     X, counts = np.unique(X, axis=0, return_counts=True)
     n, g = min(check.integer("n_cells", n_cells), len(X)), np.random.default_rng(check.integer("seed", seed, 0))
     centres = X[g.integers(len(X), size=1)]

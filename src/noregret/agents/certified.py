@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike
 from .. import _checks as check
 from .._checks import Floats
 from .._jit import address, announced, invoke, kernel
+from .._threads import locked
 from ..planning import Plan
 from ..problem import Problem
 from .base import Agent
@@ -116,6 +117,7 @@ class Certified(Agent):
         self.agent, self.judge, begun = agent, LRORL(agent.problem, seed=agent.seed, **options), agent.episode
         super().__init__(agent.problem, agent.seed, **options)
         self.episode, self.group = begun, agent.group  # type: ignore[misc]
+        self._share_lock(*self._made_of())
         self.encoder = agent.encoder
 
     def _build(self) -> tuple[CertifiedPar, CertifiedState, CertifiedWork]:
@@ -140,6 +142,9 @@ class Certified(Agent):
     def regret_delta(self) -> float | None:  # type: ignore[override]
         """Of the judge."""
         return self.judge.regret_delta
+
+    def _made_of(self) -> tuple[Agent, ...]:
+        return self.agent, self.judge
 
     def parts(self) -> dict[str, Agent]:
         return {"agent": self.agent}
@@ -175,6 +180,7 @@ class Certified(Agent):
     def _lower(self) -> Floats | None:
         return np.array(self.work.judge.lower)
 
+    @locked
     def certify(self, x: ArrayLike, policy: ArrayLike) -> Plan:
         """Bounds for any policy, as `SetAgent.certify`."""
         return self.judge.certify(x, policy)

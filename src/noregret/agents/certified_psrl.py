@@ -3,6 +3,7 @@
 from .. import _checks as check
 from .._jit import inlined, kernel
 from .._random import POSTERIOR
+from .._threads import locked
 from ..planning import NONE, apply_planner
 from ..problem import Problem
 from .glm import tie_key
@@ -112,9 +113,10 @@ class CertifiedPSRL(SetAgent):
             reward_sets=reward_sets, predictor=predictor, form=form, regularization=regularization,
             reward_regularization=reward_regularization,
         )  # fmt: skip
-        self.regret_delta = REGRET_SHARE * delta
+        self.regret_delta = REGRET_SHARE * self.options["delta"]
 
     @property
+    @locked
     def gate(self) -> dict[str, int]:
         """How many episodes were played by the draw, by an optimistic policy with a part of the bonus, and by full
         optimism."""

@@ -13,7 +13,7 @@ from .._random import EXPLORE, uniforms
 from ..links import apply_gradient, sigmoid
 from ..planning import NONE, apply_planner, planner_address
 from ..problem import Layout, Problem
-from .base import Agent
+from .base import Agent, told
 from .glm import GLMAgent, apply_beliefs, tie_key
 
 
@@ -108,7 +108,7 @@ class FixedPolicy(Agent):
     learn_kernel = staticmethod(nothing)
 
     def __init__(self, problem: Problem, policy: ArrayLike, seed: int = 0) -> None:
-        super().__init__(problem, seed, policy=problem.policy(policy))
+        super().__init__(problem, seed, policy=told(problem).policy(policy))
 
     def _build(self) -> tuple[FixedPar, Nothing, Nothing]:
         return FixedPar(self.options["policy"]), Nothing(np.zeros(0)), Nothing(np.zeros(0))
@@ -163,7 +163,7 @@ class Oracle(Agent):
     learn_kernel = staticmethod(nothing)
 
     def __init__(self, problem: Problem, weights: ArrayLike, reward_weights: ArrayLike, seed: int = 0) -> None:
-        S, A, d = problem.n_states, problem.n_actions, problem.context_dim
+        S, A, d = told(problem).n_states, problem.n_actions, problem.context_dim
         super().__init__(
             problem, seed, weights=problem.weights_of("weights", weights),
             reward_weights=check.array("reward_weights", reward_weights, (S, A, d)),

@@ -130,6 +130,10 @@ class CoverRmax(Agent):
             max_balls=check.integer("max_balls", max_balls),
         )  # fmt: skip
 
+    def _kept(self) -> float:
+        S, A, M = self.problem.layout.outcomes.shape
+        return float(self.options["max_balls"] * (S * A * (M + 3) + self.problem.context_dim))
+
     def _build(self) -> tuple[CellPar, CellState, CellWork]:
         p, o = self.problem, self.options
         H, epsilon, delta, balls = p.horizon, o["epsilon"], o["delta"], o["max_balls"]

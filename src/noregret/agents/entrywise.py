@@ -134,6 +134,10 @@ class EntrywiseAgent(Agent):
     def _variant(self) -> bool:
         raise NotImplementedError
 
+    def _kept(self) -> float:
+        (S, A, M), d = self.problem.layout.outcomes.shape, self.problem.context_dim
+        return float(S * A * (S + M * d + 4 * d * d))
+
     def _build(self) -> tuple[EntrywisePar, EntrywiseState, EntrywiseWork]:
         p, o, f = self.problem, self.options, np.zeros
         S, A, M = p.layout.outcomes.shape

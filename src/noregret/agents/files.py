@@ -79,15 +79,17 @@ def contents(agent: Agent) -> tuple[dict[str, Any], dict[str, Any]]:
 def fingerprint(agent: Agent) -> str:
     """SHA-256 over what decides how the agent goes on from here: all of its file but the buffers of the last
     episode."""
-    header, arrays = contents(agent)
-    header["clock"], header["others"] = agent.episode, []
-    kept = {name: a for name, a in arrays.items() if name != "context" and not name.startswith(("plan.", "path."))}
-    return digest(header, kept)
+    with agent._lock.held:
+        header, arrays = contents(agent)
+        header["clock"], header["others"] = agent.episode, []
+        kept = {name: a for name, a in arrays.items() if name != "context" and not name.startswith(("plan.", "path."))}
+        return digest(header, kept)
 
 
 def write(agent: Agent, path: Any) -> None:
-    header, arrays = contents(agent)
-    write_whole(path, lambda file: seal(file, {"holds": "agent"} | header, arrays))
+    with agent._lock.held:
+        header, arrays = contents(agent)
+        write_whole(path, lambda file: seal(file, {"holds": "agent"} | header, arrays))
 
 
 def load(path: Any, link: Link | None = None, expert: Callable[..., Any] | None = None) -> Agent:
@@ -188,9 +190,10 @@ def revived(
 
 def copy_of(agent: Agent) -> Agent:
     """Another agent that will do the same."""
-    header, arrays = contents(agent)
+    with agent._lock.held:
+        header, arrays = contents(agent)
+        kept = {name: np.array(array) for name, array in arrays.items()}
     link = agent.problem.link if agent.problem.link.name not in _LINKS else None
-    kept = {name: np.array(array) for name, array in arrays.items()}
     return revived(json.loads(json.dumps(header)), kept, agent.problem, link, getattr(agent, "_ask", None))
 
 

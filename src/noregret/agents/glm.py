@@ -197,6 +197,10 @@ class GLMAgent(Agent):
         self.learn_kernel = learn_converted  # type: ignore[misc]
         return conversion_parts(*head, o["regularization"], LEARNERS.index(learner), o.get("group_bound"))
 
+    def _kept(self) -> float:
+        (S, A, M), d = self.problem.layout.outcomes.shape, self.problem.context_dim
+        return float(S * A * (2 * M * d + 4 * d * d + self.problem.horizon * self.perturbs))
+
     def _build(self) -> tuple[GLMPar, GLMState, GLMWork]:
         p, o = self.problem, self.options
         S, A, d, f = p.n_states, p.n_actions, p.context_dim, np.zeros

@@ -167,7 +167,8 @@ class KWIKLRRmax(Agent):
     ) -> None:
         super().__init__(
             problem, seed, epsilon=check.positive("epsilon", epsilon), delta=check.positive("delta", delta, below=1.0),
-            alpha0=None if alpha0 is None else check.positive("alpha0", alpha0), keep_learning=bool(keep_learning),
+            alpha0=None if alpha0 is None else check.positive("alpha0", alpha0),
+            keep_learning=check.flag("keep_learning", keep_learning),
         )  # fmt: skip
 
     @classmethod
@@ -175,6 +176,10 @@ class KWIKLRRmax(Agent):
         if isinstance(problem.link, LinearCombination):
             return None
         return f"link must be LinearCombination() for {cls.name}, got {problem.link!r}"
+
+    def _kept(self) -> float:
+        (S, A, M), d = self.problem.layout.outcomes.shape, self.problem.context_dim
+        return float(S * A * (4 * d * d + M * d))
 
     def _build(self) -> tuple[KwikPar, KwikState, KwikWork]:
         p, o, f = self.problem, self.options, np.zeros

@@ -71,11 +71,13 @@ class LRORL(SetAgent):
         seed: int = 0,
     ) -> None:
         check.one_of("optimism", optimism, ("bonus", "randomised"))
+        delta = check.positive("delta", delta, below=1.0)
+        bonus_scale = check.nonnegative("bonus_scale", bonus_scale)
         self.bounds_values = optimism == "bonus" and bonus_scale == 1.0
         super().__init__(
-            problem, seed, delta=check.positive("delta", delta, below=1.0), sets=sets, bonus=bonus, optimism=optimism,
-            bonus_scale=check.nonnegative("bonus_scale", bonus_scale), reward_sets=reward_sets, predictor=predictor,
-            form=form, regularization=regularization, reward_regularization=reward_regularization,
+            problem, seed, delta=delta, sets=sets, bonus=bonus, optimism=optimism, bonus_scale=bonus_scale,
+            reward_sets=reward_sets, predictor=predictor, form=form, regularization=regularization,
+            reward_regularization=reward_regularization,
         )  # fmt: skip
         if not self.bounds_values:
             self.certificate_kernel = None  # type: ignore[misc]

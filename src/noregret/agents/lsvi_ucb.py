@@ -184,6 +184,10 @@ class LSVIUCB(Agent):
             regularization=check.positive("regularization", regularization),
         )  # fmt: skip
 
+    def _kept(self) -> float:
+        p, d = self.problem, self.problem.context_dim
+        return float(2 * p.horizon * p.n_states * p.n_actions * d * d + self.options["memory"] * (d + 4 * p.horizon))
+
     def _build(self) -> tuple[LSVIPar, LSVIState, LSVIWork]:
         p, o, f = self.problem, self.options, np.zeros
         (S, A, M), H, d = p.layout.outcomes.shape, p.horizon, p.context_dim

@@ -104,7 +104,11 @@ class OL2M(BanditAgent):
 
     def _curvature(self) -> float:
         given, p = self.options["curvature"], self.problem
-        return ol2m_curvature(p.reward_bound * p.context_bound) if given is None else check.positive("curvature", given)
+        if given is None:
+            return ol2m_curvature(p.reward_bound * p.context_bound)
+        if check.positive("curvature", given) > 1.0:
+            raise ValueError(f"curvature must be at most 1, got {check.shown(given)}: no slope is above 1/4")
+        return check.positive("curvature", given)
 
     def _regularization(self, curvature: float) -> float:
         return default_regularization(self.problem.context_dim, 0.5 * curvature, self.problem.reward_bound)

@@ -14,13 +14,14 @@ from .._linear_algebra import cholesky, solve_factored
 from .._random import EXPLORE, uniforms
 from ..planning import NONE, apply_planner, evaluate, expectation
 from ..problem import Problem
-from .base import Trajectory
+from .base import Trajectory, told
 from .glm import GLMAgent, GLMPar, GLMState, GLMWork, apply_beliefs, tie_key
 
 MIX = 1e-3  # of the uniform distribution over the support in every P_hat, so that what is possible stays reachable
 STEPS = 500  # of Newton's method, at most
 CLOSE = 1e-9  # Newton decrement at which it stops: the next step would gain half its square
 NEAR = 0.25  # decrement below which full steps are taken
+MOST = 1e8  # of gamma: beyond, rounding hides how far a value is from its bound
 GAMMA = 30.0  # of the schedule gamma_k = GAMMA sqrt(k): a choice of this library, not of the paper
 
 
@@ -190,9 +191,11 @@ class OMGCMDP(GLMAgent):
         seed: int = 0,
     ) -> None:
         if initial is not None:
-            initial = check.array("initial", initial, (problem.n_states,))
+            initial = check.array("initial", initial, (told(problem).n_states,))
             if initial.min() < 0.0 or abs(initial.sum() - 1.0) > 1e-9:
                 raise ValueError(f"initial must be nonnegative and sum to 1, got {initial.tolist()}")
+        if check.positive("gamma", gamma) > MOST:
+            raise ValueError(f"gamma must be at most {MOST:g}, got {check.shown(gamma)}: rounding hides the rest")
         super().__init__(
             problem, seed, gamma=check.positive("gamma", gamma), initial=initial, constants=constants,
             regularization=regularization, reward_regularization=reward_regularization,

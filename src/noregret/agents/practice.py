@@ -5,6 +5,7 @@ The work is done in `noregret.live`; this is where it hangs on the agents."""
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
+from .._threads import Lock, locked
 from ..problem import Problem
 
 if TYPE_CHECKING:
@@ -17,6 +18,7 @@ class InPractice:
     """The part of `Agent` for live use."""
 
     problem: Problem
+    _lock: Lock
     _encoder: "Encoder | None" = None
 
     @property
@@ -25,6 +27,7 @@ class InPractice:
         return self._encoder
 
     @encoder.setter
+    @locked
     def encoder(self, value: "Encoder | None") -> None:
         from ..live.encoder import Encoder
 
@@ -47,6 +50,7 @@ class InPractice:
             )
         return self._encoder.encode(x) if self._encoder is not None and hasattr(x, "keys") else x
 
+    @locked
     def learn_from(self, log: "Log") -> int:
         """Learn from the episodes of a log (`noregret.read_log`), in their order; how many there were.
 
@@ -58,6 +62,7 @@ class InPractice:
         agent: Any = self
         return learn_from(agent, log)
 
+    @locked
     def action_probabilities(self, state: int | str, draws: int = 1000) -> "ActionProbabilities":
         """In an open episode: the chance of each action in `state` at this step, given the past and what this episode's
         plan has done so far. See `noregret.live.probabilities`; nothing is changed."""

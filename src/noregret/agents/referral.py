@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import _checks as check
 from .._checks import Floats
 from .._jit import address, announced
+from .._threads import locked
 from ..planning import Plan
 from ..problem import Problem
 from .base import Agent
@@ -98,12 +99,15 @@ class Referral(Agent):
         begun = max(agent.episode, self.expert.episode)
         limit = check.nonnegative("threshold", threshold)
         if doubtful and limit > 1.0:
-            raise ValueError(f"threshold must be a share from 0 to 1 under criterion='doubt', got {threshold!r}")
+            raise ValueError(
+                f"threshold must be a share from 0 to 1 under criterion='doubt', got {check.shown(threshold)}"
+            )
         super().__init__(agent.problem, agent.seed, threshold=limit, criterion=criterion)
         self.encoder = agent.encoder
         self._out = agent._out  # one buffer, so that what the agent says of its plan is about this one
         self.bounds_values, self.fused, self.episode = agent.bounds_values, self._ask is None, begun
         self.group = agent.group  # type: ignore[misc]
+        self._share_lock(*self._made_of())
 
     def _expert(self, agent: Agent, expert: Any) -> Agent:
         if expert is agent:
@@ -150,6 +154,9 @@ class Referral(Agent):
             " doubt" if self.options["criterion"] == "doubt" else ""
         )
 
+    def _made_of(self) -> tuple[Agent, ...]:
+        return self.agent, self.expert
+
     def parts(self) -> dict[str, Agent]:
         return {"agent": self.agent} if self._ask is not None else {"agent": self.agent, "expert": self.expert}
 
@@ -174,6 +181,7 @@ class Referral(Agent):
         self._episode = self.agent.episode = self.expert.episode = value
 
     # Verbs and records --------------------------------------------------------------------------------------------
+    @locked
     def begin_episode(self, x: ArrayLike | Mapping[str, Any]) -> ReferralPlan:
         """Plan for an individual with context x [d] (or a row, see `Agent`), or have the expert plan."""
         plan, k = super().begin_episode(x), self.episode
@@ -202,22 +210,26 @@ class Referral(Agent):
         referred, gap = self.state.referred, self.state.gap
         if room > self.room:
             more = max(room, 2 * self.room) - self.room
+            check.memory(f"the records of {room} individuals", 16.0 * room)
             self.room += more
             referred = np.concatenate([referred, np.full(more, -1, np.int64)])
             gap = np.concatenate([gap, np.zeros(more)])
         self.state = ReferralState(self.agent.state, self.expert.state, referred, gap)
 
     @property
+    @locked
     def referred(self) -> NDArray[np.bool_]:
         """Who was handed over, [individuals met], in order."""
         seen = self.state.referred
         return np.asarray(seen[seen >= 0] == 1)
 
     @property
+    @locked
     def gaps(self) -> Floats:
         """What was compared with the threshold, likewise."""
         return np.array(self.state.gap[self.state.referred >= 0])
 
+    @locked
     def report(self) -> ReferralReport:
         """Who was referred, how often as the population went by, and what is proved about those kept."""
         first = int((self.state.referred >= 0).argmax()) if self.state.referred.size else 0

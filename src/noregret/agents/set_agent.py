@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike
 from .. import _checks as check
 from .._checks import Floats
 from .._jit import address, announced, apart, direct
+from .._threads import locked
 from ..estimators.likelihood_ratio import PREDICTORS, likelihood_parts
 from ..estimators.mixture import mixture_parts
 from ..estimators.reward_sets import FORMS, reward_set_parts, with_refresh
@@ -99,7 +100,7 @@ class SetAgent(Agent):
         if "sets" in o:
             check.one_of("sets", o["sets"], SETS)
             if linear and o["sets"] != "online":
-                raise ValueError(f'sets must be "online" under LinearCombination, got {o["sets"]!r}')
+                raise ValueError(f'sets must be "online" under LinearCombination, got {check.shown(o["sets"])}')
         if o.get("bonus") is not None:
             check.one_of("bonus", o["bonus"], ("taylor", "sharp"))
         if o.get("reward_sets") is not None:
@@ -109,6 +110,14 @@ class SetAgent(Agent):
         for name in ("regularization", "reward_regularization"):
             if o.get(name) is not None:
                 o[name] = check.positive(name, o[name])
+
+    def _kept(self) -> float:
+        self._options()
+        (S, A, M), d, o = self.problem.layout.outcomes.shape, self.problem.context_dim, self.options
+        square = isinstance(self.problem.link, MultinomialLogit) and o.get("form", "full") == "full"
+        one = 0.75 * ((M - 1) * d) ** 2 if square else 2.0 * d * d
+        drawn = 2.0 * o.get("draws", 1) * M * self.draws_models
+        return float(S * A * (one * (self.uses_sets + self.draws_models) + M * M + 4 * d * d + drawn))
 
     def _build(self) -> tuple[SetPar, SetState, SetWork]:
         self._options()
@@ -178,6 +187,7 @@ class SetAgent(Agent):
     def _lower(self) -> Floats | None:
         return self.work.lower.copy() if self.certifies else None
 
+    @locked
     def certify(self, x: ArrayLike, policy: ArrayLike) -> Plan:
         """Bounds for an individual with context x [d] who is treated by any policy [H, S] of actions.
 

@@ -22,7 +22,7 @@ from .._checks import Floats
 from .._jit import address, announced, inlined, kernel
 from ..planning import backward_induction_with, hook_addresses, planner_address
 from ..problem import Layout, Problem
-from .base import Agent
+from .base import Agent, told
 from .cells import cell_of
 from .glm import slot_of
 
@@ -192,6 +192,11 @@ class TabularAgent(Agent):
         alike = "for everybody" if self.options["centres"] is None else "for everybody in a cell"
         return f"where transitions and mean rewards are the same {alike}"
 
+    def _kept(self) -> float:
+        (S, A, M), H = self.problem.layout.outcomes.shape, self.problem.horizon
+        steps = (self.n_cells * self.keeps_Q + self.perturbs) * H * S * A
+        return float(2 * self.n_cells * S * A * M + steps + S * A * S * self.ranks)
+
     def _build(self) -> tuple[TabularPar, TabularState, TabularWork]:
         p, o, f = self.problem, self.options, np.zeros
         S, A, M = p.layout.outcomes.shape
@@ -265,7 +270,4 @@ def cells(problem: Problem, centres: ArrayLike | None) -> Floats | None:
     """The option `centres`, checked: [B, d] with B at least 1."""
     if centres is None:
         return None
-    made = np.array(centres, dtype=np.float64)
-    if made.ndim != 2 or len(made) == 0:
-        raise ValueError(f"centres must be rows of shape (B, {problem.context_dim}) or None, got shape {made.shape}")
-    return check.array("centres", made, (len(made), problem.context_dim))
+    return check.rows("centres", centres, told(problem).context_dim)

@@ -58,7 +58,7 @@ def referral(
     try:
         limits = [float(t) for t in threshold.split(",")] if threshold.strip() else [largest * c for c in SHARES]
     except ValueError:
-        raise ValueError(f"threshold must be comma-separated numbers, got {threshold!r}") from None
+        raise ValueError(f"threshold must be comma-separated numbers, got {check.shown(threshold)}") from None
     start = time.perf_counter()
     with announce_with(say):
         player, *others = agents_from(agent, place)

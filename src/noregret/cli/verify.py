@@ -42,14 +42,16 @@ def verify(
     text = only or QUICK_SECTIONS + (",scaling" if full else "")
     wanted = [s.strip() for s in text.split(",") if s.strip()]
     if not wanted:
-        raise ValueError(f"only must name at least one section ({', '.join(suite.SECTIONS)}), got {only!r}")
+        raise ValueError(f"only must name at least one section ({', '.join(suite.SECTIONS)}), got {check.shown(only)}")
     for section in wanted:
         check.known("section", section, dict.fromkeys(suite.SECTIONS))
     effort = suite.FULL if full else suite.QUICK
     if check.integer("runs", runs, 0):
         effort = replace(effort, runs=runs)
     if not any(match in name for name in suite.set_names()):
-        raise ValueError(f"match must be part of a set's name ({'; '.join(suite.set_names())}), got {match!r}")
+        raise ValueError(
+            f"match must be part of a set's name ({'; '.join(suite.set_names())}), got {check.shown(match)}"
+        )
     out.mkdir(parents=True, exist_ok=True)
     rows: list[Row] = []
     points: list[scaling.Point] = []

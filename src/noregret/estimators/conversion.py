@@ -116,7 +116,7 @@ def conversion_parts(
     if learner == SPARSE and group_bound is None:
         raise ValueError('group_bound must be given with learner "sparse": a bound on the sum of the columns\' norms')
     if isinstance(group_bound, str):
-        raise ValueError(f"group_bound must be a positive number, got {group_bound!r}")
+        raise ValueError(f"group_bound must be a positive number, got {check.shown(group_bound)}")
     group = 0.0 if group_bound is None else check.positive("group_bound", group_bound)
 
     def newton(lam: float | None) -> Any:
@@ -315,7 +315,8 @@ class Conversion(OnePair):
             number, self._given = GIVEN, learner
         else:
             raise ValueError(
-                f"learner must be one of {', '.join(LEARNERS)} or an object with predict and update, got {learner!r}"
+                f"learner must be one of {', '.join(LEARNERS)} or an object with predict and update, got "
+                f"{check.shown(learner)}"
             )
         super().__init__(
             link, n_outcomes, context_dim, weight_bound, context_bound, delta, "corrected",

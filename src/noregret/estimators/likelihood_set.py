@@ -52,6 +52,8 @@ class LikelihoodRatioSet:
         check.one_of("form", form, ("full", "kron"))
         self.problem = Problem(1, 1, 1, context_dim, context_bound=context_bound, weight_bound=weight_bound)
         self.n_outcomes, self.predictor, self.form = n, predictor, form
+        size = context_dim if form == "kron" else (n - 1) * context_dim
+        check.memory(f"n_outcomes = {n}, context_dim = {context_dim}", 8.0 * (size**2 + n**2))
         self._count = np.full((1, 1), n, np.int64)
         natural = 4.0 * self.problem.context_dim / self.problem.weight_bound**2
         lam = natural if regularization is None else check.positive("regularization", regularization)
@@ -68,7 +70,7 @@ class LikelihoodRatioSet:
         x = self.problem.context(x, "x")
         y = check.integer("outcome", outcome, 0)
         if y >= self.n_outcomes:
-            raise ValueError(f"outcome must be below n_outcomes = {self.n_outcomes}, got {outcome!r}")
+            raise ValueError(f"outcome must be below n_outcomes = {self.n_outcomes}, got {check.shown(outcome)}")
         if (predicted is not None) != (self.predictor == PREDICTORS[GIVEN]):
             raise ValueError('predicted must be given if and only if the set was made with predictor="given"')
         if predicted is not None:

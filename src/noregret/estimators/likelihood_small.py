@@ -81,7 +81,7 @@ def widest(stack, W, rho2, z, bound, n, scratch):
     for j in range(m):
         scratch[j], scratch[W + j] = stack[j * W + j], z[j]
     for j in range(m, W):
-        scratch[j], scratch[W + j] = -1e300, 0.0
+        scratch[j], scratch[W + j] = -1e200, 0.0  # times rho2 it is a number still
     for j in range(m):
         own, centre = stack[j * W + j], z[j]
         reach = bound + abs(centre - last)

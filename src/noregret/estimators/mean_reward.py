@@ -41,6 +41,7 @@ class MeanReward:
         self._problem = p = Problem(
             1, 1, 1, context_dim, context_bound=context_bound, reward_bound=reward_bound, rewards=rewards,  # type: ignore[arg-type]
         )  # fmt: skip
+        check.memory(f"context_dim = {p.context_dim}", 24.0 * p.context_dim**2)
         self._par, self._state, self.regularization = reward_parts(p, "corrected", regularization, "regularization")
         d = p.context_dim
         self._logistic, self._refresh = rewards == "logistic", refresh_address(d)
@@ -59,13 +60,10 @@ class MeanReward:
     def update(self, x: ArrayLike, reward: float) -> None:
         """Learn from one observation: context x [d], a reward."""
         x = self._problem.context(x, "x")
-        try:
-            r = float(reward)
-        except (TypeError, ValueError):
-            r = math.nan
+        r = float(reward) if isinstance(reward, bool | np.bool_) else check.number(reward)
         if not 0.0 <= r <= 1.0 or (self._logistic and r not in (0.0, 1.0)):
             kind = "0 or 1" if self._logistic else "a number from 0 to 1"
-            raise ValueError(f"reward must be {kind}, got {reward!r}")
+            raise ValueError(f"reward must be {kind}, got {check.shown(reward)}")
         bound = (self._bound(x),) if self._logistic else ()
         self._learn(self._state, self._refresh, self._par.start, *bound, 0, 0, r, x, *self._scratch)
 

@@ -133,8 +133,9 @@ def mixture_parts(
     (S, A), M, d = count.shape, int(count.max()), context_dim
     D, f, whole = M * d, np.zeros, np.int64
     components = 1 if form == "plain" else PLAIN + EPOCHS * len(SCALES)
-    lam = default_regularization(context_dim, weight_bound, form) if regularization is None else regularization
-    check.positive("regularization", lam)
+    if regularization is None:
+        regularization = default_regularization(context_dim, weight_bound, form)
+    lam = check.positive("regularization", regularization)
     if form == "plain":
         assumed, isotropic = np.array([lam]), np.array([lam])
     else:

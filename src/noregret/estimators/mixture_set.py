@@ -44,6 +44,7 @@ class MixtureSet:
         self.delta = self._made_for = check.positive("delta", delta, below=1.0)
         self.link, self.constants, self.n_outcomes = MultinomialLogit(), "corrected", m
         self._problem = Problem(1, 1, 1, context_dim, self.link, context_bound, weight_bound)
+        check.memory(f"n_outcomes = {m}, context_dim = {context_dim}", 8.0 * ((m * context_dim) ** 2 + m**2))
         d, count = self._problem.context_dim, np.full((1, 1), m, np.int64)
         bounds = self._problem.weight_bound, self._problem.context_bound
         self._store = empty_store(1, 1, 1, d, 16)
@@ -60,7 +61,7 @@ class MixtureSet:
         x = self._problem.context(x, "x")
         y = check.integer("outcome", outcome, 0)
         if y >= self.n_outcomes:
-            raise ValueError(f"outcome must be below n_outcomes = {self.n_outcomes}, got {outcome!r}")
+            raise ValueError(f"outcome must be below n_outcomes = {self.n_outcomes}, got {check.shown(outcome)}")
         n = self.samples
         self._store = with_room(self._store, n + 1)
         self._store.contexts[n] = x

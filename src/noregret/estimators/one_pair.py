@@ -36,6 +36,7 @@ class OnePair:
         # A problem of one pair checks the other arguments and the contexts.
         self._problem = Problem(1, 1, 1, context_dim, link, context_bound, weight_bound)  # type: ignore[arg-type]
         self.link, self.constants, self.n_outcomes = link, constants, m
+        check.memory(f"n_outcomes = {m}, context_dim = {context_dim}", 8.0 * (2 * m * context_dim + 3 * context_dim**2))
         self._count = np.full(1, m, np.int64)
         self._par, self._state, self._work = parts = self._parts(**options)
         with announced(f"the estimator {type(self).__name__}"):
@@ -53,7 +54,7 @@ class OnePair:
         x = self._problem.context(x, "x")
         y = check.integer("outcome", outcome, 0)
         if y >= self.n_outcomes:
-            raise ValueError(f"outcome must be below n_outcomes = {self.n_outcomes}, got {outcome!r}")
+            raise ValueError(f"outcome must be below n_outcomes = {self.n_outcomes}, got {check.shown(outcome)}")
         return x, y
 
     def _update(self, x: Floats, y: int) -> None:

@@ -93,7 +93,10 @@ def newton_parts(
     form = PRINTED if constants == "paper" else THEOREM_A if link.form == "A" else THEOREM_B
 
     def per_pair(f: Callable[[int], float]) -> Floats:
-        return np.ascontiguousarray(np.array([0.0] + [f(m) for m in range(1, M + 1)])[count])
+        values = np.zeros(M + 1)
+        for m in np.unique(count):
+            values[m] = f(int(m))
+        return np.ascontiguousarray(values[count])
 
     def alpha_of(m: int) -> float:
         return check.positive(f"alpha of {link!r} for {m} outcomes", link.alpha(m, reach, constants))

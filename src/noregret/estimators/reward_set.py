@@ -9,7 +9,7 @@ from .. import _checks as check
 from .._jit import announced, direct
 from ..problem import Problem
 from .reward_refresh import mixture_refresh
-from .reward_sets import BERNSTEIN, FIRST, GROWTH, Form, reward_learn, reward_range, reward_set_parts
+from .reward_sets import BERNSTEIN, FIRST, FORMS, GROWTH, Form, reward_learn, reward_range, reward_set_parts
 from .store import empty_store, remember, with_room
 
 
@@ -38,11 +38,13 @@ class RewardSet:
         regularization: float | None = None,
     ) -> None:
         self.delta = check.positive("delta", delta, below=1.0)
+        check.one_of("form", form, tuple(FORMS))
         rewards = "logistic" if form == "logistic" else "linear"
         self._problem = p = Problem(
             1, 1, 1, context_dim, context_bound=context_bound, reward_bound=reward_bound, rewards=rewards,  # type: ignore[arg-type]
         )  # fmt: skip
         self.form, d = form, p.context_dim
+        check.memory(f"context_dim = {d}", 24.0 * d**2)
         parts = reward_set_parts(p, form, -math.log(self.delta), regularization)
         self._par, self._state, self._work = parts
         self._store = empty_store(1, 1, 1, d, 64 if form == "bernstein" else 0)
@@ -56,13 +58,10 @@ class RewardSet:
     def update(self, x: ArrayLike, reward: float) -> None:
         """Learn from one observation: context x [d], a reward."""
         x = self._problem.context(x, "x")
-        try:
-            r = float(reward)
-        except (TypeError, ValueError):
-            r = math.nan
+        r = float(reward) if isinstance(reward, bool | np.bool_) else check.number(reward)
         if not 0.0 <= r <= 1.0 or (self.form == "logistic" and r not in (0.0, 1.0)):
             kind = "0 or 1" if self.form == "logistic" else "a number from 0 to 1"
-            raise ValueError(f"reward must be {kind}, got {reward!r}")
+            raise ValueError(f"reward must be {kind}, got {check.shown(reward)}")
         if self._par.form == BERNSTEIN:
             k = self.samples
             self._store = with_room(self._store, k + 1)

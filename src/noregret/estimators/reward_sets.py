@@ -107,7 +107,9 @@ def reward_set_parts(
     mixture = kind in (HOEFFDING, BERNSTEIN)
     lam = check.positive("regularization", _regularization(p, kind) if regularization is None else regularization)
     if mixture and regularization is not None:
-        raise ValueError(f"regularization must be None with form {form!r}, a mixture over many, got {regularization!r}")
+        raise ValueError(
+            f"regularization must be None with form {form!r}, a mixture over many, got {check.shown(regularization)}"
+        )
     C = len(LAMBDAS) if mixture else 0
     lambdas, shifts = np.array(LAMBDAS[:C]) * (R2 / d), np.array(SHIFTS) * R2 if mixture else np.array([lam])
     prior = -0.5 * d * np.log(lambdas) - np.log(np.array(WEIGHTS[:C]))

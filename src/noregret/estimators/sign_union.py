@@ -78,7 +78,9 @@ def sign_union_parts(
     lam = check.positive("regularization", REGULARIZATION if regularization is None else regularization)
     if lam < LEAST:
         raise ValueError(f"regularization must be at least {LEAST:g} for stable arithmetic, got {lam:g}")
-    splits = np.array([0.0] + [log_splits(n) for n in range(1, M + 1)])
+    splits = np.zeros(M + 1)
+    for n in np.unique(count):
+        splits[n] = log_splits(int(n))
     log = np.ascontiguousarray(np.broadcast_to(np.asarray(log_confidence, np.float64), (S, A)) + splits[count])
     weights = np.repeat((1.0 / np.maximum(count, 1.0))[..., None, None], d, axis=3) * np.ones((M, 1))
     weights[np.arange(M) >= count[..., None]] = 0.0
@@ -165,6 +167,7 @@ class SignUnionSet(OnePair):
     def __init__(
         self, n_outcomes: int, context_dim: int, delta: float = 0.05, regularization: float | None = None
     ) -> None:
+        check.memory(f"n_outcomes = {check.integer('n_outcomes', n_outcomes)}", 32.0 * float(n_outcomes) ** 2)
         super().__init__(
             LinearCombination(), n_outcomes, context_dim, None, 1.0, delta, "corrected", regularization=regularization
         )

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import _checks as check
 from .._checks import Floats
 from .._jit import inlined
 
@@ -38,6 +39,9 @@ def with_room(store: Store, episodes: int) -> Store:
     have = store.contexts.shape[0]
     if episodes <= have:
         return store
+    check.memory(
+        f"the data of {episodes} episodes", 8.0 * episodes * (store.contexts.shape[1] + 3 * store.outcomes.shape[1])
+    )
     more = max(episodes, 2 * have) - have
 
     def longer(a: NDArray[np.generic]) -> NDArray[np.generic]:

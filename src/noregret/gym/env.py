@@ -87,9 +87,11 @@ class Env(gymnasium.Env[Observation, np.int64]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        asked, p = {} if options is None else options, self.world.problem
+        asked, p = check.mapping("options", options), self.world.problem
         for key in asked:
             check.one_of("options", key, ("context", "episode"))
+        if seed is not None:
+            seed = check.integer("seed", seed, 0)
         x = p.context(asked["context"], 'options["context"]') if "context" in asked else None
         if "episode" in asked:
             check.integer('options["episode"]', asked["episode"], 0)
@@ -111,7 +113,8 @@ class Env(gymnasium.Env[Observation, np.int64]):
         e, p = self._episodes, self.world.problem
         if e is None:
             raise RuntimeError("step: no episode has begun, call reset first")
-        a = int(check.integer("action", action.item() if isinstance(action, np.ndarray) else action, 0))
+        one = isinstance(action, np.ndarray) and action.size == 1
+        a = int(check.integer("action", action.item() if one else action, 0))
         if a >= p.n_actions:
             raise ValueError(f"action must be from 0 to {p.n_actions - 1}, got {a}")
         if self._replaces and not p.layout.available[e.state, a]:

@@ -87,7 +87,9 @@ def play(
         raise ValueError(f"env must have the problem's {p.n_actions} actions, got {env.action_space}")
     over = _sink(p, env, sink)
     if over is not None and scale is not None and not scale.low <= 0.0 <= scale.high:
-        raise ValueError(f"reward_range must contain 0, which an episode that is over pays, got {reward_range!r}")
+        raise ValueError(
+            f"reward_range must contain 0, which an episode that is over pays, got {check.shown(reward_range)}"
+        )
     where = _states if discretise is None else discretise
     returns, contexts = np.zeros(K), np.zeros((K, p.context_dim))
     steps, ends = np.zeros(K, np.int64), np.zeros((2, K), bool)
@@ -140,7 +142,7 @@ def _states(seen: Any) -> Any:
     value = seen["obs"] if isinstance(seen, dict) and "obs" in seen else seen
     if np.size(value) == 1 and np.asarray(value).dtype.kind in "iu":
         return int(np.asarray(value).item())
-    raise ValueError(f"discretise must be given: an observation is not a state number, such as {seen!r}")
+    raise ValueError(f"discretise must be given: an observation is not a state number, such as {check.shown(seen)}")
 
 
 def _context(p: Problem, given: Any, seen: Any) -> Any:
@@ -150,7 +152,9 @@ def _context(p: Problem, given: Any, seen: Any) -> Any:
         return given
     if isinstance(seen, dict) and "context" in seen:
         if isinstance(seen["context"], dict):
-            raise ValueError(f"context must be a function of the observation, whose own is {seen['context']!r}")
+            raise ValueError(
+                f"context must be a function of the observation, whose own is {check.shown(seen['context'])}"
+            )
         return np.ravel(seen["context"])
     if p.context_dim == 1:
         return [1.0]

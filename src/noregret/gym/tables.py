@@ -48,7 +48,7 @@ def reward_map(name: str, value: Any) -> RewardMap:
     except (TypeError, ValueError):
         low = high = np.nan
     if not -np.inf < low < high < np.inf:
-        raise ValueError(f"{name} must be two numbers (low, high) with low below high, got {value!r}")
+        raise ValueError(f"{name} must be two numbers (low, high) with low below high, got {check.shown(value)}")
     return RewardMap(low, high)
 
 
@@ -124,7 +124,7 @@ def _outcomes(given: Any, s: int, a: int) -> Iterable[tuple[float, int, float, b
         return []
     except (TypeError, ValueError):
         raise ValueError(
-            f"env.P[{s}][{a}] must be a list of (probability, next state, reward, terminated), got {found!r}"
+            f"env.P[{s}][{a}] must be a list of (probability, next state, reward, terminated), got {check.shown(found)}"
         ) from None
 
 

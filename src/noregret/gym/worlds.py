@@ -204,7 +204,7 @@ def contextual_world(
 # What they share ------------------------------------------------------------------------------------------------------
 def _read(envs: Sequence[Any]) -> list[Table]:
     if not isinstance(envs, list | tuple) or not envs:
-        raise ValueError(f"envs must be a list of environments, got {envs!r}")
+        raise ValueError(f"envs must be a list of environments, got {check.shown(envs)}")
     read = [tables.read(env) for env in envs]
     for i, t in enumerate(read[1:], 1):
         if t.P.shape != read[0].P.shape or not np.array_equal(t.available, read[0].available):
@@ -221,7 +221,8 @@ def _rewards(read: list[Table], given: Any) -> tuple[RewardMap, Floats]:
         scale = tables.reward_map("reward_range", given)
         if low < scale.low or high > scale.high:
             raise ValueError(
-                f"reward_range must contain every reward and 0, which the sink pays: [{low:g}, {high:g}], got {given!r}"
+                f"reward_range must contain every reward and 0, which the sink pays: [{low:g}, {high:g}], got "
+                f"{check.shown(given)}"
             )
     means = scale.unit(np.stack([t.rewards for t in read]))
     return scale, np.clip(means, 0.0, 1.0)

@@ -9,10 +9,21 @@ from typing import Any, Self
 
 import numpy as np
 
+from .. import _checks as check
 from .._files import write_whole
 from ..agents.base import Agent
 from ..agents.files import copy_of, fingerprint
 from .tables import columns
+
+_KINDS: dict[Any, tuple[str, ...]] = {
+    int: ("episode", "step", "state", "action", "advice", "seed"),
+    str: ("agent", "version", "fingerprint"),
+    bool: ("by_other",),
+    dict: ("options",),
+    (list, tuple): ("context",),
+    (int, str): ("who",),
+}
+_MAYBE = ("probability", "draws", "error", "certificate", "referred")
 
 
 @dataclass(frozen=True)
@@ -72,8 +83,21 @@ class Decision:
 
     @classmethod
     def from_dict(cls, made: dict[str, Any]) -> Self:
-        """The decision of `to_dict`."""
-        return cls(**(made | {"context": tuple(made["context"])}))
+        """The decision of `to_dict`; a ValueError where it is none."""
+        kept = check.mapping("decision", made)
+        lacking = {f.name for f in fields(cls)} ^ set(kept)
+        if lacking:
+            raise ValueError(f"decision must have the entries of Decision.to_dict, wrong are {check.shown(lacking)}")
+        for kind, names in _KINDS.items():
+            for name in names:
+                if not isinstance(kept[name], kind) or (isinstance(kept[name], bool) and kind is not bool):
+                    raise ValueError(f"decision: {name} cannot be {check.shown(kept[name])}")
+        for name in _MAYBE:
+            if kept[name] is not None and not isinstance(kept[name], int | float):
+                raise ValueError(f"decision: {name} cannot be {check.shown(kept[name])}")
+        if min(kept[name] for name in _KINDS[int]) < 0 or not all(isinstance(v, int | float) for v in kept["context"]):
+            raise ValueError("decision: episode, step, state, action and context must be numbers, and from 0")
+        return cls(**(kept | {"context": tuple(kept["context"])}))
 
     def replay(self, agent: Agent) -> "Decision":
         """Decide again with an agent loaded from a file that was saved before this individual's plan was made; a
@@ -155,7 +179,7 @@ def write_decisions(decisions: Iterable[Decision], path: Any) -> None:
 
     kind = Path(path).suffix
     if kind not in (".parquet", ".csv"):
-        raise ValueError(f"path must end in .parquet or .csv, got {str(path)!r}")
+        raise ValueError(f"path must end in .parquet or .csv, got {check.shown(str(path))}")
     rows = [d.to_dict() for d in decisions]
     data = {f.name: [json.dumps(r[f.name]) if f.name in _JSON else r[f.name] for r in rows] for f in fields(Decision)}
     table = pa.table(data, schema=_schema())
@@ -178,9 +202,10 @@ def read_decisions(path: Any) -> list[Decision]:
     >>> kept == [decision], kept[0].who, kept[0].draws
     (True, 'Ms B', 50)
     """
-    import pyarrow as pa
     import pyarrow.csv
 
+    if Path(path).suffix not in (".parquet", ".csv"):
+        raise ValueError(f"path must end in .parquet or .csv, got {check.shown(str(path))}")
     try:
         if Path(path).suffix == ".csv":
             types = {f.name: f.type for f in _schema()}
@@ -190,5 +215,8 @@ def read_decisions(path: Any) -> list[Decision]:
         data = columns(table, "path")
         rows = [dict(zip(data, values, strict=True)) for values in zip(*data.values(), strict=True)]
         return [Decision.from_dict(r | {n: json.loads(r[n]) for n in _JSON}) for r in rows]
-    except (pa.ArrowInvalid, KeyError, TypeError, json.JSONDecodeError):
-        raise ValueError(f"{path} is not a table of decisions") from None
+    except FileNotFoundError:
+        raise
+    except Exception as error:  # whatever Arrow, JSON and text make of other bytes
+        said = f": {error}" if type(error) is ValueError and str(error).startswith("decision") else ""
+        raise ValueError(f"{path} is not a table of decisions{said}") from None

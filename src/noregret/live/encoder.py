@@ -74,8 +74,9 @@ class Encoder:
         link: str = "logit",
         outside: str = "clip",
     ) -> None:
-        self.numbers = {str(c): range_of(str(c), ends) for c, ends in (numbers or {}).items()}
-        self.categories = {str(c): levels_of(str(c), levels) for c, levels in (categories or {}).items()}
+        ranges, lists = check.mapping("numbers", numbers), check.mapping("categories", categories)
+        self.numbers = {str(c): range_of(str(c), ends) for c, ends in ranges.items()}
+        self.categories = {str(c): levels_of(str(c), levels) for c, levels in lists.items()}
         known = [*self.numbers, *self.categories]
         if len(set(known)) < len(known):
             raise ValueError(f"numbers and categories must be different columns, got {known}")
@@ -85,7 +86,7 @@ class Encoder:
         self.link = check.one_of("link", link, ("logit", "linear"))
         self.outside = check.one_of("outside", outside, ("clip", "raise"))
         if self.link == "linear" and self.bound != 1.0:
-            raise ValueError(f"bound must be 1 with link='linear', whose contexts sum to 1, got {bound!r}")
+            raise ValueError(f"bound must be 1 with link='linear', whose contexts sum to 1, got {check.shown(bound)}")
         self.blocks = int(self.intercept) + len(known)
         if self.blocks == 0:
             raise ValueError("numbers, categories and intercept must make at least one entry, got none")
@@ -112,7 +113,9 @@ class Encoder:
         for name, asked in chosen.items():
             for column in asked:
                 if column not in data:
-                    raise ValueError(f"{name} must be columns of the table ({', '.join(data)}), got {column!r}")
+                    raise ValueError(
+                        f"{name} must be columns of the table ({', '.join(data)}), got {check.shown(column)}"
+                    )
         for column in chosen["numbers"]:
             seen = [number_of(column, v) for v in data[column] if not is_missing(v)]
             if not seen or min(seen) == max(seen):
@@ -184,8 +187,9 @@ class Encoder:
     @classmethod
     def from_dict(cls, made: Mapping[str, Any]) -> Self:
         """The encoder of `to_dict`."""
-        check.fits("encoder", cls, **made)
-        return cls(**made)
+        options = {str(name): value for name, value in check.mapping("encoder", made).items()}
+        check.fits("encoder", cls, **options)
+        return cls(**options)
 
     def check_fits(self, problem: Problem) -> None:
         """A sentence where contexts of this encoder are not contexts of the problem."""
@@ -236,7 +240,7 @@ class Encoder:
             else:
                 v = number_of(column, value)
                 if self.outside == "raise" and not low <= v <= high:
-                    raise ValueError(f"{column} must be from {low:g} to {high:g}, got {value!r}")
+                    raise ValueError(f"{column} must be from {low:g} to {high:g}, got {check.shown(value)}")
                 v = min(max(v, low), high)
                 t = min(max((v - low) / (high - low), 0.0), 1.0)
                 x[at] = t if linear else 2.0 * t - 1.0
@@ -252,7 +256,10 @@ class Encoder:
                 level = level_of(column, value)
                 if level not in places and column not in self.other:
                     known = ", ".join(self.categories[column])
-                    raise ValueError(f"{column} must be one of {known} (other={column!r} takes any), got {value!r}")
+                    raise ValueError(
+                        f"{column} must be one of {known} (other={check.shown(column)} takes any), got "
+                        f"{check.shown(value)}"
+                    )
                 place = places.get(level, places.get(f"\0{OTHER}", -1))
             x[at + place] = 1.0
             at += len(places)
@@ -260,4 +267,6 @@ class Encoder:
 
     def _may_lack(self, column: str) -> None:
         if column not in self.missing:
-            raise ValueError(f"{column} is missing; declare it with missing=({column!r},) if that may happen")
+            raise ValueError(
+                f"{column} is missing; declare it with missing=({check.shown(column)},) if that may happen"
+            )

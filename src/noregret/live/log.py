@@ -1,16 +1,18 @@
 """Logged data in: a table of steps becomes episodes, checked row by row before anything is learned from them."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import _checks as check
 from .._checks import Floats
 from ..agents.base import Agent
 from ..problem import Problem
+from .cells import number_of
 from .encoder import Encoder
 from .tables import columns, is_missing, whole
 
@@ -117,12 +119,14 @@ def read_log(source: Any, problem: Problem, encoder: Encoder | None = None) -> L
         key, step = data["episode"][i], whole(data["step"][i])
         if is_missing(key):
             raise with_row("episode is missing")
+        if not isinstance(key, Hashable):
+            raise with_row(f"episode must be a number or text, got {check.shown(key)}")
         if isinstance(step, bool) or not isinstance(step, int | np.integer) or not 0 <= step < problem.horizon:
-            raise with_row(f"step must be a whole number from 0 to {problem.horizon - 1}, got {step!r}")
+            raise with_row(f"step must be a whole number from 0 to {problem.horizon - 1}, got {check.shown(step)}")
         steps = rows.setdefault(key, {})
         h = int(step)
         if h in steps:
-            raise with_row(f"step {h} of episode {key!r} is there twice, also in row {steps[h]}")
+            raise with_row(f"step {h} of episode {check.shown(key)} is there twice, also in row {steps[h]}")
         steps[h] = i
     episodes, dropped = [], 0
     for key in _in_order(rows):
@@ -171,9 +175,9 @@ def _contexts(data: dict[str, list[Any]], problem: Problem, encoder: Encoder | N
         for j, name in enumerate(names):
             for i, value in enumerate(data[name]):
                 try:
-                    made[i, j] = float(value)
-                except (TypeError, ValueError):
-                    raise _Row(i)(f"{name} must be a number, got {value!r}") from None
+                    made[i, j] = number_of(name, value)
+                except ValueError as error:
+                    raise _Row(i)(error) from None
     for i in range(n):
         try:
             made[i] = problem.context(made[i])
@@ -191,7 +195,9 @@ def _episode(
     after: int | None = None
     for h in range(n):
         if h not in steps:
-            raise _Row(max(steps.values()))(f"episode {key!r} lacks step {h}: steps must be 0, 1, ... without gaps")
+            raise _Row(max(steps.values()))(
+                f"episode {check.shown(key)} lacks step {h}: steps must be 0, 1, ... without gaps"
+            )
         i = steps[h]
         row = _Row(i)
         try:
@@ -203,12 +209,14 @@ def _episode(
             if h > 0 and s != after:
                 raise ValueError(f"state {s} at step {h} is not the next_state of the step before, {after}")
             if not np.array_equal(contexts[i], contexts[first]):
-                raise ValueError(f"the context of episode {key!r} is not that of row {first}")
+                raise ValueError(f"the context of episode {check.shown(key)} is not that of row {first}")
             value = rewards[i]
             r = problem.reward(math.nan if is_missing(value) else value)
             if is_missing(data["next_state"][i]):
                 if h < n - 1:
-                    raise ValueError(f"next_state is missing, and step {h} is not the last of episode {key!r}")
+                    raise ValueError(
+                        f"next_state is missing, and step {h} is not the last of episode {check.shown(key)}"
+                    )
                 lost = 1
                 break
             after = problem.next_state(whole(data["next_state"][i]), s, a)
@@ -236,7 +244,9 @@ def learn_from(agent: Agent, log: Log) -> int:
         starts = set(p.starts.tolist())
         for e in log:
             if not np.array_equal(p.context(e.context), e.context) or int(e.states[0]) not in starts:
-                raise ValueError(f"log: episode {e.key!r} has a context or an initial state that the agent's bars")
+                raise ValueError(
+                    f"log: episode {check.shown(e.key)} has a context or an initial state that the agent's bars"
+                )
             for r in e.rewards:
                 p.reward(r)
     agent.make_room(len(log))

@@ -83,9 +83,9 @@ def _possible(person: Person, p: Problem, begun: int) -> None:
     if not (
         n <= h <= min(n + 1, p.horizon) and len(person.states) == max(h, n + (n > 0)) and 0 <= person.episode < begun
     ):
-        raise ValueError(f"the path of {person.who!r} is not one")
+        raise ValueError(f"the path of {check.shown(person.who)} is not one")
     if person.drawn.shape[1:] != person.policy.shape or len(person.others) != h:
-        raise ValueError(f"the plan of {person.who!r} is not one")
+        raise ValueError(f"the plan of {check.shown(person.who)} is not one")
     for s, a in zip(person.states, person.actions, strict=False):
         p.action(a, p.state(s))
     for s in person.states:

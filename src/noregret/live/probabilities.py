@@ -29,6 +29,8 @@ from ..agents.base import Agent
 from ..agents.controls import FixedPolicy, UniformRandom
 from ..agents.referral import Referral
 
+MOST = 1_000_000  # draws
+
 
 class NotAsked(ValueError):
     """An expert who is a function would have to be asked for the sake of a number."""
@@ -69,13 +71,20 @@ def action_probabilities(agent: Agent, state: Any, draws: int = 1000) -> ActionP
     if h == agent.problem.horizon:
         raise RuntimeError(f"action_probabilities: all {h} steps of the episode are taken")
     s = agent.problem.state(state)
-    check.integer("draws", draws)
+    check_draws(draws)
     exact = known_exactly(agent, h, s)
     if exact is not None:
         return exact
     policies = drawn_policies(agent, draws)
     return from_policies(policies, agent._path.states[: h + 1], agent._path.actions[:h], agent._others[:h], s,
                          agent.problem.n_actions)  # fmt: skip
+
+
+def check_draws(draws: Any, least: int = 1) -> int:
+    """How many plans to draw: at most MOST, whose standard error is at most 0.0005."""
+    if check.integer("draws", draws, least) > MOST:
+        raise ValueError(f"draws must be at most {MOST:,}, got {check.shown(draws)}")
+    return int(draws)
 
 
 def known_exactly(agent: Agent, h: int, s: int) -> ActionProbabilities | None:
@@ -129,6 +138,7 @@ def _draw(agent: Agent, draws: int) -> NDArray[np.int64]:
         agent._direct = agent._compile(direct)
     if 0 < agent.pause <= agent._step and agent._direct_replan is None:
         agent._direct_replan = agent._compile_replan(direct)
+    check.memory(f"draws = {draws}", 8.0 * draws * out.policy.size)
     k, made = agent.episode, np.zeros((draws, *out.policy.shape), np.int64)
     for j in range(draws):
         par = reseeded(agent.par, other_seed(agent.seed, k, j))

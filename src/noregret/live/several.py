@@ -36,6 +36,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _checks as check
+from .._threads import locked
 from ..agents.base import Agent
 from ..agents.files import fingerprint
 from ..links import Link
@@ -43,7 +44,7 @@ from ..planning import Plan
 from .decision import Decision, described
 from .log import take_in
 from .people import Person, Who, read_people, write_people
-from .probabilities import NotAsked, drawn_policies, from_policies, known_exactly
+from .probabilities import NotAsked, check_draws, drawn_policies, from_policies, known_exactly
 from .tables import columns, is_missing, whole
 
 
@@ -81,12 +82,14 @@ class Live:
             raise ValueError(f"agent must plan whole episodes, {agent.name} plans again within them")
         if agent._open:
             raise ValueError("agent must not be in the middle of an episode")
-        self.agent, self.draws = agent, check.integer("draws", draws, 0)
+        self.agent, self.draws = agent, check_draws(draws, 0)
         self.order, self.audit = check.one_of("order", order, ("end", "begin")), check.flag("audit", audit)
+        self._lock = agent._lock  # people and agent are changed together
         self._people: dict[Who, Person] = {}
         self._waiting: list[Person] = []  # ended, not learned yet: order="begin"
 
     @property
+    @locked
     def open(self) -> tuple[Who, ...]:
         """Keys of those who have begun and not ended, in the order in which they began."""
         return tuple(self._people)
@@ -96,13 +99,14 @@ class Live:
         return f"<Live {self.agent.label}, {self.agent.episode} begun, {len(self._people)} open{waiting}>"
 
     # One individual -----------------------------------------------------------------------------------------------
+    @locked
     def begin(self, who: Who, x: ArrayLike | dict[str, Any]) -> Plan:
         """Plan for a new individual with context x [d], or with a row where the agent has an encoder."""
         if isinstance(who, bool) or not isinstance(who, int | str | np.integer):
-            raise ValueError(f"who must be an integer or text, got {who!r}")
+            raise ValueError(f"who must be an integer or text, got {check.shown(who)}")
         who = int(who) if isinstance(who, np.integer) else who
         if who in self._people:
-            raise ValueError(f"who: {who!r} is open already")
+            raise ValueError(f"who: {check.shown(who)} is open already")
         agent, k = self.agent, self.agent.episode
         mark = fingerprint(agent) if self.audit else ""
         plan = agent.begin_episode(x)
@@ -117,13 +121,14 @@ class Live:
         )  # fmt: skip
         return plan
 
+    @locked
     def act(self, who: Who, state: int | str, action: int | str | None = None) -> Decision:
         """The action for `state` at this individual's step; action: somebody else chose that one. Asking again changes
         nothing."""
         person, p = self._person(who), self.agent.problem
         h = person.steps
         if h == p.horizon:
-            raise RuntimeError(f"act: all {h} steps of {who!r} are taken, call end")
+            raise RuntimeError(f"act: all {h} steps of {check.shown(who)} are taken, call end")
         s = p.state(state)
         if h > 0 and s != person.states[h]:
             raise ValueError(f"state must be the next_state observed last, {person.states[h]}, got {s}")
@@ -156,6 +161,7 @@ class Live:
             fingerprint=person.fingerprint,
         )  # fmt: skip
 
+    @locked
     def observe(self, who: Who, reward: float, next_state: int | str) -> None:
         """What the action led to. A reward that is not known yet is nan; `reward` may bring it later."""
         person = self._person(who)
@@ -163,7 +169,7 @@ class Live:
 
     def _outcome(self, person: Person, reward: Any, next_state: Any) -> tuple[float, int]:
         if not person.asked:
-            raise RuntimeError(f"observe: nothing was done with {person.who!r} since, call act first")
+            raise RuntimeError(f"observe: nothing was done with {check.shown(person.who)} since, call act first")
         h, p = person.steps, self.agent.problem
         after = p.next_state(next_state, person.states[h], person.actions[h])
         return p.reward(reward), after
@@ -173,6 +179,7 @@ class Live:
         person.rewards.append(reward)
         person.states.append(after)
 
+    @locked
     def reward(self, who: Who, step: int, value: float) -> None:
         """The reward of an earlier step, which was nan until now."""
         person = self._person(who)
@@ -182,11 +189,14 @@ class Live:
     def _late(person: Person, step: Any) -> int:
         h = check.integer("step", step, 0)
         if h >= person.steps:
-            raise ValueError(f"step must be one that was observed, below {person.steps} for {person.who!r}, got {h}")
+            raise ValueError(
+                f"step must be one that was observed, below {person.steps} for {check.shown(person.who)}, got {h}"
+            )
         if not math.isnan(person.rewards[h]):
-            raise ValueError(f"step {h} of {person.who!r} has a reward already, {person.rewards[h]:g}")
+            raise ValueError(f"step {h} of {check.shown(person.who)} has a reward already, {person.rewards[h]:g}")
         return h
 
+    @locked
     def observe_all(self, table: Any) -> int:
         """Outcomes that arrive as a table with columns who, reward and next_state; how many rows there were.
 
@@ -206,7 +216,7 @@ class Live:
                 reward = math.nan if is_missing(reward) else reward
                 step = whole(data["step"][i]) if "step" in data else person.steps
                 if (who, step) in met:
-                    raise ValueError(f"step {step} of {who!r} is there twice")
+                    raise ValueError(f"step {step} of {check.shown(who)} is there twice")
                 met.add((who, step))
                 if step != person.steps:
                     news.append((person, self._late(person, step), self.agent.problem.reward(reward)))
@@ -221,6 +231,7 @@ class Live:
                 person.rewards[step] = what
         return len(news)
 
+    @locked
     def end(self, who: Who) -> None:
         """Learn from the steps observed, which may be fewer than H; with order="begin" when everybody who began before
         has ended."""
@@ -232,6 +243,7 @@ class Live:
         self._waiting.append(person)
         self._learn()
 
+    @locked
     def abandon(self, who: Who, learn: bool = False) -> None:
         """Forget the individual; or, with learn=True, learn the steps seen, as `end` does. Either keeps the guarantees
         only if it does not depend on outcomes."""
@@ -253,10 +265,11 @@ class Live:
     def _person(self, who: Any) -> Person:
         who = int(who) if isinstance(who, np.integer) else who
         if not isinstance(who, int | str) or who not in self._people:
-            raise ValueError(f"who must be somebody open, got {who!r}")
+            raise ValueError(f"who must be somebody open, got {check.shown(who)}")
         return self._people[who]
 
     # Files --------------------------------------------------------------------------------------------------------
+    @locked
     def save(self, path: Any) -> None:
         """Write the agent and everybody open, as `Agent.save` does; `Live.load` reads it."""
         own = {"draws": self.draws, "order": self.order, "audit": self.audit}

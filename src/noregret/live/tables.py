@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from .. import _checks as check
+
 
 def is_missing(value: Any) -> bool:
     """None, nan, NaT, NA, or an empty string."""
@@ -32,14 +34,17 @@ def columns(table: Any, name: str = "table") -> dict[str, list[Any]]:
         table = read(table, name)
     made: dict[str, list[Any]]
     if isinstance(table, Mapping):
-        made = {str(c): _values(v, f"{name}[{c!r}]") for c, v in table.items()}
+        made = {str(c): _values(v, f"{name}[{check.shown(c)}]") for c, v in table.items()}
     elif isinstance(table, list | tuple) and all(isinstance(row, Mapping) for row in table):
         heads = dict.fromkeys(c for row in table for c in row)
         made = {str(c): [row.get(c) for row in table] for c in heads}
     elif hasattr(table, "column_names") and hasattr(table, "column"):  # Arrow
-        made = {str(c): table.column(i).to_pylist() for i, c in enumerate(table.column_names)}
+        try:
+            made = {str(c): table.column(i).to_pylist() for i, c in enumerate(table.column_names)}
+        except UnicodeDecodeError:
+            raise ValueError(f"{name} has text that is not UTF-8") from None
     elif hasattr(table, "columns") and hasattr(table, "__getitem__"):  # pandas, polars
-        made = {str(c): _values(table[c], f"{name}[{c!r}]") for c in table.columns}
+        made = {str(c): _values(table[c], f"{name}[{check.shown(c)}]") for c in table.columns}
     else:
         raise ValueError(
             f"{name} must be a dict of columns, rows, a data frame, an Arrow table, or a .parquet or .csv file, got "
@@ -59,7 +64,7 @@ def _values(column: Any, name: str) -> list[Any]:
     else:
         made = column
     if isinstance(made, str) or not hasattr(made, "__iter__"):
-        raise ValueError(f"{name} must be a column of values, got {made!r}")
+        raise ValueError(f"{name} must be a column of values, got {check.shown(made)}")
     return list(made)
 
 
@@ -71,12 +76,12 @@ def read(path: Any, name: str) -> Any:
 
     kind = Path(path).suffix
     if kind not in (".parquet", ".csv"):
-        raise ValueError(f"{name} must end in .parquet or .csv, got {str(path)!r}")
+        raise ValueError(f"{name} must end in .parquet or .csv, got {check.shown(str(path))}")
     if not Path(path).exists():
         raise FileNotFoundError(f"{name}: there is no file {path}")
     try:
         if kind == ".parquet":
             return pyarrow.parquet.read_table(path)
         return pyarrow.csv.read_csv(path, convert_options=pyarrow.csv.ConvertOptions(strings_can_be_null=True))
-    except (pa.ArrowInvalid, pa.ArrowKeyError, OSError) as error:
+    except (pa.ArrowException, OSError) as error:
         raise ValueError(f"{name}: {path} cannot be read: {str(error).splitlines()[0]}") from None

@@ -56,7 +56,9 @@ def agent_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
         if key in PARTS:
             inner = {"name": value} if isinstance(value, str) else dict(value)
             if "name" not in inner:
-                raise ValueError(f"agent {name}: {key} must be an agent's name, or a table with one, got {value!r}")
+                raise ValueError(
+                    f"agent {name}: {key} must be an agent's name, or a table with one, got {check.shown(value)}"
+                )
             part = str(inner.pop("name"))
             made[key] = {"name": part} | agent_options(part, inner)
     return {k: v for k, v in made.items() if not (k == "cells" and v is None)}

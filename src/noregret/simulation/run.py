@@ -1,5 +1,6 @@
 """`simulate`, and the result of it."""
 
+import itertools
 import math
 import os
 import threading
@@ -21,6 +22,7 @@ from .bounds import regret_bounds
 from .diagnostics import COLUMNS, columns_for
 from .engine import session_kind
 
+MOST_SEEDS = 1_000_000
 VERBS = ("begin_episode", "act", "observe", "end_episode", "fresh")
 
 
@@ -133,13 +135,14 @@ def save_tables(runs: Iterable[Tabular], path: Any) -> None:
     elif kind == ".csv":
         pyarrow.csv.write_csv(table, path)
     else:
-        raise ValueError(f"path must end in .parquet or .csv, got {str(path)!r}")
+        raise ValueError(f"path must end in .parquet or .csv, got {check.shown(str(path))}")
 
 
 def recorded_episodes(episodes: int, every: int) -> NDArray[np.int64]:
     """After which episodes a point is recorded: every so many, and the last."""
     if every > episodes:
         raise ValueError(f"every must be at most episodes = {episodes}, got {every}")
+    check.memory(f"recording {episodes // every} points (episodes / every)", 16.0 * (episodes // every))
     made = np.arange(every, episodes + every, every)
     made[-1] = episodes
     return made
@@ -147,11 +150,15 @@ def recorded_episodes(episodes: int, every: int) -> NDArray[np.int64]:
 
 def chosen_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
     """How many seeds, or which, as a tuple."""
-    if isinstance(seeds, int | np.integer):
-        return tuple(range(check.integer("seeds", seeds)))
-    made = tuple(check.integer("seeds", s, 0) for s in seeds)
-    if not made:
-        raise ValueError("seeds must name at least one seed")
+    if isinstance(seeds, int | np.integer) or seeds is None:
+        if check.integer("seeds", seeds) > MOST_SEEDS:
+            raise ValueError(f"seeds must be at most {MOST_SEEDS:,}, got {seeds}")
+        return tuple(range(int(seeds)))
+    if isinstance(seeds, str) or not np.iterable(seeds):
+        raise ValueError(f"seeds must be how many, or which, got {check.shown(seeds)}")
+    made = tuple(check.integer("seeds", s, 0) for s in itertools.islice(seeds, MOST_SEEDS + 1))
+    if not 0 < len(made) <= MOST_SEEDS:
+        raise ValueError("seeds must name at least one seed" if not made else f"seeds must be at most {MOST_SEEDS:,}")
     return made
 
 
@@ -199,10 +206,13 @@ def simulate(
     episodes, every = check.integer("episodes", episodes), check.integer("every", every)
     recorded, chosen = recorded_episodes(episodes, every), chosen_seeds(seeds)
     if isinstance(agent, type) or not all(hasattr(agent, verb) for verb in VERBS):
-        raise ValueError(f"agent must be an object with {', '.join(VERBS)}, got {agent!r}")
+        raise ValueError(f"agent must be an object with {', '.join(VERBS)}, got {check.shown(agent)}")
     own = getattr(agent, "problem", world.problem)
     if own is not world.problem and not world.problem.same_shape(own):
         raise ValueError("agent was made for a problem of another shape than the world's")
+    compiled, diagnostics = check.flag("compiled", compiled), check.flag("diagnostics", diagnostics)
+    if progress is not None and not callable(progress):
+        raise ValueError(f"progress must be a function of a number of episodes, got {check.shown(progress)}")
     threshold = math.inf if epsilon is None else check.positive("epsilon", epsilon)
     diagnostics = diagnostics or epsilon is not None
     kind = session_kind(agent, compiled)

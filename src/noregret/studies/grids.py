@@ -55,12 +55,12 @@ class Range(BaseModel):
             made = [a * (b / a) ** t if self.scale == "log" else a + (b - a) * t for t in shares]
             made[0], made[-1] = a, b
         elif self.by is not None:
-            count = math.floor((b - a) / self.by + slack) + 1
-            made = [a + i * self.by for i in range(min(count, MOST + 1))]
+            count = math.floor(min((b - a) / self.by, MOST) + slack) + 1
+            made = [a + i * self.by for i in range(count)]
         else:
             assert self.times is not None
-            count = math.floor(math.log(b / a) / math.log(self.times) + slack) + 1
-            made = [a * self.times**i for i in range(min(count, MOST + 1))]
+            count = math.floor(min((math.log(b) - math.log(a)) / math.log(self.times), MOST) + slack) + 1
+            made = [a * self.times**i for i in range(count)]
         if len(made) > MOST:
             raise ValueError(f"a range has at most {MOST:,} values")
         whole = isinstance(a, int) and all(math.isclose(v, round(v), rel_tol=1e-12) for v in made)

@@ -21,6 +21,7 @@ function is about.
 import math
 from typing import NamedTuple
 
+from .._jit import answering
 from . import radii
 
 RANDOM_OPTIMISM = 2.0 / math.erfc(1.0 / math.sqrt(2.0))
@@ -28,6 +29,7 @@ RANDOM_OPTIMISM = 2.0 / math.erfc(1.0 / math.sqrt(2.0))
 
 
 # Martingales -----------------------------------------------------------------------------------------------------
+@answering
 def martingale_deviation(sigma: float, episodes: float, delta: float) -> float:
     """sigma sqrt((K + 1) ln((K + 1)/delta^2)): a martingale with sigma-sub-Gaussian increments stays below it for all
     K at once, with probability 1 - delta.
@@ -37,6 +39,7 @@ def martingale_deviation(sigma: float, episodes: float, delta: float) -> float:
     return sigma * math.sqrt((episodes + 1.0) * (math.log(episodes + 1.0) - 2.0 * math.log(delta)))
 
 
+@answering
 def martingale_deviation_fixed(sigma: float, episodes: float, delta: float) -> float:
     """sigma sqrt(2 K ln(1/delta)): the same for one K fixed beforehand (Azuma and Hoeffding).
 
@@ -44,11 +47,13 @@ def martingale_deviation_fixed(sigma: float, episodes: float, delta: float) -> f
     return sigma * math.sqrt(2.0 * episodes * math.log(1.0 / delta))
 
 
+@answering
 def return_sigma(horizon: int) -> float:
     """H/2: an episode's return lies in [0, H] (Hoeffding's lemma)."""
     return 0.5 * horizon
 
 
+@answering
 def trajectory_sigma(horizon: int) -> float:
     """sigma_H = sqrt(H (H-1)(2H-1)/24), of the difference between an expected and an observed sum of bonuses.
 
@@ -58,6 +63,7 @@ def trajectory_sigma(horizon: int) -> float:
 
 
 # Sums of widths --------------------------------------------------------------------------------------------------
+@answering
 def potential(
     n_pairs: int,
     context_dim: int,
@@ -75,6 +81,7 @@ def potential(
     return shares * math.log1p(kappa * episodes * horizon * context_bound**2 / (regularization * shares))
 
 
+@answering
 def largest_radius(
     weight_norm2: float,
     regularization: float,
@@ -100,6 +107,7 @@ def largest_radius(
     return regularization * weight_norm2 + log_term + gradient2 * context_dim / kappa_min * growth
 
 
+@answering
 def largest_reward_radius(
     reward_bound: float, regularization: float, context_dim: int, context_bound: float, samples: float, delta: float
 ) -> float:
@@ -116,6 +124,7 @@ class Growth(NamedTuple):
     constant: float
 
 
+@answering
 def bonus_growth(
     horizon: int,
     l1: float,
@@ -146,6 +155,7 @@ def bonus_growth(
 
 
 # GLM-ORL ---------------------------------------------------------------------------------------------------------
+@answering
 def regret_from_returns(excess: float, horizon: int, episodes: float, delta: float) -> float:
     """(i)  R(K) <= sum_k (V_{k,0}(s_0) - G_k) + u_{H/2}(K), for all K: excess is the sum of the optimistic values less
     the observed returns G_k. The tightest of the three. Needs every reward of every episode.
@@ -154,12 +164,14 @@ def regret_from_returns(excess: float, horizon: int, episodes: float, delta: flo
     return excess + martingale_deviation(return_sigma(horizon), episodes, delta)
 
 
+@answering
 def regret_from_bonuses(bonuses: float, horizon: int, episodes: float, delta: float) -> float:
     """(ii)  R(K) <= sum_{k,h} min(2 phi_{k,h}, H - h) + u_{sigma_H}(K), for all K, h from 0: bonuses is that sum over
     the pairs visited, phi the whole bonus of a step."""
     return bonuses + martingale_deviation(trajectory_sigma(horizon), episodes, delta)
 
 
+@answering
 def regret_explicit(
     horizon: int,
     episodes: float,
@@ -188,6 +200,7 @@ def regret_explicit(
     return regret_from_bonuses(growth.root * math.sqrt(episodes) + growth.constant, horizon, episodes, delta)
 
 
+@answering
 def mistakes(epsilon: float, horizon: int, delta: float, growth: Growth, episodes: int | None = None) -> int:
     """The largest N with epsilon N <= u_{sigma_H}(N) + root sqrt(N) + constant, and at most K: among the first K
     episodes no more have V* - V^pi > epsilon, with probability 1 - delta where the sets hold.
@@ -214,6 +227,7 @@ def mistakes(epsilon: float, horizon: int, delta: float, growth: Growth, episode
     return low
 
 
+@answering
 def mistakes_closed(epsilon: float, horizon: int, delta: float, growth: Growth, episodes: float) -> float:
     """((A + sqrt(A^2 + 4 epsilon C))/(2 epsilon))^2, at least `mistakes`: the solution of epsilon N = A sqrt(N) + C.
 
@@ -225,11 +239,13 @@ def mistakes_closed(epsilon: float, horizon: int, delta: float, growth: Growth, 
 
 
 # GLM-RLSVI -------------------------------------------------------------------------------------------------------
+@answering
 def rlsvi_delta(n_pairs: int, episode: float) -> float:
     """1/(2 n_pairs k^2), the chance that one set of episode k = 1, 2, ... fails: pi^2/6 bad episodes in all."""
     return 1.0 / (2.0 * n_pairs * float(episode) ** 2)
 
 
+@answering
 def rlsvi_regret(
     n_states: int,
     n_pairs: int,
@@ -263,6 +279,7 @@ def rlsvi_regret(
 
 
 # As printed by Modi and Tewari (2020), step size eta = 1 ---------------------------------------------------------
+@answering
 def deviation_printed(n_states: int, horizon: int, episodes: float, delta: float) -> float:
     """S H^2 sqrt(K log(6 log(2K)/delta_1)), the proof of Theorem 4.1 in the appendix.
 
@@ -271,6 +288,7 @@ def deviation_printed(n_states: int, horizon: int, episodes: float, delta: float
     return n_states * horizon**2 * math.sqrt(episodes * math.log(6.0 * math.log(2.0 * episodes) / delta))
 
 
+@answering
 def radius_printed(
     n_outcomes: int,
     weight_norm2: float,
@@ -291,6 +309,7 @@ def radius_printed(
     return alpha / (2.0 * n_outcomes) + start + 8.0 * context_dim / alpha * growth
 
 
+@answering
 def regret_printed(
     n_states: int,
     n_actions: int,
@@ -316,6 +335,7 @@ def regret_printed(
     return deviation_printed(n_states, horizon, episodes, delta) + 4.0 * beta * horizon * widths * pairs
 
 
+@answering
 def mistakes_printed(
     epsilon: float,
     n_states: int,
@@ -338,6 +358,7 @@ def mistakes_printed(
     return scale / regularization / epsilon / epsilon * growth
 
 
+@answering
 def rlsvi_order_printed(
     n_states: int,
     n_actions: int,

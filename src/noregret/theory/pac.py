@@ -31,23 +31,29 @@ import math
 
 import numpy as np
 
+from .. import _checks as check
 from .._checks import Floats
+from .._jit import answering
 
 SHARE = 0.25  # of epsilon that slack_0 may take, so that 2 slack_0 <= epsilon/2
 
 
+@answering
 def slack(horizon: int, reward_error: float, transition_error: float) -> Floats:
     """slack_h of (1), [H + 1]."""
+    check.memory(f"slack with horizon = {check.integer('horizon', horizon, 0)}", 8.0 * horizon)
     left = horizon - np.arange(horizon + 1.0)
     made = left * reward_error + 0.25 * left * (left - 1.0) * transition_error
     return np.asarray(made, dtype=np.float64)
 
 
+@answering
 def reward_rate(log: float) -> float:
     """|mean of m rewards - their mean means| <= rate/sqrt(m) with probability 1 - exp(-log) (Hoeffding, both sides)."""
     return math.sqrt(0.5 * (math.log(2.0) + log))
 
 
+@answering
 def transition_rate(n_outcomes: int, log: float) -> float:
     """||frequencies of m outcomes - mean distribution||_1 <= rate/sqrt(m) with probability 1 - exp(-log).
 
@@ -56,29 +62,34 @@ def transition_rate(n_outcomes: int, log: float) -> float:
     return 0.0 if n_outcomes == 1 else math.sqrt(2.0 * (n_outcomes * math.log(2.0) + log))
 
 
+@answering
 def rmax_visits(n_outcomes: int, horizon: int, epsilon: float, log: float) -> int:
     """m: after m visits sampling alone adds at most epsilon/8 to slack_0, half of its share."""
     need = slack(horizon, reward_rate(log), transition_rate(n_outcomes, log))[0]
     return math.ceil((2.0 * float(need) / (SHARE * epsilon)) ** 2)
 
 
+@answering
 def cover_radius(horizon: int, epsilon: float, lipschitz: float, reward_lipschitz: float) -> float:
     """r0: contexts of one ball are at most 2 r0 apart, which adds at most epsilon/8 to slack_0."""
     need = slack(horizon, 2.0 * reward_lipschitz, 2.0 * lipschitz)[0]
     return 0.5 * SHARE * epsilon / float(need) if need > 0.0 else math.inf
 
 
+@answering
 def mistakes(horizon: int, epsilon: float, escapes: float, delta: float) -> float:
     """(3): plans worse than optimal by more than epsilon, at most, with probability 1 - delta once the models hold."""
     return 4.0 * horizon / epsilon * max(escapes, 4.0 * math.log(1.0 / delta))
 
 
+@answering
 def printed_visits(n_states: int, n_actions: int, horizon: int, epsilon: float, delta: float) -> int:
     """m = 128 (S ln 2 + ln(SA/delta)) H^2/epsilon^2. From memory of Modi et al. (2018)."""
     size = n_states * math.log(2.0) + math.log(n_states * n_actions / delta)
     return math.ceil(128.0 * size * (horizon / epsilon) ** 2)
 
 
+@answering
 def printed_radius(horizon: int, epsilon: float, lipschitz: float, reward_lipschitz: float) -> float:
     """r0 = min(epsilon/(8 H L_p), epsilon/(8 L_r)). From memory of Modi et al. (2018)."""
     return min(
@@ -88,10 +99,13 @@ def printed_radius(horizon: int, epsilon: float, lipschitz: float, reward_lipsch
 
 
 # Linear regression that knows what it knows -------------------------------------------------------------------------
+@answering
 def kwik_samples(context_dim: int, alpha: float, norm: float = 1.0) -> int:
     """How often ||x||_{Z^-1} > alpha can happen if Z starts at I and grows by x x' each time, ||x|| <= norm.
 
     Each time det Z grows by 1 + alpha^2 or more, and ln det Z <= d ln(1 + n norm^2/d): the largest such n."""
+    alpha, norm = check.positive("alpha", alpha), check.positive("norm", norm)
+    context_dim = check.integer("context_dim", context_dim)
     gain, d = math.log1p(alpha * alpha), context_dim
 
     def possible(n: float) -> bool:
@@ -103,10 +117,13 @@ def kwik_samples(context_dim: int, alpha: float, norm: float = 1.0) -> int:
     low = 0.0 if high == 1.0 else high / 2.0
     while high - low > 1.0:  # both are whole numbers
         middle = math.floor(0.5 * (low + high))
+        if middle in (low, high):  # beyond 2^53 whole numbers are more than 1 apart
+            break
         low, high = (middle, high) if possible(middle) else (low, middle)
     return int(low)
 
 
+@answering
 def kwik_errors(
     alpha: float, context_dim: int, n_outcomes: int, reward_bound: float, log: float, norm: float = 1.0
 ) -> tuple[float, float]:
@@ -127,6 +144,7 @@ def kwik_errors(
     return reward * alpha, (bias + noise) * alpha
 
 
+@answering
 def kwik_threshold(
     horizon: int, epsilon: float, context_dim: int, n_outcomes: int, reward_bound: float, log: float, norm: float = 1.0
 ) -> float:

@@ -15,7 +15,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .._jit import formula
+from .. import _checks as check
+from .._jit import answering, formula
 
 
 @formula
@@ -25,6 +26,7 @@ def logit_l1(w: float) -> float:
     return 2.0 * math.tanh(w / (2.0 * math.sqrt(2.0)))
 
 
+@answering
 def logit_prior_cap(p: ArrayLike, bound: float) -> float:
     """max ||softmax(y) - p||_1 over the pinned box (y_S = 0, |y_i| <= bound otherwise): what is known before any data.
 
@@ -41,10 +43,12 @@ def logit_prior_cap(p: ArrayLike, bound: float) -> float:
     return float(2.0 * max(without.max(), with_pinned.max()))
 
 
+@answering
 def logit_diameter(n_outcomes: int, bound: float) -> float:
     """max ||softmax(y) - softmax(z)||_1 over y, z in the pinned box: no width need be larger.
 
     Twice the largest change of the mass of a set of k free outcomes, all high and the rest low against the opposite."""
+    check.memory(f"logit_diameter with n_outcomes = {check.integer('n_outcomes', n_outcomes)}", 40.0 * n_outcomes)
     n, high = n_outcomes - 1, math.exp(bound)
     k = np.arange(n + 1)
     top, bottom = k * high / (1.0 + k * high + (n - k) / high), k / high / (1.0 + k / high + (n - k) * high)

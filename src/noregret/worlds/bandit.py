@@ -28,6 +28,7 @@ def bandit_logistic(
     """
     S, A, d = (check.integer(n, v) for n, v in zip(("n_states", "n_actions", "context_dim"),
                                                   (n_states, n_actions, context_dim), strict=True))  # fmt: skip
+    reward_bound = check.positive("reward_bound", reward_bound)
     problem = Problem(S, A, 1, d, reward_bound=reward_bound, rewards="logistic")
     theta = np.random.default_rng(check.integer("seed", seed, 0)).standard_normal((S, A, d))
     theta *= reward_bound / np.linalg.norm(theta, axis=-1, keepdims=True)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .. import _checks as check
 from .._checks import Floats
 from .world import World
 
@@ -41,8 +42,11 @@ def blind_optimum(world: World, limit: int = 20_000_000) -> BlindOptimum:
     >>> print(f"context {worth.contextual:.3f}, without {worth.blind:.3f}, at random {worth.uniform:.3f}")
     context 4.587, without 3.650, at random 2.555
     """
+    if not isinstance(world, World):
+        raise ValueError(f"world must be a noregret.World, got {check.shown(world)}")
+    check.integer("limit", limit)
     p, X = world.problem, world.contexts.support
-    if X is None or np.ndim(world.initial_state) != 0 or callable(world.initial_state):  # type: ignore[arg-type]
+    if X is None or not check.alone(world.initial_state) or callable(world.initial_state):
         raise ValueError("world must have finitely many contexts and a fixed initial state")
     start, H = world.start(0, 0), p.horizon
     P = np.stack([world.transitions(x) for x in X])  # [N, S, A, S']

@@ -93,7 +93,7 @@ class Sphere(Contexts):
         self.dim, self.radius = check.integer("dim", dim), check.positive("radius", radius)
         self.intercept = check.nonnegative("intercept", intercept)
         if self.intercept >= 1.0:
-            raise ValueError(f"intercept must be below 1, got {intercept!r}")
+            raise ValueError(f"intercept must be below 1, got {check.shown(intercept)}")
 
     def fill(self, seed: int, first: int, X: Floats) -> None:
         _fill_sphere(seed, first, self.radius, self.intercept, X)
@@ -113,10 +113,7 @@ class Table(Contexts):
     """Rows of a table [m, d]: drawn uniformly with replacement, or in turn with order="cycle"."""
 
     def __init__(self, rows: ArrayLike, order: str = "random") -> None:
-        made = np.array(rows, dtype=np.float64)
-        if made.ndim != 2 or 0 in made.shape:
-            raise ValueError(f"rows must have shape (m, d) with m and d at least 1, got {made.shape}")
-        self.support = check.array("rows", made, made.shape)
+        self.support = made = check.rows("rows", rows)
         self.dim, self.order = made.shape[1], check.one_of("order", order, ("random", "cycle"))
 
     def fill(self, seed: int, first: int, X: Floats) -> None:
@@ -127,7 +124,8 @@ class Cycle(Table):
     """The indicator vectors e_1, ..., e_d in turn, times `scale`: d tabular problems that share nothing."""
 
     def __init__(self, dim: int, scale: float = 1.0) -> None:
-        super().__init__(check.positive("scale", scale) * np.eye(check.integer("dim", dim)), order="cycle")
+        check.memory(f"a cycle with dim = {check.integer('dim', dim)}", 8.0 * float(dim) ** 2)
+        super().__init__(check.positive("scale", scale) * np.eye(dim), order="cycle")
 
 
 class Adversary(Contexts):
@@ -137,14 +135,14 @@ class Adversary(Contexts):
 
     def __init__(self, dim: int, function: Callable[[int, int, Any], ArrayLike]) -> None:
         if not callable(function):
-            raise ValueError(f"function must be callable with (seed, episode, agent), got {function!r}")
+            raise ValueError(f"function must be callable with (seed, episode, agent), got {check.shown(function)}")
         self.dim, self.function = check.integer("dim", dim), function
 
     def fill(self, seed: int, first: int, X: Floats, agent: Any = None) -> None:
         for i in range(X.shape[0]):
             try:
-                x = np.asarray(self.function(seed, first + i, agent), dtype=np.float64)
-            except (TypeError, ValueError) as error:
+                x = check.numbers("its value", self.function(seed, first + i, agent))
+            except (TypeError, ValueError, ArithmeticError, LookupError) as error:
                 raise ValueError(f"contexts: the function failed for episode {first + i} ({error})") from error
             if x.shape != (self.dim,):
                 raise ValueError(f"contexts: the function must return shape ({self.dim},), got {x.shape}")

@@ -60,7 +60,8 @@ class HardWorld(World):
         if S % 2 and H < 3:
             raise ValueError(f"horizon must be at least 3 for an odd n_states, whose first step is spent, got {H}")
         if not isinstance(known_rewards, bool):
-            raise ValueError(f"known_rewards must be True or False, got {known_rewards!r}")
+            raise ValueError(f"known_rewards must be True or False, got {check.shown(known_rewards)}")
+        check.memory(f"n_states = {S}, n_actions = {A}, context_dim = {d}", 8.0 * S * A * S * d)
         m, budget = S // 2, check.integer("episodes", episodes)
         self.delta, self.gap = 1.0 / H, lower.gap(budget, m, A, d, H, check.positive("scale", scale))
         g = np.random.default_rng(check.integer("seed", seed, 0))

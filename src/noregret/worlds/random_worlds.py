@@ -36,6 +36,7 @@ def random_logit(
     0.707, 1.000
     """
     d = check.integer("context_dim", context_dim)
+    check.memory(f"context_dim = {d}", 80.0 * d)
     g = np.random.default_rng(check.integer("seed", seed, 0))
     return intercept_logit(n_states, n_actions, horizon, d, np.arange(1, d), weight_bound, g, "random-logit")
 
@@ -52,6 +53,7 @@ def intercept_logit(
 ) -> World:
     """`random_logit`, where transitions and rewards depend on the intercept and the given `features`, out of 1..d-1."""
     S, A = check.integer("n_states", n_states), check.integer("n_actions", n_actions)
+    weight_bound = check.positive("weight_bound", weight_bound)
     problem = Problem(S, A, horizon, d, MultinomialLogit(), 1.0, weight_bound, math.sqrt(2.0), initial_states=(0,))
     columns = np.concatenate(([0], features))
     rows = g.standard_normal((S, A, S, columns.size))
@@ -90,7 +92,7 @@ def random_linear(
     """
     S, A, d = (check.integer(n, v) for n, v in zip(("n_states", "n_actions", "context_dim"),
                                                   (n_states, n_actions, context_dim), strict=True))  # fmt: skip
-    check.positive("concentration", concentration)
+    concentration = check.positive("concentration", concentration)
     problem = Problem(S, A, horizon, d, LinearCombination(), reward_bound=math.sqrt(d), initial_states=(0,))
     g = np.random.default_rng(check.integer("seed", seed, 0))
     bases = g.dirichlet(np.full(S, concentration), (S, A, d))

@@ -39,6 +39,8 @@ def sparse_logit(
     p = check.integer("relevant", relevant)
     if p > d:
         raise ValueError(f"relevant must be at most context_dim = {d}, got {p}")
+    size = check.integer("n_states", n_states) ** 2 * check.integer("n_actions", n_actions) * d
+    check.memory(f"n_states = {n_states}, n_actions = {n_actions}, context_dim = {d}", 8.0 * size)
     g = np.random.default_rng(check.integer("seed", seed, 0))
     features = 1 + np.sort(g.choice(d - 1, p - 1, replace=False)) if p > 1 else np.zeros(0, np.int64)
     return intercept_logit(n_states, n_actions, horizon, d, features, weight_bound, g, "sparse-logit")
@@ -61,7 +63,7 @@ def group_norm(weights: ArrayLike, coordinates: Literal["centred", "pinned"] = "
     3.83
     """
     check.one_of("coordinates", coordinates, ("centred", "pinned"))
-    W = np.asarray(weights, np.float64)
+    W = check.numbers("weights", weights)
     if W.ndim != 4 or 0 in W.shape:
         raise ValueError(f"weights must have shape (S, A, S', d), got {W.shape}")
     W = W - (W.mean(2, keepdims=True) if coordinates == "centred" else W[:, :, -1:])

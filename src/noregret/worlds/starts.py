@@ -33,8 +33,8 @@ class InTurn:
     """
 
     def __init__(self, states: Iterable[int], hold: int = 1) -> None:
-        if not isinstance(states, Iterable):
-            raise ValueError(f"states must be a sequence of states, got {states!r}")
+        if not np.iterable(states) or not hasattr(states, "__len__"):
+            raise ValueError(f"states must be a sequence of states, got {check.shown(states)}")
         self.states: NDArray[np.int64] = np.array([check.integer("states", s, 0) for s in states], np.int64)
         if self.states.size == 0:
             raise ValueError("states must name at least one state")

@@ -71,11 +71,11 @@ def tilt(
     [[0.5, 0.5], [0.1, 0.9]]
     [[0.27, 0.73], [0.04, 0.96]]
     """
-    base = np.array(P, dtype=np.float64)
+    base = check.numbers("P", P)
     if base.ndim != 3 or base.shape[0] != base.shape[2] or 0 in base.shape:
         raise ValueError(f"P must have shape (S, A, S), got {base.shape}")
     S, A, _ = base.shape
-    phi = np.array(features, dtype=np.float64)
+    phi = check.numbers("features", features)
     if phi.ndim != 2 or phi.shape[0] != S or phi.shape[1] == 0 or not np.isfinite(phi).all():
         raise ValueError(f"features must be finite numbers of shape ({S}, p), got shape {phi.shape}")
     may = np.ones((S, A), bool) if available is None else check.mask("available", available, (S, A))
@@ -92,7 +92,7 @@ def tilt(
     problem = Problem(
         S, A, horizon, 1 + phi.shape[1], MultinomialLogit(), weight_bound=bound,
         reward_bound=max(float(np.linalg.norm(theta, axis=-1).max()), 1e-9), support=listed, available=may,
-        known_rewards=theta if known_rewards else None, **names,
+        known_rewards=theta if check.flag("known_rewards", known_rewards) else None, **names,
     )  # fmt: skip
     live, at = listed >= 0, np.maximum(listed, 0)
     W = np.zeros((*at.shape, 1 + phi.shape[1]))
@@ -119,7 +119,7 @@ def _individuals(rows: ArrayLike | None, p: int) -> tuple[Floats | None, float]:
     """(rows, the largest norm)."""
     if rows is None:
         return None, 1.0
-    made = np.array(rows, dtype=np.float64)
+    made = check.numbers("individuals", rows)
     made = made[:, None] if made.ndim == 1 and p == 1 else made
     if made.ndim != 2 or made.shape[1] != p or len(made) == 0 or not np.isfinite(made).all():
         raise ValueError(f"individuals must be finite numbers of shape (m, {p}), got shape {made.shape}")
@@ -137,10 +137,11 @@ def _differences(base: Floats, phi: Floats, listed: NDArray[np.int64]) -> tuple[
 def _reward_weights(rewards: ArrayLike | None, S: int, A: int, p: int) -> Floats:
     """Coefficients [S, A, 1 + p] of (1, u)."""
     made = np.zeros((S, A, 1 + p))
-    if rewards is not None and np.ndim(rewards) == 2:
-        made[..., 0] = check.array("rewards", rewards, (S, A))
-    elif rewards is not None:
-        made = check.array("rewards", rewards, made.shape)
+    given = None if rewards is None else check.numbers("rewards", rewards)
+    if given is not None and given.ndim == 2:
+        made[..., 0] = check.array("rewards", given, (S, A))
+    elif given is not None:
+        made = check.array("rewards", given, made.shape)
     return made
 
 
@@ -170,8 +171,8 @@ def _strength(
     gaps: Floats, rises: Floats, B: float | None, scale: float | None, intercept: float | None
 ) -> tuple[float, float, float]:
     """(scale, c, weight bound)."""
-    if intercept is not None and not 0.0 < check.positive("intercept", intercept) < 1.0:
-        raise ValueError(f"intercept must be above 0 and below 1, got {intercept!r}")
+    if intercept is not None:
+        intercept = check.positive("intercept", intercept, below=1.0)
     if scale is not None:
         scale = check.nonnegative("scale", scale)
     elif B is None:
@@ -192,8 +193,8 @@ def _strength(
         raise ValueError(f"B must be at least {needed:.6g} for scale = {scale:g}, got {B:g}: or leave scale to B")
     if 2.0 * needed > EXP_LIMIT:
         raise ValueError(
-            f"P and scale * features need a weight bound of {needed:.6g}, above {EXP_LIMIT / 2:g}: the probabilities "
-            "could not be told from 0"
+            f"P, scale * features and B need a weight bound of {needed:.6g}, above {EXP_LIMIT / 2:g}: the "
+            "probabilities could not be told from 0"
         )
     return scale, c, needed if B is None else max(B, needed)
 

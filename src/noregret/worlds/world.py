@@ -210,9 +210,9 @@ class World:
         elif callable(contexts):
             source = Adversary(p.context_dim, contexts)
         elif isinstance(contexts, np.ndarray | list | tuple):
-            source = Table(contexts)
+            source = Table(check.rows("contexts", contexts))
         else:
-            raise ValueError(f"contexts must be a source, rows [m, d] or a function, got {contexts!r}")
+            raise ValueError(f"contexts must be a source, rows [m, d] or a function, got {check.shown(contexts)}")
         if source.dim != p.context_dim:
             raise ValueError(f"contexts must have dimension context_dim = {p.context_dim}, got {source.dim}")
         if source.support is not None:
@@ -258,7 +258,7 @@ class World:
                     out[i] = allowed(p.state(value(seed, first + i), "initial_state"))
 
             return ask
-        if np.ndim(value) == 0:
+        if check.alone(value):
             s = allowed(p.state(value, "initial_state"))
             return lambda seed, first, out: out.fill(s)
         weights = check.array("initial_state", value, (p.n_states,))
@@ -273,12 +273,14 @@ class World:
     def start(self, seed: int, episode: int) -> int:
         """The initial state of an episode."""
         out = np.zeros(1, np.int64)
+        seed, episode = check.integer("seed", seed, 0), check.integer("episode", episode, 0)
         self.fill_starts(seed, episode, out)
         return int(out[0])
 
     def context(self, seed: int, episode: int) -> Floats:
         """The context of an episode, [d] (an adversary is told of no agent)."""
         x = np.empty((1, self.problem.context_dim))
+        seed, episode = check.integer("seed", seed, 0), check.integer("episode", episode, 0)
         self.contexts.fill(seed, episode, x)
         return self.problem.context(x[0])
 

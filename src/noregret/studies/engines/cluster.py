@@ -43,7 +43,7 @@ class DaskEngine:
             self._client = distributed.Client(self._cluster or scheduler, timeout=timeout)
         except (OSError, ValueError, TimeoutError) as error:
             raise ValueError(
-                f"scheduler must be the address of a running dask scheduler, got {scheduler!r}: {error}"
+                f"scheduler must be the address of a running dask scheduler, got {check.shown(scheduler)}: {error}"
             ) from None
         self._over: queue.Queue[Any] = queue.Queue()
         self._running: dict[Any, Task] = {}
