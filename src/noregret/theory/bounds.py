@@ -11,138 +11,43 @@ Bounds in functions without `printed` in their name hold for contexts chosen by 
 need complete episodes: a step that was not played has no observed bonus. `delta` is always the share of the one event a
 function is about.
 
+The parts are in `bound_terms`, what is printed in `bounds_printed`: all of it can be had from here.
+
 >>> from noregret.theory import bounds
->>> for episodes in (100, 10_000):  # a sum of returns, from its mean: the square root of K and a logarithm
-...     print(round(bounds.martingale_deviation(bounds.return_sigma(horizon=5), episodes, delta=0.05)))
-82
-975
+>>> round(bounds.RANDOM_OPTIMISM, 3)  # GLM-RLSVI is optimistic in one episode of so many, or more often
+6.303
 """
 
 import math
-from typing import NamedTuple
 
-from . import radii
+from .bound_terms import (
+    Growth,
+    bonus_growth,
+    largest_radius,
+    largest_reward_radius,
+    martingale_deviation,
+    martingale_deviation_fixed,
+    potential,
+    return_sigma,
+    trajectory_sigma,
+)
+from .bounds_printed import (
+    deviation_printed,
+    mistakes_printed,
+    radius_printed,
+    regret_printed,
+    rlsvi_order_printed,
+)
+
+__all__ = [
+    "RANDOM_OPTIMISM", "Growth", "bonus_growth", "deviation_printed", "largest_radius", "largest_reward_radius",
+    "martingale_deviation", "martingale_deviation_fixed", "mistakes", "mistakes_closed", "mistakes_printed",
+    "potential", "radius_printed", "regret_explicit", "regret_from_bonuses", "regret_from_returns", "regret_printed",
+    "return_sigma", "rlsvi_delta", "rlsvi_order_printed", "rlsvi_regret", "trajectory_sigma",
+]  # fmt: skip
 
 RANDOM_OPTIMISM = 2.0 / math.erfc(1.0 / math.sqrt(2.0))
 """c = 1/F(-1) = 6.303, F the standard normal distribution function: GLM-RLSVI is optimistic with chance 1/c."""
-
-
-# Martingales -----------------------------------------------------------------------------------------------------
-def martingale_deviation(sigma: float, episodes: float, delta: float) -> float:
-    """sigma sqrt((K + 1) ln((K + 1)/delta^2)): a martingale with sigma-sub-Gaussian increments stays below it for all
-    K at once, with probability 1 - delta.
-
-    Method of mixtures: exp(u M - u^2 sigma^2 K/2) averaged over u ~ N(0, 1/sigma^2) is a supermartingale, equal to
-    (K + 1)^{-1/2} exp(M^2/(2 sigma^2 (K + 1))); Ville's inequality."""
-    return sigma * math.sqrt((episodes + 1.0) * (math.log(episodes + 1.0) - 2.0 * math.log(delta)))
-
-
-def martingale_deviation_fixed(sigma: float, episodes: float, delta: float) -> float:
-    """sigma sqrt(2 K ln(1/delta)): the same for one K fixed beforehand (Azuma and Hoeffding).
-
-    Caveat: not for a K that depends on the data, such as the number of mistakes."""
-    return sigma * math.sqrt(2.0 * episodes * math.log(1.0 / delta))
-
-
-def return_sigma(horizon: int) -> float:
-    """H/2: an episode's return lies in [0, H] (Hoeffding's lemma)."""
-    return 0.5 * horizon
-
-
-def trajectory_sigma(horizon: int) -> float:
-    """sigma_H = sqrt(H (H-1)(2H-1)/24), of the difference between an expected and an observed sum of bonuses.
-
-    With T_h = clip(V_h - V^pi_h, 0, H - h), h from 0, the increments P T_{h+1} - T_{h+1}(s_{h+1}) have range
-    H - h - 1; a quarter of the sum of their squares is sigma_H^2."""
-    return math.sqrt(horizon * (horizon - 1) * (2 * horizon - 1) / 24.0)
-
-
-# Sums of widths --------------------------------------------------------------------------------------------------
-def potential(
-    n_pairs: int,
-    context_dim: int,
-    kappa: float,
-    episodes: float,
-    horizon: int,
-    context_bound: float,
-    regularization: float,
-) -> float:
-    """n d ln(1 + kappa K H R^2/(lambda d n)), n = n_pairs: bounds D = sum over pairs of ln det Z_end/det Z_1.
-
-    Arithmetic and geometric mean of the eigenvalues for one pair, concavity of ln over pairs. Where kappa varies, it is
-    the largest one; for rewards it is 1."""
-    shares = context_dim * n_pairs
-    return shares * math.log1p(kappa * episodes * horizon * context_bound**2 / (regularization * shares))
-
-
-def largest_radius(
-    weight_norm2: float,
-    regularization: float,
-    log_weight: float,
-    kappa_min: float,
-    kappa_max: float,
-    context_dim: int,
-    context_bound: float,
-    samples: float,
-    delta: float,
-    gradient2: float = 2.0,
-) -> float:
-    """No squared radius gamma of Theorems A and B exceeds, during the first t samples of a pair,
-
-        lambda B_0^2 + log_weight ln(1/delta) + (2d/kappa_min) ln(1 + kappa_max t R^2/(lambda d)).
-
-    ||a_i||^2 <= gradient2 = 2 for two distributions (1 for a single logistic predictor),
-    kappa_i ||x_i||^2_{Z_{i+1}^{-1}} = u/(1 + u) <= ln(1 + u) with u = kappa_i ||x_i||^2_{Z_i^{-1}}, and `potential` for
-    one pair; displacements are dropped. As gamma itself may fall, this is a bound on its maximum. t = K H is the worst
-    case of a whole run."""
-    growth = math.log1p(kappa_max * samples * context_bound**2 / (regularization * context_dim))
-    log_term = log_weight * math.log(1.0 / delta)
-    return regularization * weight_norm2 + log_term + gradient2 * context_dim / kappa_min * growth
-
-
-def largest_reward_radius(
-    reward_bound: float, regularization: float, context_dim: int, context_bound: float, samples: float, delta: float
-) -> float:
-    """zeta = sqrt(lambda_r) B_r + 1/2 sqrt(2 ln(1/delta) + d ln(1 + t R^2/(lambda_r d))), which bounds the factor of
-    ||x||_{V^{-1}} in `widths.reward_interval` during the first t samples of a pair."""
-    logdet = context_dim * math.log1p(samples * context_bound**2 / (regularization * context_dim))
-    return math.sqrt(regularization) * reward_bound + 0.5 * math.sqrt(2.0 * math.log(1.0 / delta) + logdet)
-
-
-class Growth(NamedTuple):
-    """A sum over K episodes that is at most root sqrt(K) + constant."""
-
-    root: float
-    constant: float
-
-
-def bonus_growth(
-    horizon: int,
-    l1: float,
-    radius: float,
-    kappa_min: float,
-    transition_potential: float,
-    reward_radius: float,
-    reward_potential: float,
-) -> Growth:
-    """sum_{k,h} min(2 phi_{k,h}, H - h) <= root sqrt(K) + constant, over any K episodes of a run, with
-
-        root      2 sigma_H L sqrt(Gamma D_Z/(kappa_min ln 2)) + 2 zeta sqrt(H D_V/ln 2)
-        constant  (H (H+1)/2)(D_Z + D_V)/ln 2
-
-    where the sets hold. Gamma: no squared radius exceeds it in any of these episodes (`largest_radius`); zeta likewise;
-    D_Z, D_V: log-determinants at the end of the run or `potential`. 2 phi_h <= (H-h-1) L sqrt(Gamma) ||x||_{Z^{-1}}
-    + 2 zeta ||x||_{V^{-1}}, h from 0, because span(V_{h+1}) <= H-h-1.
-
-    A pair with N visits in an episode is bad if N kappa ||x||^2_{Z^{-1}} > 1 at its start: that doubles det Z, so at
-    most D_Z/ln 2 are, and each costs at most sum_h (H - h). For the others u <= ln(1 + u)/ln 2 with
-    u = N kappa ||x||^2, so their squared norms sum to D_Z/(kappa_min ln 2) and Cauchy and Schwarz give the root,
-    sum_h (H-h-1)^2 being 4 sigma_H^2. (Bounding H-h-1 by H-1 first, as usual, costs a factor of nearly sqrt 3.)"""
-    squares = transition_potential / math.log(2) / kappa_min
-    widths = 2.0 * trajectory_sigma(horizon) * l1 * math.sqrt(radius) * math.sqrt(squares)
-    rewards = 2.0 * reward_radius * math.sqrt(horizon * reward_potential / math.log(2))
-    doublings = (transition_potential + reward_potential) / math.log(2)
-    return Growth(widths + rewards, 0.5 * horizon * (horizon + 1) * doublings)
 
 
 # GLM-ORL ---------------------------------------------------------------------------------------------------------
@@ -260,96 +165,3 @@ def rlsvi_regret(
     return horizon * math.pi**2 / 6.0 + (2.0 * RANDOM_OPTIMISM + 1.0) * (
         errors + noise * (0.5 * horizon * widths + intervals)
     )
-
-
-# As printed by Modi and Tewari (2020), step size eta = 1 ---------------------------------------------------------
-def deviation_printed(n_states: int, horizon: int, episodes: float, delta: float) -> float:
-    """S H^2 sqrt(K log(6 log(2K)/delta_1)), the proof of Theorem 4.1 in the appendix.
-
-    Caveat: the main text has S H, which the weighted sum of visits it stands for exceeds: with two states, one of them
-    absorbing with bonuses H - h, it deviates by H (H-1)/4 with probability 1/2. S H^2 is enough, and so is H^2."""
-    return n_states * horizon**2 * math.sqrt(episodes * math.log(6.0 * math.log(2.0 * episodes) / delta))
-
-
-def radius_printed(
-    n_outcomes: int,
-    weight_norm2: float,
-    weight_bound: float,
-    context_bound: float,
-    alpha: float,
-    regularization: float,
-    context_dim: int,
-    samples: int,
-    delta: float,
-) -> float:
-    """gamma-bar = alpha/(2S) + f(KH, delta_p) + (8d/alpha) log(1 + K H R^2/(lambda d)), where f is `radii.printed` less
-    its log-determinant; samples = K H. Caveat: the logarithm lacks kappa = alpha/2, harmless for alpha <= 2."""
-    start = radii.printed(
-        n_outcomes, weight_norm2, weight_bound, context_bound, alpha, regularization, samples, 0.0, delta
-    )
-    growth = math.log1p(samples * context_bound**2 / (regularization * context_dim))
-    return alpha / (2.0 * n_outcomes) + start + 8.0 * context_dim / alpha * growth
-
-
-def regret_printed(
-    n_states: int,
-    n_actions: int,
-    horizon: int,
-    episodes: int,
-    context_dim: int,
-    context_bound: float,
-    alpha: float,
-    beta: float,
-    regularization: float,
-    radius: float,
-    delta: float,
-) -> float:
-    """The explicit last lines of the proof of Theorem 4.1, radius = `radius_printed`, delta = delta_1:
-
-        S H^2 sqrt(K log(6 log(2K)/delta_1))
-        + 4 beta H sqrt(2 S gamma-bar K H/alpha) sqrt(2 H S A d log(1 + K H R^2/(lambda d)))
-
-    Caveat: the reward terms are left out, as printed ("lower order"); invalid with an invalid alpha."""
-    growth = math.log1p(episodes * horizon * context_bound**2 / (regularization * context_dim))
-    widths = math.sqrt(radius) * math.sqrt(2.0 * n_states * episodes * horizon / alpha)
-    pairs = math.sqrt(2.0 * horizon * n_states * n_actions * context_dim * growth)
-    return deviation_printed(n_states, horizon, episodes, delta) + 4.0 * beta * horizon * widths * pairs
-
-
-def mistakes_printed(
-    epsilon: float,
-    n_states: int,
-    n_actions: int,
-    horizon: int,
-    episodes: int,
-    context_dim: int,
-    context_bound: float,
-    beta: float,
-    regularization: float,
-    radius: float,
-) -> float:
-    """16 (lambda + H) beta^2 d S^2 A H^4 gamma_{K+1}/(lambda epsilon^2) log(1 + R^2 K H/lambda), from the appendix's
-    proof of the mistake bound; radius = gamma_{K+1}.
-
-    Caveat: not proved. The printed argument counts pairs that are not visited, has (lambda + H)/lambda on the wrong
-    side, and treats Z as if kappa were 1 (a factor of 1/alpha)."""
-    scale = 16.0 * (regularization + horizon) * beta**2 * context_dim * n_states**2 * n_actions * horizon**4 * radius
-    growth = math.log1p(context_bound**2 * episodes * horizon / regularization)
-    return scale / regularization / epsilon / epsilon * growth
-
-
-def rlsvi_order_printed(
-    n_states: int,
-    n_actions: int,
-    horizon: int,
-    episodes: float,
-    context_dim: int,
-    alpha: float,
-    beta: float,
-    weight_norm: float,
-) -> float:
-    """(sqrt(d) max ||W||_F/sqrt(alpha) + d/alpha) beta sqrt(H^7 S^3 A K): GLM-RLSVI's theorem, an order only.
-
-    Caveat: no constant and no logarithm is printed, so this number bounds nothing."""
-    scale = math.sqrt(context_dim) * weight_norm / math.sqrt(alpha) + context_dim / alpha
-    return scale * beta * math.sqrt(float(horizon) ** 7 * n_states**3 * n_actions * episodes)
