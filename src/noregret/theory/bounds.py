@@ -52,16 +52,34 @@ RANDOM_OPTIMISM = 2.0 / math.erfc(1.0 / math.sqrt(2.0))
 
 # GLM-ORL ---------------------------------------------------------------------------------------------------------
 def regret_from_returns(excess: float, horizon: int, episodes: float, delta: float) -> float:
-    """(i)  R(K) <= sum_k (V_{k,0}(s_0) - G_k) + u_{H/2}(K), for all K: excess is the sum of the optimistic values less
-    the observed returns G_k. The tightest of the three. Needs every reward of every episode.
+    """Bound (i) on the regret, for all K: optimistic values less the observed returns, and a deviation.
 
-    (i) and (ii) are about different martingales: to report both, or the smaller, each takes its own delta."""
+        R(K) <= sum_k (V_{k,0}(s_0) - G_k) + u_{H/2}(K)
+
+    excess is the sum of the optimistic values less the returns G_k. The tightest of the three. Needs every reward of
+    every episode. (i) and (ii) are about different martingales: to report both, or the smaller, each takes its own
+    delta.
+
+    >>> from noregret.theory import bounds
+    >>> round(bounds.regret_from_returns(100.0, horizon=4, episodes=99, delta=0.05))  # 100 + 2 * 10 sqrt(ln 40000)
+    165
+    """
     return excess + martingale_deviation(return_sigma(horizon), episodes, delta)
 
 
 def regret_from_bonuses(bonuses: float, horizon: int, episodes: float, delta: float) -> float:
-    """(ii)  R(K) <= sum_{k,h} min(2 phi_{k,h}, H - h) + u_{sigma_H}(K), for all K, h from 0: bonuses is that sum over
-    the pairs visited, phi the whole bonus of a step."""
+    """Bound (ii) on the regret, for all K: the bonuses of the pairs visited, and a deviation.
+
+        R(K) <= sum_{k,h} min(2 phi_{k,h}, H - h) + u_{sigma_H}(K),   h from 0
+
+    bonuses is that sum, phi the whole bonus of a step.
+
+    >>> from noregret.theory import bounds
+    >>> bounds.regret_from_bonuses(100.0, horizon=1, episodes=99, delta=0.05)  # one step: nothing deviates
+    100.0
+    >>> round(bounds.regret_from_bonuses(100.0, horizon=4, episodes=99, delta=0.05))
+    161
+    """
     return bonuses + martingale_deviation(trajectory_sigma(horizon), episodes, delta)
 
 
@@ -80,10 +98,19 @@ def regret_explicit(
     reward_radius: float,
     reward_regularization: float,
 ) -> float:
-    """(iii)  R(K) <= u_{sigma_H}(K) + root sqrt(K) + constant, with the terms of `bonus_growth` and both potentials
-    bounded beforehand: known before the first episode, O(H^{3/2} sqrt(K)) up to logarithms.
+    """Bound (iii) on the regret, known before the first episode: O(H^{3/2} sqrt(K)) up to logarithms.
 
-    radius and reward_radius must hold up to K (t = K H in `largest_radius`), so this is for one K."""
+        R(K) <= u_{sigma_H}(K) + root sqrt(K) + constant
+
+    with the terms of `bonus_growth` and both potentials bounded beforehand. radius and reward_radius must hold up to K
+    (t = K H in `largest_radius`), so this is for one K.
+
+    >>> from noregret.theory import bounds
+    >>> setting = {"n_pairs": 4, "context_dim": 1, "context_bound": 1.0, "l1": 0.7, "radius": 400.0, "kappa_min": 0.1}
+    >>> setting |= {"kappa_max": 0.2, "regularization": 1.0, "reward_radius": 4.0, "reward_regularization": 1.0}
+    >>> [round(bounds.regret_explicit(2, K, 0.05, **setting) / K, 3) for K in (10**3, 10**5, 10**7)]  # per episode
+    [9.612, 1.313, 0.16]
+    """
     growth = bonus_growth(
         horizon, l1, radius, kappa_min,
         potential(n_pairs, context_dim, kappa_max, episodes, horizon, context_bound, regularization),
@@ -94,13 +121,22 @@ def regret_explicit(
 
 
 def mistakes(epsilon: float, horizon: int, delta: float, growth: Growth, episodes: int | None = None) -> int:
-    """The largest N with epsilon N <= u_{sigma_H}(N) + root sqrt(N) + constant, and at most K: among the first K
-    episodes no more have V* - V^pi > epsilon, with probability 1 - delta where the sets hold.
+    """The largest N with epsilon N <= u_{sigma_H}(N) + root sqrt(N) + constant, and at most K.
+
+    Among the first K episodes no more have V* - V^pi > epsilon, with probability 1 - delta where the sets hold.
 
     `growth` is `bonus_growth` with potentials and radii at K. Whether an episode is a mistake is settled before it is
     played, so the bonuses of the mistakes alone obey (ii) with N in place of K; as N is random the deviation must hold
     for all N. The right side is concave and starts above 0, so the N that satisfy it are 0, ..., N*: bisection. One
-    epsilon, fixed beforehand."""
+    epsilon, fixed beforehand.
+
+    >>> from noregret.theory import bounds
+    >>> growth = bounds.Growth(root=2.0, constant=0.0)
+    >>> [bounds.mistakes(epsilon, 1, 0.05, growth) for epsilon in (0.5, 0.25)]  # (2/epsilon)^2: one step, no deviation
+    [16, 64]
+    >>> bounds.mistakes(0.5, 5, 0.05, growth), bounds.mistakes(0.5, 5, 0.05, growth, episodes=100)
+    (538, 100)
+    """
     if not math.isfinite(growth.root + growth.constant):
         raise ValueError(f"growth must be finite, got {growth}")
     sigma = trajectory_sigma(horizon)
@@ -120,9 +156,19 @@ def mistakes(epsilon: float, horizon: int, delta: float, growth: Growth, episode
 
 
 def mistakes_closed(epsilon: float, horizon: int, delta: float, growth: Growth, episodes: float) -> float:
-    """((A + sqrt(A^2 + 4 epsilon C))/(2 epsilon))^2, at least `mistakes`: the solution of epsilon N = A sqrt(N) + C.
+    """A closed form that is at least `mistakes`: the solution of epsilon N = A sqrt(N) + C.
 
-    With v = sigma_H sqrt(ln((K + 1)/delta^2)), A = root + v and C = constant + v: sqrt(N + 1) <= sqrt(N) + 1."""
+        ((A + sqrt(A^2 + 4 epsilon C))/(2 epsilon))^2
+
+    With v = sigma_H sqrt(ln((K + 1)/delta^2)), A = root + v and C = constant + v: sqrt(N + 1) <= sqrt(N) + 1.
+
+    >>> from noregret.theory import bounds
+    >>> growth = bounds.Growth(root=2.0, constant=0.0)
+    >>> [round(bounds.mistakes_closed(0.5, H, 0.05, growth, episodes=10_000)) for H in (1, 5)]
+    [16, 685]
+    >>> [bounds.mistakes(0.5, H, 0.05, growth, episodes=10_000) for H in (1, 5)]
+    [16, 538]
+    """
     v = trajectory_sigma(horizon) * math.sqrt(math.log(episodes + 1.0) - 2.0 * math.log(delta))
     a, c = growth.root + v, growth.constant + v
     root = (a + math.sqrt(a * a + 4.0 * epsilon * c)) / (2.0 * epsilon)
@@ -131,7 +177,14 @@ def mistakes_closed(epsilon: float, horizon: int, delta: float, growth: Growth, 
 
 # GLM-RLSVI -------------------------------------------------------------------------------------------------------
 def rlsvi_delta(n_pairs: int, episode: float) -> float:
-    """1/(2 n_pairs k^2), the chance that one set of episode k = 1, 2, ... fails: pi^2/6 bad episodes in all."""
+    """The chance that one set of episode k = 1, 2, ... fails, 1/(2 n_pairs k^2): pi^2/6 bad episodes in all.
+
+    >>> from noregret.theory import bounds
+    >>> bounds.rlsvi_delta(n_pairs=10, episode=1)
+    0.05
+    >>> round(sum(20 * bounds.rlsvi_delta(10, k) for k in range(1, 10_000)), 3)  # twenty sets: transitions and rewards
+    1.645
+    """
     return 1.0 / (2.0 * n_pairs * float(episode) ** 2)
 
 
@@ -147,14 +200,26 @@ def rlsvi_regret(
     reward_radius: float,
     reward_potential: float,
 ) -> float:
-    """E R(K) <= H pi^2/6 + (2c + 1) { H (1 + H n g) Xi_p + Xi_r + n g (H/2 Xi_p + Xi_r) },  n = sqrt(H S),
+    """Bound on the expected regret of GLM-RLSVI: H^3 sqrt(K) up to logarithms.
+
+        E R(K) <= H pi^2/6 + (2c + 1) { H (1 + H n g) Xi_p + Xi_r + n g (H/2 Xi_p + Xi_r) },  n = sqrt(H S),
 
         c = 1/F(-1), g = sqrt(2 ln(2 H n_pairs K)), Xi_p = L sqrt(Gamma K H D_Z/(kappa_min ln 2)) + 2 H D_Z/ln 2,
         Xi_r = zeta sqrt(K H D_V/ln 2) + H D_V/ln 2.
 
     A bound on an expectation: radius, reward_radius and the potentials must be fixed beforehand, the radii at
     delta = `rlsvi_delta`(n_pairs, K). Xi bounds the sum of widths (at most 2) or intervals (at most 1) in every run,
-    g the expected largest |noise| in standard deviations, and those are at most H n. H^3 sqrt(K) up to logarithms."""
+    g the expected largest |noise| in standard deviations, and those are at most H n.
+
+    >>> from noregret.theory import bounds
+    >>> setting = {"n_states": 3, "n_pairs": 6, "horizon": 6, "l1": 1.0, "radius": 50.0, "kappa_min": 0.1}
+    >>> for K, D in ((10**6, 0.0), (10**6, 10.0), (10**8, 10.0)):  # all known, D = 0: only the bad episodes, pi^2
+    ...     potentials = {"transition_potential": D, "reward_potential": D}
+    ...     print(f"{bounds.rlsvi_regret(episodes=K, reward_radius=3.0, **potentials, **setting):.3g}")
+    9.87
+    2.85e+09
+    3.18e+10
+    """
     g = math.sqrt(2.0 * math.log(2.0 * horizon * n_pairs * episodes))
     noise = math.sqrt(horizon * n_states) * g
     steps = episodes * horizon / math.log(2)
