@@ -131,7 +131,7 @@ def _escaped(text):
     kept = html.escape(kept, quote=False)
     kept = re.sub(r"(?m)^(\d+)([.)])(?= )", r"\1\\\2", kept)  # no numbered lists by accident
     kept = re.sub(r"(?m)^([-+])(?= )", r"\\\1", kept)
-    kept = re.sub(r"(?m)^:", r"\\:", kept)
+    kept = re.sub(r"(?m)^:", "&#58;", kept)  # nor definitions; a colon has no escape, and may follow code
     kept = _PAGE.sub(r'<a href="../\1.html">docs/\1.md</a>', kept)
     return kept.replace("\x02", "*").replace("\x03", "*")
 
