@@ -29,9 +29,10 @@ def ol2m_curvature(reach: float) -> float:
 
     >>> from noregret.theory import bandits, constants
     >>> for reach in (0.0, 2.0):  # at most the least slope
-    ...     print(round(bandits.ol2m_curvature(reach), 3), round(constants.logistic_alpha(reach), 3))
-    0.25 0.25
-    0.06 0.105
+    ...     slopes = bandits.ol2m_curvature(reach), constants.logistic_alpha(reach)
+    ...     print([round(slope, 3) for slope in slopes])
+    [0.25, 0.25]
+    [0.06, 0.105]
     """
     return 1.0 / (2.0 * (1.0 + math.exp(reach)))
 
@@ -46,7 +47,8 @@ def ol2m(bound: float, curvature: float, regularization: float, logdet: float, l
     sum g^2 ||x||^2_{Z^{-1}} <= (2/beta) ln(det Z/det Z_1) because |g| <= 1.
 
     >>> from noregret.theory import bandits
-    >>> bandits.ol2m(bound=2.0, curvature=0.25, regularization=1.0, logdet=1.0, log=3.0)  # 4 + 6 + 8
+    >>> # 4 + 6 + 8
+    >>> bandits.ol2m(bound=2.0, curvature=0.25, regularization=1.0, logdet=1.0, log=3.0)
     18.0
     """
     return regularization * bound * bound + theorem_a_log_weight(1.0) * log + 2.0 / curvature * logdet
@@ -65,8 +67,10 @@ def ol2m_recalled(
 
     >>> from noregret.theory import bandits
     >>> shared = {"curvature": 0.25, "regularization": 1.0, "logdet": 1.0, "log": 3.0}
-    >>> round(bandits.ol2m_recalled(2.0, 2.0, samples=1, **shared)), round(bandits.ol2m(2.0, **shared))
-    (186, 18)
+    >>> round(bandits.ol2m_recalled(2.0, 2.0, samples=1, **shared))
+    186
+    >>> round(bandits.ol2m(2.0, **shared))
+    18
     """
     t = float(max(samples, 1))
     tau = math.log(2.0 * max(1.0, math.ceil(2.0 * math.log2(t))) * t * t) + log
@@ -78,14 +82,15 @@ def ol2m_recalled(
 def gloc(gradient_sum: float, bound: float, curvature: float, regularization: float, slack: float, log: float) -> float:
     """Bound on sum_i (z_i - theta*'x_i)^2 for the predictions z_i of an online Newton learner.
 
-        [ c B_t + log_weight ln(1/delta) ]/kappa,   B_t = 1/2 sum g_i^2 ||x_i||^2_{Z^{-1}} + kappa lambda B^2/2
+        [ c B_t + log_weight ln(1/delta) ]/kappa
+        B_t = 1/2 sum g_i^2 ||x_i||^2_{Z^{-1}} + kappa lambda B^2/2
 
     The learner starts from theta_1 = 0 with Z = kappa (lambda I + sum x x'); c and log_weight are those of
     `radii.conversion_weights_logit`. B_t bounds the learner's regret (Hazan et al. 2007: the losses are kappa-strongly
     convex in the prediction).
 
     >>> from noregret.theory import bandits  # B_t = 1/2; (4/2 + 8 * 1)/0.25
-    >>> bandits.gloc(gradient_sum=0.0, bound=2.0, curvature=0.25, regularization=1.0, slack=0.5, log=1.0)
+    >>> bandits.gloc(0.0, bound=2.0, curvature=0.25, regularization=1.0, slack=0.5, log=1.0)
     40.0
     """
     c, log_weight = conversion_weights_logit(slack)
@@ -97,14 +102,14 @@ def gloc(gradient_sum: float, bound: float, curvature: float, regularization: fl
 def gloc_recalled(gradient_sum: float, bound: float, curvature: float, regularization: float, log: float) -> float:
     """The same, Jun et al. (2017), as recalled, for noise that is s-sub-Gaussian with s = 1/2.
 
-        1 + 4 B_t/kappa + (8 s^2/kappa^2) ln( (2/delta) sqrt(1 + 2 B_t/kappa + 4 s^4/(kappa^4 delta^2)) )
+        1 + 4 B_t/kappa + (8 s^2/kappa^2) ln( 2/delta sqrt(1 + 2 B_t/kappa + 4 s^4/(kappa^4 delta^2)) )
         B_t = 1/2 sum g_i^2 ||x_i||^2_{Z^{-1}} + 2 kappa lambda B^2
 
     Valid: Hoeffding's lemma gives 4 B_t/kappa + (2/kappa^2) ln(1/delta) at once, with a smaller B_t.
 
     >>> from noregret.theory import bandits
-    >>> shared = {"gradient_sum": 0.0, "bound": 2.0, "curvature": 0.25, "regularization": 1.0, "log": 1.0}
-    >>> round(bandits.gloc_recalled(**shared)), round(bandits.gloc(slack=0.5, **shared))
+    >>> shared = {"bound": 2.0, "curvature": 0.25, "regularization": 1.0, "log": 1.0}
+    >>> round(bandits.gloc_recalled(0.0, **shared)), round(bandits.gloc(0.0, slack=0.5, **shared))
     (186, 40)
     """
     regret = 0.5 * gradient_sum + 2.0 * curvature * regularization * bound * bound
@@ -144,16 +149,19 @@ def glm_ucb_recalled(
 ) -> float:
     """The factor of ||x||_{V^{-1}} in the bonus on a mean, Filippi et al. (2010), as recalled.
 
-        (2 k kappa_0 r/kappa) sqrt(2 d ln t ln(2 d T/delta)),   kappa_0 = sqrt(3 + 2 ln(1 + 2 R^2/lambda_0))
+        (2 k kappa_0 r/kappa) sqrt(2 d ln t ln(2 d T/delta))
+        kappa_0 = sqrt(3 + 2 ln(1 + 2 R^2/lambda_0))
 
     k = 1/4 the largest slope of sigma, r = 1 the largest reward, lambda_0 the least eigenvalue after a warm-up: here
     lambda, as there is none; T, the rounds to come, is replaced by those so far, t (at least 2). No guarantee.
 
     >>> import math
-    >>> from noregret.theory import bandits  # d = 5, after 1000 rounds, and 1/4 of the proved radius of theta
-    >>> round(bandits.glm_ucb_recalled(5, context_bound=1.0, curvature=0.1, regularization=1.0, rounds=1000, log=3.0))
+    >>> from noregret.theory import bandits
+    >>> shared = {"curvature": 0.1, "regularization": 1.0, "log": 3.0}
+    >>> round(bandits.glm_ucb_recalled(5, context_bound=1.0, rounds=1000, **shared))
     331
-    >>> round(0.25 * bandits.constrained_mle(2.0, 0.1, 1.0, logdet=5 * math.log(1 + 1000 / 5), gap=0.0, log=3.0))
+    >>> logdet = 5 * math.log(1 + 1000 / 5)  # at most
+    >>> round(0.25 * bandits.constrained_mle(2.0, logdet=logdet, gap=0.0, **shared))  # proved, times k
     8
     """
     t = float(max(rounds, 2))

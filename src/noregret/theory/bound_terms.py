@@ -3,8 +3,9 @@
 `theory.bounds` has these names, too.
 
 >>> from noregret.theory import bounds
->>> for episodes in (100, 10_000):  # a sum of returns, from its mean: the square root of K and a logarithm
-...     print(round(bounds.martingale_deviation(bounds.return_sigma(horizon=5), episodes, delta=0.05)))
+>>> sigma = bounds.return_sigma(horizon=5)
+>>> for episodes in (100, 10_000):  # a sum of returns: the square root of K and a logarithm
+...     print(round(bounds.martingale_deviation(sigma, episodes, delta=0.05)))
 82
 975
 """
@@ -23,7 +24,8 @@ def martingale_deviation(sigma: float, episodes: float, delta: float) -> float:
     (K + 1)^{-1/2} exp(M^2/(2 sigma^2 (K + 1))); Ville's inequality.
 
     >>> from noregret.theory import bounds
-    >>> for u in (bounds.martingale_deviation, bounds.martingale_deviation_fixed):  # the price of all K at once
+    >>> # the price of all K at once
+    >>> for u in (bounds.martingale_deviation, bounds.martingale_deviation_fixed):
     ...     print([round(u(1.0, K, delta=0.05)) for K in (100, 10_000)])
     [33, 390]
     [24, 245]
@@ -38,7 +40,8 @@ def martingale_deviation_fixed(sigma: float, episodes: float, delta: float) -> f
 
     >>> import math
     >>> from noregret.theory import bounds
-    >>> round(bounds.martingale_deviation_fixed(0.5, 200, delta=math.exp(-4)), 6)  # 200 rewards in [0, 1]: sqrt(1600)/2
+    >>> # 200 rewards in [0, 1]: sqrt(1600)/2
+    >>> round(bounds.martingale_deviation_fixed(0.5, 200, delta=math.exp(-4)), 6)
     20.0
     """
     return sigma * math.sqrt(2.0 * episodes * math.log(1.0 / delta))
@@ -63,7 +66,8 @@ def trajectory_sigma(horizon: int) -> float:
     H - h - 1; a quarter of the sum of their squares is sigma_H^2.
 
     >>> from noregret.theory import bounds
-    >>> [round(bounds.trajectory_sigma(H), 2) for H in (1, 2, 10, 100)]  # with one step there is no difference
+    >>> # with one step there is no difference
+    >>> [round(bounds.trajectory_sigma(H), 2) for H in (1, 2, 10, 100)]
     [0.0, 0.5, 8.44, 286.51]
     """
     return math.sqrt(horizon * (horizon - 1) * (2 * horizon - 1) / 24.0)
@@ -86,7 +90,8 @@ def potential(
 
     >>> from noregret.theory import bounds
     >>> shared = {"kappa": 1.0, "horizon": 1, "context_bound": 1.0, "regularization": 1.0}
-    >>> [round(bounds.potential(1, 1, episodes=K, **shared), 3) for K in (1, 99)]  # one number: Z_end = 1 + K, exactly
+    >>> # one number: Z_end = 1 + K, exactly
+    >>> [round(bounds.potential(1, 1, episodes=K, **shared), 3) for K in (1, 99)]
     [0.693, 4.605]
     >>> round(bounds.potential(2, 1, episodes=198, **shared), 3)  # two pairs met as often
     9.21
@@ -118,10 +123,14 @@ def largest_radius(
 
     >>> from noregret.theory import bounds, radii
     >>> shared = {"weight_norm2": 4.0, "regularization": 1.0, "delta": 0.05}
-    >>> run = {"log_weight": 2.0, "kappa_min": 0.1, "kappa_max": 0.2, "context_dim": 1, "context_bound": 1.0}
-    >>> [round(bounds.largest_radius(samples=t, **run, **shared), 1) for t in (0, 100, 10_000)]
-    [10.0, 70.9, 162.0]
-    >>> round(radii.theorem_a(slack=1.0, gradient_sum=0.0, displacement=0.0, **shared), 1)  # before any data
+    >>> run = {"log_weight": 2.0, "kappa_min": 0.1, "kappa_max": 0.2, "context_bound": 1.0}
+    >>> for t in (0, 100, 10_000):
+    ...     print(round(bounds.largest_radius(context_dim=1, samples=t, **run, **shared), 1))
+    10.0
+    70.9
+    162.0
+    >>> # before any data
+    >>> round(radii.theorem_a(slack=1.0, gradient_sum=0.0, displacement=0.0, **shared), 1)
     10.0
     """
     growth = math.log1p(kappa_max * samples * context_bound**2 / (regularization * context_dim))
@@ -138,9 +147,11 @@ def largest_reward_radius(
 
     >>> import math
     >>> from noregret.theory import bounds, widths
-    >>> round(bounds.largest_reward_radius(1.0, 1.0, context_dim=1, context_bound=1.0, samples=100, delta=0.05), 3)
+    >>> run = {"context_dim": 1, "context_bound": 1.0, "samples": 100, "delta": 0.05}
+    >>> round(bounds.largest_reward_radius(1.0, regularization=1.0, **run), 3)
     2.628
-    >>> round(widths.ridge_radius(math.log(101), 1.0, 1.0, log=math.log(20)), 3)  # attained by one number, d = 1
+    >>> # attained by one number, d = 1
+    >>> round(widths.ridge_radius(math.log(101), 1.0, 1.0, log=math.log(20)), 3)
     2.628
     """
     logdet = context_dim * math.log1p(samples * context_bound**2 / (regularization * context_dim))

@@ -14,7 +14,7 @@ function is about.
 The parts are in `bound_terms`, what is printed in `bounds_printed`: all of it can be had from here.
 
 >>> from noregret.theory import bounds
->>> round(bounds.RANDOM_OPTIMISM, 3)  # GLM-RLSVI is optimistic in one episode of so many, or more often
+>>> round(bounds.RANDOM_OPTIMISM, 3)  # GLM-RLSVI is optimistic in one episode of so many, or more
 6.303
 """
 
@@ -61,7 +61,8 @@ def regret_from_returns(excess: float, horizon: int, episodes: float, delta: flo
     delta.
 
     >>> from noregret.theory import bounds
-    >>> round(bounds.regret_from_returns(100.0, horizon=4, episodes=99, delta=0.05))  # 100 + 2 * 10 sqrt(ln 40000)
+    >>> # 100 + 2 * 10 sqrt(ln 40000)
+    >>> round(bounds.regret_from_returns(100.0, horizon=4, episodes=99, delta=0.05))
     165
     """
     return excess + martingale_deviation(return_sigma(horizon), episodes, delta)
@@ -75,7 +76,8 @@ def regret_from_bonuses(bonuses: float, horizon: int, episodes: float, delta: fl
     bonuses is that sum, phi the whole bonus of a step.
 
     >>> from noregret.theory import bounds
-    >>> bounds.regret_from_bonuses(100.0, horizon=1, episodes=99, delta=0.05)  # one step: nothing deviates
+    >>> # one step: nothing deviates
+    >>> bounds.regret_from_bonuses(100.0, horizon=1, episodes=99, delta=0.05)
     100.0
     >>> round(bounds.regret_from_bonuses(100.0, horizon=4, episodes=99, delta=0.05))
     161
@@ -106,10 +108,14 @@ def regret_explicit(
     (t = K H in `largest_radius`), so this is for one K.
 
     >>> from noregret.theory import bounds
-    >>> setting = {"n_pairs": 4, "context_dim": 1, "context_bound": 1.0, "l1": 0.7, "radius": 400.0, "kappa_min": 0.1}
-    >>> setting |= {"kappa_max": 0.2, "regularization": 1.0, "reward_radius": 4.0, "reward_regularization": 1.0}
-    >>> [round(bounds.regret_explicit(2, K, 0.05, **setting) / K, 3) for K in (10**3, 10**5, 10**7)]  # per episode
-    [9.612, 1.313, 0.16]
+    >>> setting = {"n_pairs": 4, "context_dim": 1, "context_bound": 1.0, "l1": 0.7, "radius": 400.0}
+    >>> setting |= {"kappa_min": 0.1, "kappa_max": 0.2, "regularization": 1.0}
+    >>> setting |= {"reward_radius": 4.0, "reward_regularization": 1.0}
+    >>> for K in (10**3, 10**5, 10**7):  # per episode
+    ...     print(round(bounds.regret_explicit(2, K, 0.05, **setting) / K, 3))
+    9.612
+    1.313
+    0.16
     """
     growth = bonus_growth(
         horizon, l1, radius, kappa_min,
@@ -132,7 +138,8 @@ def mistakes(epsilon: float, horizon: int, delta: float, growth: Growth, episode
 
     >>> from noregret.theory import bounds
     >>> growth = bounds.Growth(root=2.0, constant=0.0)
-    >>> [bounds.mistakes(epsilon, 1, 0.05, growth) for epsilon in (0.5, 0.25)]  # (2/epsilon)^2: one step, no deviation
+    >>> # (2/epsilon)^2: one step, no deviation
+    >>> [bounds.mistakes(epsilon, 1, 0.05, growth) for epsilon in (0.5, 0.25)]
     [16, 64]
     >>> bounds.mistakes(0.5, 5, 0.05, growth), bounds.mistakes(0.5, 5, 0.05, growth, episodes=100)
     (538, 100)
@@ -182,7 +189,8 @@ def rlsvi_delta(n_pairs: int, episode: float) -> float:
     >>> from noregret.theory import bounds
     >>> bounds.rlsvi_delta(n_pairs=10, episode=1)
     0.05
-    >>> round(sum(20 * bounds.rlsvi_delta(10, k) for k in range(1, 10_000)), 3)  # twenty sets: transitions and rewards
+    >>> # twenty sets: transitions and rewards
+    >>> round(sum(20 * bounds.rlsvi_delta(10, k) for k in range(1, 10_000)), 3)
     1.645
     """
     return 1.0 / (2.0 * n_pairs * float(episode) ** 2)
@@ -202,20 +210,23 @@ def rlsvi_regret(
 ) -> float:
     """Bound on the expected regret of GLM-RLSVI: H^3 sqrt(K) up to logarithms.
 
-        E R(K) <= H pi^2/6 + (2c + 1) { H (1 + H n g) Xi_p + Xi_r + n g (H/2 Xi_p + Xi_r) },  n = sqrt(H S),
+        E R(K) <= H pi^2/6 + (2c + 1) { H (1 + H n g) Xi_p + Xi_r + n g (H/2 Xi_p + Xi_r) }
 
-        c = 1/F(-1), g = sqrt(2 ln(2 H n_pairs K)), Xi_p = L sqrt(Gamma K H D_Z/(kappa_min ln 2)) + 2 H D_Z/ln 2,
-        Xi_r = zeta sqrt(K H D_V/ln 2) + H D_V/ln 2.
+        c = 1/F(-1),   g = sqrt(2 ln(2 H n_pairs K)),   n = sqrt(H S)
+        Xi_p = L sqrt(Gamma K H D_Z/(kappa_min ln 2)) + 2 H D_Z/ln 2
+        Xi_r = zeta sqrt(K H D_V/ln 2) + H D_V/ln 2
 
     A bound on an expectation: radius, reward_radius and the potentials must be fixed beforehand, the radii at
     delta = `rlsvi_delta`(n_pairs, K). Xi bounds the sum of widths (at most 2) or intervals (at most 1) in every run,
     g the expected largest |noise| in standard deviations, and those are at most H n.
 
     >>> from noregret.theory import bounds
-    >>> setting = {"n_states": 3, "n_pairs": 6, "horizon": 6, "l1": 1.0, "radius": 50.0, "kappa_min": 0.1}
-    >>> for K, D in ((10**6, 0.0), (10**6, 10.0), (10**8, 10.0)):  # all known, D = 0: only the bad episodes, pi^2
+    >>> setting = {"n_states": 3, "n_pairs": 6, "horizon": 6}
+    >>> setting |= {"l1": 1.0, "radius": 50.0, "kappa_min": 0.1, "reward_radius": 3.0}
+    >>> # all known, D = 0: only the bad episodes, pi^2
+    >>> for K, D in ((10**6, 0.0), (10**6, 10.0), (10**8, 10.0)):
     ...     potentials = {"transition_potential": D, "reward_potential": D}
-    ...     print(f"{bounds.rlsvi_regret(episodes=K, reward_radius=3.0, **potentials, **setting):.3g}")
+    ...     print(f"{bounds.rlsvi_regret(episodes=K, **potentials, **setting):.3g}")
     9.87
     2.85e+09
     3.18e+10

@@ -41,10 +41,12 @@ def radius_printed(
     Caveat: the logarithm lacks kappa = alpha/2, harmless for alpha <= 2.
 
     >>> from noregret.theory import bounds
-    >>> shared = {"regularization": 1.0, "context_dim": 2, "context_bound": 1.0, "samples": 1000, "delta": 0.05}
-    >>> round(bounds.radius_printed(3, 1.0, weight_bound=1.0, alpha=0.04, **shared))
+    >>> shared = {"weight_norm2": 1.0, "regularization": 1.0, "context_dim": 2}
+    >>> shared |= {"context_bound": 1.0, "samples": 1000, "delta": 0.05}
+    >>> round(bounds.radius_printed(3, weight_bound=1.0, alpha=0.04, **shared))
     6672
-    >>> round(bounds.largest_radius(1.0, log_weight=2.0, kappa_min=0.04, kappa_max=0.04, **shared))  # Theorem A
+    >>> theorem_a = {"log_weight": 2.0, "kappa_min": 0.04, "kappa_max": 0.04}
+    >>> round(bounds.largest_radius(**theorem_a, **shared))
     311
     """
     start = radii.printed(
@@ -74,10 +76,12 @@ def regret_printed(
 
     Caveat: the reward terms are left out, as printed ("lower order"); invalid with an invalid alpha.
 
-    >>> from noregret.theory import bounds  # two states, actions and steps; 2 K would be the worst of all regrets
-    >>> setting = {"context_dim": 1, "context_bound": 1.0, "alpha": 0.1, "beta": 1.0, "regularization": 1.0}
+    >>> from noregret.theory import bounds
+    >>> # two states, actions and steps; 2 K would be the worst of all regrets
+    >>> setting = {"context_dim": 1, "context_bound": 1.0, "alpha": 0.1, "beta": 1.0}
+    >>> setting |= {"regularization": 1.0, "radius": 7000.0, "delta": 0.05}
     >>> for K in (10**6, 10**8, 10**10):
-    ...     print(round(bounds.regret_printed(2, 2, 2, K, radius=7000.0, delta=0.05, **setting) / (2 * K), 2))
+    ...     print(round(bounds.regret_printed(2, 2, 2, K, **setting) / (2 * K), 2))
     45.62
     5.24
     0.58
@@ -109,8 +113,8 @@ def mistakes_printed(
 
     >>> import math
     >>> from noregret.theory import bounds
-    >>> setting = {"context_dim": 1, "context_bound": 1.0, "beta": 1.0, "regularization": 1.0, "radius": 1.0}
-    >>> n = bounds.mistakes_printed(1.0, 1, 1, horizon=1, episodes=99, **setting)
+    >>> setting = {"context_dim": 1, "context_bound": 1.0, "beta": 1.0, "regularization": 1.0}
+    >>> n = bounds.mistakes_printed(1.0, 1, 1, horizon=1, episodes=99, radius=1.0, **setting)
     >>> round(n / math.log(100), 6)  # 16 (1 + 1)
     32.0
     """

@@ -9,7 +9,8 @@ Every function takes scalars and is called by the kernels as it stands.
 >>> from noregret.theory import constants
 >>> constants.LOGIT_BETA, round(constants.LOGIT_L1, 4)  # 1 and sqrt(S) are printed
 (0.5, 0.7071)
->>> [round(constants.logit_alpha_pinned(3, bound), 4) for bound in (0.0, 1.0, 3.0)]  # 1/9 with all weights 0
+>>> # 1/9 with all weights 0
+>>> [round(constants.logit_alpha_pinned(3, bound), 4) for bound in (0.0, 1.0, 3.0)]
 [0.1111, 0.0599, 0.0022]
 """
 
@@ -108,10 +109,10 @@ def logit_alpha_centred(n_outcomes: int, bound: float) -> float:
     constant-time formula. M = 0 gives 1/S, against 1/S^2 pinned.
 
     >>> from noregret.theory import constants
-    >>> for bound in (0.0, 3.0):  # ten outcomes: what pinning one of them costs, and how little for large weights
-    ...     print(round(constants.logit_alpha_centred(10, bound) / constants.logit_alpha_pinned(10, bound), 2))
-    10.0
-    1.2
+    >>> pinned, centred = constants.logit_alpha_pinned, constants.logit_alpha_centred
+    >>> # ten outcomes: what pinning one of them costs, and how little where weights are large
+    >>> [round(centred(10, bound) / pinned(10, bound), 2) for bound in (0.0, 3.0)]
+    [10.0, 1.2]
     """
     n = n_outcomes - 1
     if n < 1:
@@ -136,9 +137,10 @@ def logit_alpha_unpinned(n_outcomes: int, bound: float) -> float:
     >>> from noregret.theory import constants
     >>> round(constants.logit_alpha_unpinned(5, 0.0), 6)  # 1/S where all outcomes are as likely
     0.2
-    >>> pinned, whole = constants.logit_alpha_centred(3, 1.0), constants.logit_alpha_unpinned(3, 1.0)
-    >>> round(pinned, 3), round(whole, 3)  # the minimum over a larger box
-    (0.119, 0.089)
+    >>> # the minimum over a larger box
+    >>> alphas = constants.logit_alpha_centred(3, 1.0), constants.logit_alpha_unpinned(3, 1.0)
+    >>> [round(alpha, 3) for alpha in alphas]
+    [0.119, 0.089]
     """
     high = math.exp(bound)
     total = (n_outcomes - 1) * high + 1.0 / high
@@ -150,7 +152,8 @@ def logistic_alpha(bound: float) -> float:
     """Least slope of sigma on [-M, M]: sigma(M)(1 - sigma(M)) = 1/(2 + e^M + e^-M).
 
     >>> from noregret.theory import constants
-    >>> [round(constants.logistic_alpha(bound), 4) for bound in (0.0, 1.0, 5.0)]  # about e^-M in the end
+    >>> # about e^-M in the end
+    >>> [round(constants.logistic_alpha(bound), 4) for bound in (0.0, 1.0, 5.0)]
     [0.25, 0.1966, 0.0066]
     """
     high = math.exp(bound)

@@ -15,7 +15,7 @@ Caveat: that every learner's regret is at least of `order` follows from the argu
 constant in front of it, which depends on `scale`, is not proved here.
 
 >>> from noregret.theory import lower
->>> gaps = [lower.gap(K, copies=2, n_actions=3, context_dim=2, horizon=6) for K in (1_000, 100_000)]
+>>> gaps = [lower.gap(K, 2, n_actions=3, context_dim=2, horizon=6) for K in (1_000, 100_000)]
 >>> round(gaps[0] / gaps[1], 6)  # what K episodes just fail to find shrinks like 1/sqrt(K)
 10.0
 >>> round(lower.order(100_000, n_states=4, n_actions=3, context_dim=2, horizon=6))
@@ -53,7 +53,8 @@ def stay_value(horizon: int, up: float, down: float) -> float:
     action with the larger `up` is optimal at every step.
 
     >>> from noregret.theory import lower
-    >>> [round(lower.stay_value(H, up=0.25, down=0.5), 4) for H in (1, 2, 3)]  # the third: P(g) = 1/4 1/2 + 3/4 1/4
+    >>> # the third: P(g) = 1/4 1/2 + 3/4 1/4
+    >>> [round(lower.stay_value(H, up=0.25, down=0.5), 4) for H in (1, 2, 3)]
     [0.0, 0.25, 0.5625]
     """
     if up == 0.0:
@@ -70,7 +71,7 @@ def gap(episodes: int, copies: int, n_actions: int, context_dim: int, horizon: i
     limit does not bind iff K >= 4 c^2 A m d. Caveat: c = `scale` is a choice; 1/4 is not optimised.
 
     >>> from noregret.theory import lower
-    >>> [round(lower.gap(K, copies=1, n_actions=4, context_dim=4, horizon=2), 4) for K in (1, 4, 16, 400)]
+    >>> [round(lower.gap(K, 1, n_actions=4, context_dim=4, horizon=2), 4) for K in (1, 4, 16, 400)]
     [0.25, 0.25, 0.125, 0.025]
     """
     delta = 1.0 / horizon

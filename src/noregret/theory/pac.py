@@ -21,9 +21,11 @@ The structure is that of Modi, Jiang, Singh and Tewari (2018); the constants are
 times smaller than the one of sums.
 
 >>> from noregret.theory import pac
->>> pac.slack(horizon=3, reward_error=0.01, transition_error=0.02).round(3).tolist()  # (1), step by step
+>>> # (1), step by step
+>>> pac.slack(horizon=3, reward_error=0.01, transition_error=0.02).round(3).tolist()
 [0.06, 0.03, 0.01, 0.0]
->>> pac.kwik_samples(context_dim=2, alpha=0.1)  # contexts can be uncertain so often, and no oftener
+>>> # contexts can be uncertain so often, and no oftener
+>>> pac.kwik_samples(context_dim=2, alpha=0.1)
 1302
 >>> 2 * pac.SHARE  # of epsilon, for 2 slack_0 in (2); the rest is for the unknown pairs
 0.5
@@ -42,7 +44,8 @@ def slack(horizon: int, reward_error: float, transition_error: float) -> Floats:
     """How far planning can be off, slack_h of (1), [H + 1].
 
     >>> from noregret.theory import pac
-    >>> pac.slack(horizon=2, reward_error=0.1, transition_error=0.2).round(3).tolist()  # 2 * 0.1 + 2/4 * 0.2 first
+    >>> # 2 * 0.1 + 2/4 * 0.2 first
+    >>> pac.slack(horizon=2, reward_error=0.1, transition_error=0.2).round(3).tolist()
     [0.3, 0.1, 0.0]
     """
     left = horizon - np.arange(horizon + 1.0)
@@ -95,7 +98,8 @@ def cover_radius(horizon: int, epsilon: float, lipschitz: float, reward_lipschit
     """Radius r0 of the balls: contexts of one ball are at most 2 r0 apart, which adds at most epsilon/8 to slack_0.
 
     >>> from noregret.theory import pac
-    >>> pac.cover_radius(horizon=1, epsilon=1.0, lipschitz=5.0, reward_lipschitz=1.0)  # one step: rewards alone matter
+    >>> # one step: rewards alone matter
+    >>> pac.cover_radius(horizon=1, epsilon=1.0, lipschitz=5.0, reward_lipschitz=1.0)
     0.0625
     >>> pac.cover_radius(horizon=1, epsilon=1.0, lipschitz=5.0, reward_lipschitz=0.0)
     inf
@@ -108,7 +112,8 @@ def mistakes(horizon: int, epsilon: float, escapes: float, delta: float) -> floa
     """Plans worse than optimal by more than epsilon, at most: (3), with probability 1 - delta once the models hold.
 
     >>> from noregret.theory import pac
-    >>> [round(pac.mistakes(10, epsilon=1.0, escapes=n, delta=0.05)) for n in (0, 100)]  # 160 ln 20; 40 * 100
+    >>> # 160 ln 20; 40 * 100
+    >>> [round(pac.mistakes(10, epsilon=1.0, escapes=n, delta=0.05)) for n in (0, 100)]
     [479, 4000]
     """
     return 4.0 * horizon / epsilon * max(escapes, 4.0 * math.log(1.0 / delta))
@@ -119,9 +124,11 @@ def printed_visits(n_states: int, n_actions: int, horizon: int, epsilon: float, 
 
     >>> import math
     >>> from noregret.theory import pac
-    >>> pac.rmax_visits(5, 10, 1.0, log=math.log(5 * 2 / 0.05))  # an epsilon of 1 for sums of ten rewards
+    >>> # an epsilon of 1 for sums of ten rewards
+    >>> pac.rmax_visits(5, 10, 1.0, log=math.log(5 * 2 / 0.05))
     795779
-    >>> [pac.printed_visits(5, 2, 10, epsilon, delta=0.05) for epsilon in (1.0, 0.1)]  # of sums; of averages
+    >>> # of sums; of averages
+    >>> [pac.printed_visits(5, 2, 10, epsilon, delta=0.05) for epsilon in (1.0, 0.1)]
     [112180, 11217989]
     """
     size = n_states * math.log(2.0) + math.log(n_states * n_actions / delta)
@@ -175,7 +182,8 @@ def kwik_errors(
 ) -> tuple[float, float]:
     """Errors (e_r, e_p) of ridge regression (lambda = 1) at a context with ||x||_{Z^-1} <= alpha, at any time.
 
-        e_p = (2 (1 - 1/m) sqrt(d) + sqrt(D + 2 (m - 1) ln 2 + 2 log)) alpha      e_r = (B_r + sqrt(D + 2 log)/2) alpha
+        e_p = (2 (1 - 1/m) sqrt(d) + sqrt(D + 2 (m - 1) ln 2 + 2 log)) alpha
+        e_r = (B_r + sqrt(D + 2 log)/2) alpha
 
     each with probability 1 - exp(-log); P_hat is the projection of the estimate on the simplex, m = n_outcomes. D
     bounds ln det Z: samples are taken only where ||x||_{Z^-1} > alpha. Self-normalised bounds (Abbasi-Yadkori, Pal and
@@ -184,7 +192,8 @@ def kwik_errors(
 
     >>> from noregret.theory import pac
     >>> for m in (1, 2, 5):  # a single outcome is known
-    ...     print([round(e, 2) for e in pac.kwik_errors(0.1, 2, n_outcomes=m, reward_bound=1.0, log=3.0)])
+    ...     errors = pac.kwik_errors(0.1, 2, n_outcomes=m, reward_bound=1.0, log=3.0)
+    ...     print([round(error, 2) for error in errors])
     [0.32, 0.0]
     [0.32, 0.59]
     [0.32, 0.72]

@@ -13,7 +13,8 @@ gradient_sum = sum_i ||a_i||^2 ||x_i||^2_{Z_{i+1}^{-1}}; displacement = sum of t
 >>> shared = {"weight_norm2": 4.0, "regularization": 1.0, "delta": 0.05}
 >>> round(radii.theorem_a(slack=0.25, gradient_sum=20.0, displacement=0.0, **shared))
 48
->>> round(radii.theorem_b(alpha=0.04, c=1.5, gradient_sum=20.0, displacement=0.0, **shared))  # any link
+>>> # any link
+>>> round(radii.theorem_b(alpha=0.04, c=1.5, gradient_sum=20.0, displacement=0.0, **shared))
 174
 """
 
@@ -43,8 +44,9 @@ def printed(
     before the first sample t counts as 1.
 
     >>> from noregret.theory import radii
-    >>> shared = {"weight_norm2": 1.0, "regularization": 1.0, "delta": 0.05}  # before any data
-    >>> round(radii.printed(2, weight_bound=1.0, context_bound=1.0, alpha=0.19, samples=0, logdet=0.0, **shared))
+    >>> shared = {"weight_norm2": 1.0, "regularization": 1.0, "delta": 0.05}
+    >>> known = {"n_outcomes": 2, "weight_bound": 1.0, "context_bound": 1.0, "alpha": 0.19}
+    >>> round(radii.printed(samples=0, logdet=0.0, **known, **shared))  # before any data
     217
     >>> round(radii.theorem_a(slack=1.0, gradient_sum=0.0, displacement=0.0, **shared))  # enough
     7
@@ -83,7 +85,8 @@ def theorem_a(
     over t and no 1/alpha on ln(1/delta).
 
     >>> from noregret.theory import radii
-    >>> round(radii.theorem_a(4.0, 1.0, slack=1.0, gradient_sum=0.0, displacement=0.0, delta=0.05), 2)  # 4 + 2 ln 20
+    >>> nothing = {"gradient_sum": 0.0, "displacement": 0.0}  # seen so far
+    >>> round(radii.theorem_a(4.0, 1.0, slack=1.0, delta=0.05, **nothing), 2)  # 4 + 2 ln 20
     9.99
     """
     log_term = theorem_a_log_weight(slack) * math.log(1.0 / delta)
@@ -95,7 +98,8 @@ def theorem_a_log_weight(slack: float) -> float:
     """The slope of `theorem_a` in ln(1/delta): 2/s.
 
     >>> from noregret.theory import radii
-    >>> [radii.theorem_a_log_weight(s) for s in (0.25, 1.0)]  # a larger kappa = (2 - s) alpha has its price
+    >>> # a larger kappa = (2 - s) alpha has its price
+    >>> [radii.theorem_a_log_weight(s) for s in (0.25, 1.0)]
     [8.0, 2.0]
     """
     return 2.0 / slack
@@ -120,7 +124,8 @@ def theorem_b(
 
     >>> from noregret.theory import radii
     >>> shared = {"c": 1.0, "gradient_sum": 0.0, "displacement": 0.0, "delta": 0.05}
-    >>> [round(radii.theorem_b(1.0, 1.0, alpha, **shared), 2) for alpha in (1.0, 0.1)]  # 1 + ln 20, 1 + 10 ln 20
+    >>> # 1 + ln 20, 1 + 10 ln 20
+    >>> [round(radii.theorem_b(1.0, 1.0, alpha, **shared), 2) for alpha in (1.0, 0.1)]
     [4.0, 30.96]
     """
     log_term = theorem_b_log_weight(alpha, c) * math.log(1.0 / delta)
@@ -132,7 +137,8 @@ def theorem_b_log_weight(alpha: float, c: float) -> float:
     """The slope of `theorem_b` in ln(1/delta): 1 / ((2 - c) alpha).
 
     >>> from noregret.theory import radii
-    >>> radii.theorem_b_log_weight(alpha=0.25, c=1.5), radii.theorem_a_log_weight(0.5)  # the same kappa; A: logit only
+    >>> # the same kappa; A: logit only
+    >>> radii.theorem_b_log_weight(alpha=0.25, c=1.5), radii.theorem_a_log_weight(0.5)
     (8.0, 4.0)
     """
     return 1.0 / ((2.0 - c) * alpha)
@@ -165,7 +171,8 @@ def conversion_weights(alpha: float) -> tuple[float, float]:
     (Strong convexity at W*, and Hoeffding's lemma for <y - p, z>.)
 
     >>> from noregret.theory import radii
-    >>> radii.conversion_weights(0.5) == radii.conversion_weights_logit(0.5)  # the logit's alpha is at most 1/2
+    >>> # the logit's alpha is at most 1/2
+    >>> radii.conversion_weights(0.5) == radii.conversion_weights_logit(0.5)
     True
     >>> radii.conversion_weights(0.02)  # and often much less
     (4.0, 200.0)
@@ -179,14 +186,16 @@ def conversion_printed(
 ) -> float:
     """The same as printed by Modi and Tewari (section 6), for Z = lambda I + X'X.
 
-        1 + (4/alpha) B_t + (8/alpha^2) ln( sqrt(4 + 8 B_t/alpha + 16/(alpha^4 delta^2)) / delta ) + lambda B^2 S
+        1 + (4/alpha) B_t + lambda B^2 S
+          + (8/alpha^2) ln( sqrt(4 + 8 B_t/alpha + 16/(alpha^4 delta^2)) / delta )
 
     before the last bracket is subtracted. weight_norm2 is B^2, the bound on ||W*||_F^2. Valid for regret >= 0, and
     larger: multiply by alpha to compare.
 
     >>> import math
     >>> from noregret.theory import radii  # a regret of 1, alpha = 0.1, delta = 1/20
-    >>> round(0.1 * radii.conversion_printed(1.0, 0.0, n_outcomes=3, alpha=0.1, regularization=1.0, delta=0.05))
+    >>> printed = radii.conversion_printed(1.0, 0.0, 3, alpha=0.1, regularization=1.0, delta=0.05)
+    >>> round(0.1 * printed)
     963
     >>> c, log_weight = radii.conversion_weights(0.1)
     >>> round(c * 1.0 + log_weight * math.log(20))

@@ -4,7 +4,8 @@ w is always sqrt(gamma) ||x||_{Z^{-1}}: the 2-norm by which the linear predictor
 the estimated one.
 
 >>> from noregret.theory import widths
->>> [round(widths.logit_l1(w), 3) for w in (0.1, 1.0, 10.0)]  # two distributions are never more than 2 apart
+>>> # two distributions are never more than 2 apart
+>>> [round(widths.logit_l1(w), 3) for w in (0.1, 1.0, 10.0)]
 [0.071, 0.679, 1.997]
 >>> round(widths.logit_diameter(3, 1.0), 3)  # nor, with |w_j'x| <= 1, more than this
 1.15
@@ -42,7 +43,8 @@ def logit_prior_cap(p: ArrayLike, bound: float) -> float:
     size U takes the k smallest p_i, without or with the pinned outcome. p [S] is any distribution.
 
     >>> from noregret.theory import widths
-    >>> [round(widths.logit_prior_cap([0.5, 0.5], bound), 3) for bound in (0.0, 1.0, 10.0)]  # 2 sigma(M) - 1
+    >>> # 2 sigma(M) - 1
+    >>> [round(widths.logit_prior_cap([0.5, 0.5], bound), 3) for bound in (0.0, 1.0, 10.0)]
     [0.0, 0.462, 1.0]
     """
     p = np.asarray(p, float)
@@ -62,7 +64,8 @@ def logit_diameter(n_outcomes: int, bound: float) -> float:
     Twice the largest change of the mass of a set of k free outcomes, all high and the rest low against the opposite.
 
     >>> from noregret.theory import widths
-    >>> [round(widths.logit_diameter(2, bound), 3) for bound in (0.0, 1.0, 10.0)]  # 2 tanh(M/2) for two outcomes
+    >>> # 2 tanh(M/2) for two outcomes
+    >>> [round(widths.logit_diameter(2, bound), 3) for bound in (0.0, 1.0, 10.0)]
     [0.0, 0.924, 2.0]
     """
     n, high = n_outcomes - 1, math.exp(bound)
@@ -82,7 +85,8 @@ def reward_interval(w2: float, logdet: float, reward_bound: float, regularizatio
     >>> import math
     >>> from noregret.theory import widths
     >>> for n in (0, 100, 10_000):  # n rewards at x = 1: V = 1 + n
-    ...     print(round(widths.reward_interval(1 / (1 + n), math.log(1 + n), 1.0, regularization=1.0, delta=0.05), 3))
+    ...     w2, logdet = 1 / (1 + n), math.log(1 + n)
+    ...     print(round(widths.reward_interval(w2, logdet, 1.0, regularization=1.0, delta=0.05), 3))
     1.0
     0.262
     0.029
@@ -97,7 +101,8 @@ def ridge_radius(logdet: float, reward_bound: float, regularization: float, log:
         sqrt(lambda) B_r + 1/2 sqrt(2 log + logdet),   log = ln(1/delta), logdet = ln det V/lambda^d
 
     >>> from noregret.theory import widths
-    >>> widths.ridge_radius(logdet=0.0, reward_bound=2.0, regularization=4.0, log=8.0)  # 2 * 2 + sqrt(16)/2
+    >>> # 2 * 2 + sqrt(16)/2
+    >>> widths.ridge_radius(logdet=0.0, reward_bound=2.0, regularization=4.0, log=8.0)
     6.0
     """
     return math.sqrt(regularization) * reward_bound + 0.5 * math.sqrt(2.0 * log + logdet)
@@ -109,10 +114,13 @@ def reward_interval_printed(w2: float, logdet: float, dim: int, regularization: 
 
     Z, the matrix of the transitions, is meant in both w2 and logdet. Caveat: fails when B_r > sqrt(d).
 
-    >>> from noregret.theory import widths  # theta = 3, x = 1/3: the mean reward is 1, and 0 what is estimated at first
+    >>> from noregret.theory import widths
+    >>> # theta = 3, x = 1/3: the mean reward is 1, and 0 what is estimated at first
     >>> shared = {"w2": 1 / 900, "logdet": 0.0, "regularization": 100.0, "delta": 0.05}
-    >>> round(widths.reward_interval_printed(dim=1, **shared), 2), widths.reward_interval(reward_bound=3.0, **shared)
-    (0.37, 1.0)
+    >>> round(widths.reward_interval_printed(dim=1, **shared), 2)
+    0.37
+    >>> widths.reward_interval(reward_bound=3.0, **shared)
+    1.0
     """
     return (math.sqrt(regularization * dim) + math.sqrt(0.25 * (logdet + 2.0 * math.log(1.0 / delta)))) * math.sqrt(w2)
 
@@ -138,7 +146,8 @@ def logistic_interval(w: float, z: float, bound: float) -> float:
     known before any data.
 
     >>> from noregret.theory import widths
-    >>> [round(widths.logistic_interval(w, z=0.0, bound=1.0), 3) for w in (0.4, 4.0)]  # tanh(0.1); sigma(1) - 1/2
+    >>> # tanh(0.1); sigma(1) - 1/2
+    >>> [round(widths.logistic_interval(w, z=0.0, bound=1.0), 3) for w in (0.4, 4.0)]
     [0.1, 0.231]
     """
     prior = max(sigma(bound) - sigma(z), sigma(z) - sigma(-bound))
@@ -160,8 +169,9 @@ def lower_curvature(r: float) -> float:
     >>> import math
     >>> from noregret.theory import widths
     >>> left = math.log((math.e + 1) / 2) - 0.5  # p = (1/2, 1/2), v = (1, 0), whose variance is 1/4
-    >>> round(widths.lower_curvature(1.0) / 4, 3), round(left, 3), round(widths.upper_curvature(1.0) / 4, 3)
-    (0.092, 0.12, 0.18)
+    >>> around = widths.lower_curvature(1.0) / 4, left, widths.upper_curvature(1.0) / 4
+    >>> [round(side, 3) for side in around]
+    [0.092, 0.12, 0.18]
     """
     if r < 0.5:
         total = 1.0
@@ -187,7 +197,7 @@ def upper_curvature(r: float) -> float:
     >>> from noregret.theory import widths
     >>> [round(widths.upper_curvature(r), 3) for r in (0.0, 1.0, 5.0, 1000.0)]  # e - 2 at 1
     [0.5, 0.718, 5.697, inf]
-    >>> left = abs(widths.sigma(1.0) - 0.5 - 0.25)  # p = (1/2, 1/2), v = V = (1, 0): the second line
+    >>> left = abs(widths.sigma(1.0) - 0.5 - 0.25)  # p = (1/2, 1/2), v = V = (1, 0): second line
     >>> round(left, 3), round(widths.upper_curvature(1.0) / 4, 3)
     (0.019, 0.18)
     """
