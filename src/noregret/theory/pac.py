@@ -3,18 +3,18 @@
 Values are sums of rewards over H steps (not averages), epsilon is in the same unit, steps count from 0. If the models
 of all known pairs satisfy |r - r_hat| <= e_r and ||P - P_hat||_1 <= e_p, and unknown pairs are worth H - h, then
 
-    V*_h <= V_h + slack_h,    slack_h = (H - h) e_r + (H - h)(H - h - 1)/4 e_p                                   (1)
+    V*_h <= V_h + slack_h,    slack_h = (H - h) e_r + (H - h)(H - h - 1)/4 e_p            (1)
 
 (induction: |<P - P_hat, V*_{h+1}>| is at most half the span of V*_{h+1}, which is at most H - h - 1, times e_p). The
 same argument bounds from below what the plan is worth, up to H times the chance p of meeting an unknown pair:
 
-    V*_0 - V^pi_0 <= 2 slack_0 + H p                                                                             (2)
+    V*_0 - V^pi_0 <= 2 slack_0 + H p                                                      (2)
 
 With 2 slack_0 <= epsilon/2 a plan that is worse than optimal by more than epsilon has p > epsilon/(2H). If unknown
 pairs can be visited `escapes` times in all, the mistakes are at most (Chernoff: n trials with chance p each succeed
 fewer than n p/2 times with probability exp(-n p/8))
 
-    mistakes <= (4H/epsilon) max(escapes, 4 ln(1/delta))                                                         (3)
+    mistakes <= (4H/epsilon) max(escapes, 4 ln(1/delta))                                  (3)
 
 The structure is that of Modi, Jiang, Singh and Tewari (2018); the constants are derived here. `printed_visits` and
 `printed_radius` are theirs, from memory; they seem to belong to values averaged over the horizon, whose epsilon is H
