@@ -1,5 +1,6 @@
 """Every public name has a docstring that begins with a sentence, and an example that the suite runs."""
 
+import ast
 import doctest
 import importlib
 import inspect
@@ -17,7 +18,30 @@ PACKAGES = ["noregret"] + [
     for found in pkgutil.iter_modules(noregret.__path__)
     if found.ispkg and "__all__" in vars(importlib.import_module(f"noregret.{found.name}"))
 ]
-NAMES = [(package, name) for package in PACKAGES for name in importlib.import_module(package).__all__]
+
+
+def public(home):
+    """The public names of a package or module: those it lists, or else those it defines without an underscore."""
+    if "__all__" in vars(home):
+        return list(home.__all__)
+    found = []
+    for node in ast.parse(inspect.getsource(home) if hasattr(home, "__file__") else "").body:
+        if isinstance(node, ast.FunctionDef | ast.ClassDef):
+            found.append(node.name)
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            found.extend(target.id for target in targets if isinstance(target, ast.Name))
+    return [name for name in found if not name.startswith("_")]
+
+
+def exported(package):
+    """The modules among the public names of a package, not the packages below it."""
+    things = (getattr(package, name) for name in public(package))
+    return [thing.__name__ for thing in things if inspect.ismodule(thing) and not hasattr(thing, "__path__")]
+
+
+MODULES = sorted({module for package in PACKAGES for module in exported(importlib.import_module(package))})
+NAMES = [(home, name) for home in PACKAGES + MODULES for name in public(importlib.import_module(home))]
 WITHOUT = {("noregret.gym", "Env"): "gymnasium"}  # what is not there without an extra
 
 # One line: a capital, a number or a quoted name first, three words at least, a full stop at the end.
@@ -32,10 +56,10 @@ def examples(text, name):
 def complaint(name, thing, home):
     """What is wrong with the documentation of `thing`, the public `name` of the module `home`; None if nothing is.
 
-    A module that is re-exported needs no example of its own if its names are public ones themselves, and otherwise one
-    in its docstring; so does a constant, which has no docstring, in that of `home`."""
+    A module that is re-exported needs a docstring but no example of its own: its public names are looked at themselves.
+    A constant, which has no docstring, has its example in that of `home`."""
     if inspect.ismodule(thing):
-        return None if "__all__" in vars(thing) or examples(thing.__doc__, name) else "a module without an example"
+        return None if thing.__doc__ and public(thing) else "a module without a docstring or without public names"
     if not (inspect.isclass(thing) or inspect.isfunction(thing)):
         shown = [e for e in examples(home.__doc__, name) if re.search(rf"\b{name}\b", e.source)]
         return None if shown else f"a constant without an example in the docstring of {home.__name__}"
@@ -62,7 +86,18 @@ def test_documented(package, name):
 def test_all_packages_are_looked_at():
     wanted = {"agents", "estimators", "gym", "report", "simulation", "studies", "theory", "worlds"}
     assert {f"noregret.{name}" for name in wanted} | {"noregret"} <= set(PACKAGES)
-    assert len(NAMES) > 120
+    assert {f"noregret.theory.{name}" for name in noregret.theory.__all__} <= set(MODULES)
+    assert "noregret.worlds.contexts" in MODULES
+    assert len(NAMES) > 190
+
+
+def test_public_names_of_a_module_are_its_own():
+    """Functions, classes and constants; not what it imports, nor what begins with an underscore."""
+    contexts, constants, bounds = noregret.contexts, noregret.theory.constants, noregret.theory.bounds
+    assert set(public(contexts)) == {"Contexts", "Sphere", "Simplex", "Table", "Cycle", "Adversary"}
+    assert {"LOGIT_BETA", "LOGIT_L1", "linear_l1"} < set(public(constants))
+    assert not {"formula", "math"} & set(public(constants))
+    assert {"RANDOM_OPTIMISM", "Growth", "mistakes", "mistakes_printed"} < set(public(bounds))  # it lists them
 
 
 def test_the_suite_finds_the_examples():
@@ -95,6 +130,7 @@ def function(text):
         (function("What it does.\n\n>>> 1 + 1  # doctest: +SKIP\n3\n"), "skipped"),
         (type("Child", (noregret.Problem,), {}), "sentence"),  # the parent's docstring is not its own
         (ModuleType("new"), "module"),
+        (ModuleType("new", "What it holds."), "module"),
         ({}, "constant"),
         (function("What it does.\n\n>>> 1 + 1\n2\n"), None),
         (noregret.agents, None),

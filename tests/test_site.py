@@ -72,6 +72,17 @@ def test_reference_has_every_public_name(module):
         assert own_page or id(made) in known, f"{module}.{name} is on no page of docs/api"
 
 
+def test_bounds_are_described_where_they_are_defined():
+    """`theory.bounds` has the names of two other modules; the page shows each of its names once."""
+    bounds = nr.theory.bounds
+    text = (ROOT / "docs" / "api" / "theory.md").read_text()
+    shown = re.search(r"^::: noregret\.theory\.bounds\n +options:\n +members: \[(.*)\]", text, re.MULTILINE)
+    elsewhere = {"noregret.theory.bound_terms", "noregret.theory.bounds_printed"}
+    others = {name for name in bounds.__all__ if getattr(getattr(bounds, name), "__module__", "") in elsewhere}
+    assert elsewhere <= set(re.findall(r"^::: (\S+)", text, re.MULTILINE))
+    assert sorted([*shown[1].split(", "), *others]) == sorted(bounds.__all__)
+
+
 def test_home_of_the_reference_lists_every_name_of_the_package():
     text = (ROOT / "docs" / "api" / "noregret.md").read_text()
     for name in nr.__all__:
@@ -136,6 +147,11 @@ def test_docstrings_as_markdown(tools):
     assert tools("docstrings").as_markdown("For `a`: all of\n: it, in `b`- or 1. c") == (
         "For `a`: all of  \n&#58; it, in `b`- or 1. c"
     )
+
+
+def test_no_backslash_before_a_colon_after_code(tools):
+    made = tools("docstrings").as_markdown("What `epsilon` is: a number.\n\nAnd `delta`: another one.")
+    assert html.unescape(made) == "What `epsilon` is: a number.\n\nAnd `delta`: another one."
 
 
 def test_no_word_of_a_docstring_is_lost(tools):

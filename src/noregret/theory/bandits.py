@@ -23,19 +23,34 @@ from .radii import conversion_weights_logit, theorem_a_log_weight
 
 @formula
 def ol2m_curvature(reach: float) -> float:
-    """beta = 1/(2 (1 + e^M)), Zhang et al. (2016), as recalled. Valid: sigma'(M) = e^M/(1 + e^M) * 1/(1 + e^M), and the
-    first factor is at least 1/2."""
+    """The slope of OL2M, beta = 1/(2 (1 + e^M)), Zhang et al. (2016), as recalled.
+
+    Valid: sigma'(M) = e^M/(1 + e^M) * 1/(1 + e^M), and the first factor is at least 1/2.
+
+    >>> from noregret.theory import bandits, constants
+    >>> for reach in (0.0, 2.0):  # at most the least slope
+    ...     slopes = bandits.ol2m_curvature(reach), constants.logistic_alpha(reach)
+    ...     print([round(slope, 3) for slope in slopes])
+    [0.25, 0.25]
+    [0.06, 0.105]
+    """
     return 1.0 / (2.0 * (1.0 + math.exp(reach)))
 
 
 @formula
 def ol2m(bound: float, curvature: float, regularization: float, logdet: float, log: float) -> float:
-    """Squared radius of ||theta_t - theta*||_Z for the step theta -= g Z^{-1} x, Z += (beta/2) x x', on the ball:
+    """Squared radius of ||theta_t - theta*||_Z for the step theta -= g Z^{-1} x, Z += (beta/2) x x', on the ball.
 
         lambda B^2 + 2 ln(1/delta) + (2/beta) ln(det Z/det Z_1)
 
     Theorem A of `radii` with s = 1: beta/2 <= (2 - s) beta, projections on a convex set only bring theta nearer, and
-    sum g^2 ||x||^2_{Z^{-1}} <= (2/beta) ln(det Z/det Z_1) because |g| <= 1."""
+    sum g^2 ||x||^2_{Z^{-1}} <= (2/beta) ln(det Z/det Z_1) because |g| <= 1.
+
+    >>> from noregret.theory import bandits
+    >>> # 4 + 6 + 8
+    >>> bandits.ol2m(bound=2.0, curvature=0.25, regularization=1.0, logdet=1.0, log=3.0)
+    18.0
+    """
     return regularization * bound * bound + theorem_a_log_weight(1.0) * log + 2.0 / curvature * logdet
 
 
@@ -43,12 +58,20 @@ def ol2m(bound: float, curvature: float, regularization: float, logdet: float, l
 def ol2m_recalled(
     bound: float, reach: float, curvature: float, regularization: float, samples: int, logdet: float, log: float
 ) -> float:
-    """The same, Zhang et al. (2016), as recalled, with step size 1:
+    """The same as `ol2m`, Zhang et al. (2016), as recalled, with step size 1.
 
         lambda B^2 + 2 [ 4 M + (4/beta + 8 M/3) tau_t + (1/beta) ln(det Z/det Z_1) ]
         tau_t = ln(2 ceil(2 log2 t) t^2/delta)
 
-    Larger than `ol2m`, as 8/beta >= 32. The ceiling is kept at least 1, and before the first sample t counts as 1."""
+    Larger than `ol2m`, as 8/beta >= 32. The ceiling is kept at least 1, and before the first sample t counts as 1.
+
+    >>> from noregret.theory import bandits
+    >>> shared = {"curvature": 0.25, "regularization": 1.0, "logdet": 1.0, "log": 3.0}
+    >>> round(bandits.ol2m_recalled(2.0, 2.0, samples=1, **shared))
+    186
+    >>> round(bandits.ol2m(2.0, **shared))
+    18
+    """
     t = float(max(samples, 1))
     tau = math.log(2.0 * max(1.0, math.ceil(2.0 * math.log2(t))) * t * t) + log
     inner = 4.0 * reach + (4.0 / curvature + 8.0 * reach / 3.0) * tau + logdet / curvature
@@ -57,13 +80,19 @@ def ol2m_recalled(
 
 @formula
 def gloc(gradient_sum: float, bound: float, curvature: float, regularization: float, slack: float, log: float) -> float:
-    """Bound on sum_i (z_i - theta*'x_i)^2 for the predictions z_i of an online Newton learner from theta_1 = 0 with
-    Z = kappa (lambda I + sum x x'):
+    """Bound on sum_i (z_i - theta*'x_i)^2 for the predictions z_i of an online Newton learner.
 
-        [ c B_t + log_weight ln(1/delta) ]/kappa,   B_t = 1/2 sum g_i^2 ||x_i||^2_{Z^{-1}} + kappa lambda B^2/2
+        [ c B_t + log_weight ln(1/delta) ]/kappa
+        B_t = 1/2 sum g_i^2 ||x_i||^2_{Z^{-1}} + kappa lambda B^2/2
 
-    with c and log_weight of `radii.conversion_weights_logit`. B_t bounds the learner's regret (Hazan et al. 2007: the
-    losses are kappa-strongly convex in the prediction)."""
+    The learner starts from theta_1 = 0 with Z = kappa (lambda I + sum x x'); c and log_weight are those of
+    `radii.conversion_weights_logit`. B_t bounds the learner's regret (Hazan et al. 2007: the losses are kappa-strongly
+    convex in the prediction).
+
+    >>> from noregret.theory import bandits  # B_t = 1/2; (4/2 + 8 * 1)/0.25
+    >>> bandits.gloc(0.0, bound=2.0, curvature=0.25, regularization=1.0, slack=0.5, log=1.0)
+    40.0
+    """
     c, log_weight = conversion_weights_logit(slack)
     regret = 0.5 * gradient_sum + 0.5 * curvature * regularization * bound * bound
     return (c * regret + log_weight * log) / curvature
@@ -71,12 +100,18 @@ def gloc(gradient_sum: float, bound: float, curvature: float, regularization: fl
 
 @formula
 def gloc_recalled(gradient_sum: float, bound: float, curvature: float, regularization: float, log: float) -> float:
-    """The same, Jun et al. (2017), as recalled, for noise that is s-sub-Gaussian with s = 1/2:
+    """The same, Jun et al. (2017), as recalled, for noise that is s-sub-Gaussian with s = 1/2.
 
-        1 + 4 B_t/kappa + (8 s^2/kappa^2) ln( (2/delta) sqrt(1 + 2 B_t/kappa + 4 s^4/(kappa^4 delta^2)) )
+        1 + 4 B_t/kappa + (8 s^2/kappa^2) ln( 2/delta sqrt(1 + 2 B_t/kappa + 4 s^4/(kappa^4 delta^2)) )
         B_t = 1/2 sum g_i^2 ||x_i||^2_{Z^{-1}} + 2 kappa lambda B^2
 
-    Valid: Hoeffding's lemma gives 4 B_t/kappa + (2/kappa^2) ln(1/delta) at once, with a smaller B_t."""
+    Valid: Hoeffding's lemma gives 4 B_t/kappa + (2/kappa^2) ln(1/delta) at once, with a smaller B_t.
+
+    >>> from noregret.theory import bandits
+    >>> shared = {"bound": 2.0, "curvature": 0.25, "regularization": 1.0, "log": 1.0}
+    >>> round(bandits.gloc_recalled(0.0, **shared)), round(bandits.gloc(0.0, slack=0.5, **shared))
+    (186, 40)
+    """
     regret = 0.5 * gradient_sum + 2.0 * curvature * regularization * bound * bound
     square = 0.25  # s^2
     inside = 1.0 + 2.0 * regret / curvature + 4.0 * square**2 / curvature**4 * math.exp(2.0 * log)
@@ -87,7 +122,7 @@ def gloc_recalled(gradient_sum: float, bound: float, curvature: float, regulariz
 def constrained_mle(
     bound: float, curvature: float, regularization: float, logdet: float, gap: float, log: float
 ) -> float:
-    """The radius of ||theta - theta*||_V, V = lambda I + sum x x', for a nearly best theta of the ball ||theta|| <= B:
+    """The radius of ||theta - theta*||_V, V = lambda I + sum x x', for a nearly best theta of the ball ||theta|| <= B.
 
         ( rho + sqrt(rho^2 + 4 kappa gap) ) / (2 kappa)
         rho = 1/2 sqrt(2 ln(1/delta) + ln(det V/lambda^d)) + kappa sqrt(lambda) B
@@ -95,7 +130,15 @@ def constrained_mle(
     L is the negative log-likelihood plus kappa lambda ||theta||^2/2, gap = max over the ball of <grad L(theta),
     theta - v>. Proof: with D = theta - theta*, curvature along the segment gives kappa ||D||_V^2 <= <grad L(theta) -
     grad L(theta*), D> <= gap + ||grad L(theta*)||_{V^{-1}} ||D||_V, and that norm is at most rho: the noise has range
-    1, so it is 1/2-sub-Gaussian (Abbasi-Yadkori et al. 2011). No factor 2 for the projection."""
+    1, so it is 1/2-sub-Gaussian (Abbasi-Yadkori et al. 2011). No factor 2 for the projection.
+
+    >>> from noregret.theory import bandits
+    >>> shared = {"curvature": 0.25, "regularization": 1.0, "logdet": 0.0, "log": 8.0}
+    >>> for gap in (0.0, 1.0):  # 2/0.25 + 2, and what an unfinished search adds
+    ...     print(round(bandits.constrained_mle(2.0, gap=gap, **shared), 1))
+    10.0
+    10.4
+    """
     rho = 0.5 * math.sqrt(2.0 * log + logdet) + curvature * math.sqrt(regularization) * bound
     return (rho + math.sqrt(rho * rho + 4.0 * curvature * gap)) / (2.0 * curvature)
 
@@ -104,12 +147,23 @@ def constrained_mle(
 def glm_ucb_recalled(
     dim: int, context_bound: float, curvature: float, regularization: float, rounds: int, log: float
 ) -> float:
-    """The factor of ||x||_{V^{-1}} in the bonus on a mean, Filippi et al. (2010), as recalled:
+    """The factor of ||x||_{V^{-1}} in the bonus on a mean, Filippi et al. (2010), as recalled.
 
-        (2 k kappa_0 r/kappa) sqrt(2 d ln t ln(2 d T/delta)),   kappa_0 = sqrt(3 + 2 ln(1 + 2 R^2/lambda_0))
+        (2 k kappa_0 r/kappa) sqrt(2 d ln t ln(2 d T/delta))
+        kappa_0 = sqrt(3 + 2 ln(1 + 2 R^2/lambda_0))
 
     k = 1/4 the largest slope of sigma, r = 1 the largest reward, lambda_0 the least eigenvalue after a warm-up: here
-    lambda, as there is none; T, the rounds to come, is replaced by those so far, t (at least 2). No guarantee."""
+    lambda, as there is none; T, the rounds to come, is replaced by those so far, t (at least 2). No guarantee.
+
+    >>> import math
+    >>> from noregret.theory import bandits
+    >>> shared = {"curvature": 0.1, "regularization": 1.0, "log": 3.0}
+    >>> round(bandits.glm_ucb_recalled(5, context_bound=1.0, rounds=1000, **shared))
+    331
+    >>> logdet = 5 * math.log(1 + 1000 / 5)  # at most
+    >>> round(0.25 * bandits.constrained_mle(2.0, logdet=logdet, gap=0.0, **shared))  # proved, times k
+    8
+    """
     t = float(max(rounds, 2))
     spread = math.sqrt(3.0 + 2.0 * math.log(1.0 + 2.0 * context_bound**2 / regularization))
     return 0.5 * spread / curvature * math.sqrt(2.0 * dim * math.log(t) * (math.log(2.0 * dim * t) + log))

@@ -15,7 +15,7 @@ Caveat: that every learner's regret is at least of `order` follows from the argu
 constant in front of it, which depends on `scale`, is not proved here.
 
 >>> from noregret.theory import lower
->>> gaps = [lower.gap(K, copies=2, n_actions=3, context_dim=2, horizon=6) for K in (1_000, 100_000)]
+>>> gaps = [lower.gap(K, 2, n_actions=3, context_dim=2, horizon=6) for K in (1_000, 100_000)]
 >>> round(gaps[0] / gaps[1], 6)  # what K episodes just fail to find shrinks like 1/sqrt(K)
 10.0
 >>> round(lower.order(100_000, n_states=4, n_actions=3, context_dim=2, horizon=6))
@@ -29,7 +29,14 @@ from .._jit import formula
 
 @formula
 def advantage(horizon: int, up: float, down: float) -> float:
-    """V(g) - V(b) over H steps: 1 + rho + ... + rho^(H-1) = (1 - rho^H)/(1 - rho), or H if nothing ever moves."""
+    """V(g) - V(b) over H steps: 1 + rho + ... + rho^(H-1) = (1 - rho^H)/(1 - rho), or H if nothing ever moves.
+
+    >>> from noregret.theory import lower
+    >>> for H in (10, 100):  # chances to move of 1/2, as printed; of 1/H
+    ...     print(lower.advantage(H, 0.5, 0.5), round(lower.advantage(H, 1 / H, 1 / H), 2))
+    1.0 4.46
+    1.0 43.37
+    """
     moves = up + down
     if moves == 0.0:
         return float(horizon)
@@ -43,7 +50,13 @@ def stay_value(horizon: int, up: float, down: float) -> float:
         pi (H - (1 - rho^H)/(1 - rho)),  pi = up/(up + down)
 
     (P(in g at step h) = pi (1 - rho^h), h = 0..H-1.) Never decreasing in `up`, because `advantage` is not negative: the
-    action with the larger `up` is optimal at every step."""
+    action with the larger `up` is optimal at every step.
+
+    >>> from noregret.theory import lower
+    >>> # the third: P(g) = 1/4 1/2 + 3/4 1/4
+    >>> [round(lower.stay_value(H, up=0.25, down=0.5), 4) for H in (1, 2, 3)]
+    [0.0, 0.25, 0.5625]
+    """
     if up == 0.0:
         return 0.0
     return up / (up + down) * (horizon - advantage(horizon, up, down))
@@ -51,27 +64,44 @@ def stay_value(horizon: int, up: float, down: float) -> float:
 
 @formula
 def gap(episodes: int, copies: int, n_actions: int, context_dim: int, horizon: int, scale: float = 0.25) -> float:
-    """eps = c sqrt(A m d delta/(K H)) with delta = 1/H, at most delta/2: what K episodes just fail to find.
+    """What K episodes just fail to find: eps = c sqrt(A m d delta/(K H)) with delta = 1/H, at most delta/2.
 
     A pair (context, copy) is met K/(m d) times and b is left after about H steps, so that each action can be tried
     about K H/(A m d) times there; the standard deviation of its frequency is sqrt(delta) over the root of that. The
-    limit does not bind iff K >= 4 c^2 A m d. Caveat: c = `scale` is a choice; 1/4 is not optimised."""
+    limit does not bind iff K >= 4 c^2 A m d. Caveat: c = `scale` is a choice; 1/4 is not optimised.
+
+    >>> from noregret.theory import lower
+    >>> [round(lower.gap(K, 1, n_actions=4, context_dim=4, horizon=2), 4) for K in (1, 4, 16, 400)]
+    [0.25, 0.25, 0.125, 0.025]
+    """
     delta = 1.0 / horizon
     return min(scale * math.sqrt(n_actions * copies * context_dim * delta / (episodes * horizon)), 0.5 * delta)
 
 
 @formula
 def weight_bound(context_dim: int, horizon: int, eps: float) -> float:
-    """B_p of the logit rows, one log-odds per context:
+    """B_p of the logit rows of the hard family, one log-odds per context.
 
         sqrt(d) max(ln(H - 1), |ln((delta + eps)/(1 - delta - eps))|),  delta = 1/H, H >= 2
 
-    The second term is the larger one at H = 2 only, as eps <= delta/2."""
+    The second term is the larger one at H = 2 only, as eps <= delta/2.
+
+    >>> from noregret.theory import lower
+    >>> round(lower.weight_bound(context_dim=4, horizon=11, eps=0.01), 3)  # 2 ln 10
+    4.605
+    """
     best = 1.0 / horizon + eps
     return math.sqrt(context_dim) * max(math.log(horizon - 1.0), abs(math.log(best / (1.0 - best))))
 
 
 @formula
 def order(episodes: int, n_states: int, n_actions: int, context_dim: int, horizon: int) -> float:
-    """H sqrt(d S A K). Caveat: an order, not a bound; no constant is proved (see the top of this module)."""
+    """The order H sqrt(d S A K) of the lower bound.
+
+    Caveat: an order, not a bound; no constant is proved (see the top of this module).
+
+    >>> from noregret.theory import lower
+    >>> lower.order(episodes=100, n_states=2, n_actions=2, context_dim=1, horizon=5)
+    100.0
+    """
     return horizon * math.sqrt(float(context_dim) * n_states * n_actions * episodes)

@@ -74,7 +74,20 @@ def _fill_rows(seed, first, rows, shuffle, X):
 
 
 class Contexts:
-    """Base of the sources. `dim` is d."""
+    """Base of the sources: `dim` is d, and `fill` makes the contexts.
+
+    >>> import numpy as np
+    >>> import noregret as nr
+    >>> class Ageing(nr.contexts.Contexts):  # the second coordinate grows from episode to episode
+    ...     dim = 2
+    ...
+    ...     def fill(self, seed, first, X):
+    ...         X[:, 0], X[:, 1] = 0.6, [0.8 * k / (k + 1) for k in range(first, first + len(X))]
+    >>> X = np.empty((3, 2))
+    >>> Ageing().fill(seed=0, first=1, X=X)
+    >>> X.round(3).tolist()  # episodes 1, 2 and 3
+    [[0.6, 0.4], [0.6, 0.533], [0.6, 0.6]]
+    """
 
     dim: int
     support: Floats | None = (
@@ -86,8 +99,18 @@ class Contexts:
 
 
 class Sphere(Contexts):
-    """Uniform on the sphere of the given radius; with intercept = a, the first coordinate is the constant a * radius
-    and the others are uniform on the sphere of radius sqrt(1 - a^2) * radius (d = 1: the constant radius)."""
+    """Uniform on the sphere of the given radius, or on the part of it with a constant first coordinate.
+
+    With intercept = a, the first coordinate is the constant a * radius and the others are uniform on the sphere of
+    radius sqrt(1 - a^2) * radius (d = 1: the constant radius).
+
+    >>> import numpy as np
+    >>> import noregret as nr
+    >>> X = np.empty((2, 3))
+    >>> nr.contexts.Sphere(3, radius=2.0, intercept=0.5).fill(seed=0, first=0, X=X)
+    >>> X[:, 0].tolist(), np.linalg.norm(X, axis=1).round(6).tolist()
+    ([1.0, 1.0], [2.0, 2.0])
+    """
 
     def __init__(self, dim: int, radius: float = 1.0, intercept: float = 0.0) -> None:
         self.dim, self.radius = check.integer("dim", dim), check.positive("radius", radius)
@@ -100,7 +123,15 @@ class Sphere(Contexts):
 
 
 class Simplex(Contexts):
-    """Uniform on the probability simplex."""
+    """Uniform on the probability simplex.
+
+    >>> import numpy as np
+    >>> import noregret as nr
+    >>> X = np.empty((4000, 4))
+    >>> nr.contexts.Simplex(4).fill(seed=0, first=0, X=X)
+    >>> float(abs(X.sum(1) - 1.0).max().round(6)), X.mean(0).round(2).tolist()
+    (0.0, [0.25, 0.25, 0.25, 0.25])
+    """
 
     def __init__(self, dim: int) -> None:
         self.dim = check.integer("dim", dim)
@@ -110,7 +141,17 @@ class Simplex(Contexts):
 
 
 class Table(Contexts):
-    """Rows of a table [m, d]: drawn uniformly with replacement, or in turn with order="cycle"."""
+    """Rows of a table [m, d]: drawn uniformly with replacement, or in turn with order="cycle".
+
+    >>> import numpy as np
+    >>> import noregret as nr
+    >>> X = np.empty((10, 1))
+    >>> for order in ("random", "cycle"):
+    ...     nr.contexts.Table([[0.1], [0.2], [0.3]], order).fill(seed=0, first=0, X=X)
+    ...     print(X[:, 0].tolist())
+    [0.2, 0.3, 0.1, 0.3, 0.3, 0.2, 0.3, 0.2, 0.1, 0.2]
+    [0.1, 0.2, 0.3, 0.1, 0.2, 0.3, 0.1, 0.2, 0.3, 0.1]
+    """
 
     def __init__(self, rows: ArrayLike, order: str = "random") -> None:
         self.support = made = check.rows("rows", rows)
@@ -121,7 +162,15 @@ class Table(Contexts):
 
 
 class Cycle(Table):
-    """The indicator vectors e_1, ..., e_d in turn, times `scale`: d tabular problems that share nothing."""
+    """The indicator vectors e_1, ..., e_d in turn, times `scale`: d tabular problems that share nothing.
+
+    >>> import numpy as np
+    >>> import noregret as nr
+    >>> X = np.empty((3, 2))
+    >>> nr.contexts.Cycle(2, scale=0.5).fill(seed=0, first=7, X=X)
+    >>> X.tolist()  # episodes 7, 8 and 9
+    [[0.0, 0.5], [0.5, 0.0], [0.0, 0.5]]
+    """
 
     def __init__(self, dim: int, scale: float = 1.0) -> None:
         check.memory(f"a cycle with dim = {check.integer('dim', dim)}", 8.0 * float(dim) ** 2)
@@ -131,7 +180,17 @@ class Cycle(Table):
 class Adversary(Contexts):
     """A function (seed, episode, agent) -> context [d]. It may look at the learner (not touch it) and choose the worst.
 
-    Called once per episode, so a simulation runs at the speed of the function."""
+    Called once per episode, so a simulation runs at the speed of the function.
+
+    >>> import numpy as np
+    >>> import noregret as nr
+    >>> def newcomer(seed, episode, agent):  # a context like none before, as long as there is one
+    ...     return np.eye(3)[min(episode, 2)]
+    >>> X = np.empty((4, 3))
+    >>> nr.contexts.Adversary(3, newcomer).fill(seed=0, first=0, X=X)
+    >>> X.argmax(1).tolist()
+    [0, 1, 2, 2]
+    """
 
     def __init__(self, dim: int, function: Callable[[int, int, Any], ArrayLike]) -> None:
         if not callable(function):
