@@ -110,12 +110,14 @@ def rebuilt(path: Any, header: dict[str, Any], arrays: dict[str, Any], link: Lin
     """The agent in a file's `contents`; ValueError where they make none."""
     try:
         _plausible(header, arrays)
-        return revived(header, arrays, _problem(header["problem"], "", arrays, link), link, expert)
+        agent = revived(header, arrays, _problem(header["problem"], "", arrays, link), link, expert)
+        _works(agent)
+        return agent
     except MemoryError:
         raise ValueError(f"{path} cannot be loaded: it needs more memory than there is") from None
     except Exception as error:  # contents that no agent wrote, or code that was not handed in
         said = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) and error.args else error
-        raise ValueError(f"{path} cannot be loaded: {said}") from None
+        raise ValueError(f"{path} cannot be loaded: {' '.join(str(said).split())[:400]}") from None
 
 
 def _plausible(header: dict[str, Any], arrays: dict[str, Any]) -> None:
@@ -151,24 +153,116 @@ def revived(
 ) -> Agent:
     """The agent with these `contents`, for a problem that is the one it was made for."""
     agent = _construct(header, "", arrays, problem, link, expert)
+    fixed = {f"{key}.{name}" for key, node in _nodes("state", agent.state) for name in _FIXED.get(_kind(node), ())}
     for key, array in _live(agent):
         if key not in arrays or arrays[key].shape != array.shape or arrays[key].dtype != array.dtype:
             raise ValueError(f"{key} is missing or has the wrong shape or type")
         if key.startswith("state.") and np.isnan(arrays[key]).any():
             raise ValueError(f"{key} has numbers that are none")
+        if key in fixed and not np.array_equal(arrays[key], array):
+            raise ValueError(f"{key} is not what the problem and the options make it")
         array[...] = arrays[key]
+    for key, node in _nodes("state", agent.state):
+        _check_whole(key, node, problem)
     p, path, policy = problem, agent._path, agent._out.policy
     within = ((path.states, p.n_states), (path.actions, p.n_actions), (policy, p.n_actions))
     episode, step, asked, opened = header["clock"]
     if not 0 <= episode < 2**62 or not 0 <= step <= p.horizon or any(a.min() < 0 or a.max() >= n for a, n in within):
         raise ValueError("the clock, the plan or the path is out of range")
     agent.episode, agent._step, agent._asked, agent._open = int(episode), int(step), bool(asked), bool(opened)
+    if agent._asked and (not agent._open or agent._step == p.horizon):
+        raise ValueError("the clock, the plan or the path is out of range")
+    if agent._open:
+        p.policy(policy, "the plan")
+        for h in range(agent._step):
+            s, a = int(path.states[h]), int(path.actions[h])
+            p.next_state(int(path.states[h + 1]), s, p.action(a, s))
+            p.reward(float(path.rewards[h]))
+        p.context(agent._x)
     agent._others[header.get("others", [])] = True
     if "encoder" in header:
         from ..live.encoder import Encoder
 
         agent.encoder = Encoder.from_dict(header["encoder"])
     return agent
+
+
+# Kernels look at no index twice: what a file says about places in arrays is checked here, by the type of its node.
+_FIXED = {"LikelihoodState": ("outcomes", "prior")}
+
+
+def _kind(node: Any) -> str:
+    return type(node).__name__
+
+
+def _nodes(key: str, node: Any) -> Iterator[tuple[str, Any]]:
+    """(name, named tuple) of a state and of all it is made of."""
+    if hasattr(node, "_fields"):
+        yield key, node
+        for field in node._fields:
+            yield from _nodes(f"{key}.{field}", getattr(node, field))
+
+
+def _check_whole(key: str, node: Any, p: Problem) -> None:
+    """A ValueError where a whole number of the state is none that a history leads to."""
+    S, A, M = p.layout.outcomes.shape
+    pair = {"states": (0, S - 1), "actions": (0, A - 1)}
+    limits: dict[str, dict[str, tuple[int, int]]] = {
+        "LikelihoodState": {"pending": (0, 15)},
+        "MixtureState": {"component": (-1, 62), "begins": (-1, 2**62)},
+        "RewardSetState": {"active": (0, 1)},
+        "TabularState": {"policy": (0, A - 1)},
+        "LSVIState": pair | {"seen": (0, 1)},
+        "CeceState": pair | {"slots": (0, M - 1), "steps": (0, p.horizon)},
+        "ReferralState": {"referred": (-1, 1)},
+    }
+    own = limits.get(_kind(node), {})
+    if _kind(node) == "CellState":
+        own = {"cells": (0, len(node.centres))}
+    if _kind(node) == "Store":
+        n = node.previous.size
+        own = {"outcomes": (0, M - 1), "previous": (-1, n - 1), "last": (-1, n - 1), "visits": (0, n)}
+    if _kind(node) == "Memory":
+        n = len(node.earlier)
+        own = {"earlier": (-1, n - 1), "last": (-1, n - 1), "used": (0, n)}
+    for name in node._fields:
+        array = getattr(node, name)
+        if isinstance(array, np.ndarray) and array.dtype.kind in "iu" and array.size:
+            low, high = own.get(name, (0, 2**62))
+            if array.min() < low or array.max() > high:
+                raise ValueError(f"{key}.{name} has whole numbers outside {low} to {high}")
+    if _kind(node) == "Store":
+        _check_chains(key, node.last, node.previous.ravel(), node.visits)
+    if _kind(node) == "Memory":
+        _check_chains(key, node.last, node.earlier, None)
+
+
+def _check_chains(key: str, last: Any, before: Any, lengths: Any) -> None:
+    """That the chain of every pair goes back, step by step, and has the length it says."""
+    if (before >= np.arange(before.size)).any():
+        raise ValueError(f"{key} has a chain that does not go back")
+    for pair in np.ndindex(last.shape):
+        at, n = int(last[pair]), 0
+        while at >= 0:
+            at, n = int(before[at]), n + 1
+        if lengths is not None and n != lengths[pair]:
+            raise ValueError(f"{key} has a chain of {n} steps where it says {lengths[pair]}")
+
+
+def _works(agent: Agent) -> None:
+    """Have a copy plan for somebody, learn a step and plan again: a ValueError where that leads to no numbers."""
+    twin, p = copy_of(agent), agent.problem
+    if getattr(twin, "_ask", None) is not None:  # nobody is asked for the sake of a file
+        first = np.tile(p.layout.available.argmax(1), (p.horizon, 1))
+        twin._ask = lambda x: first  # type: ignore[attr-defined]
+    twin._open = twin._asked = False
+    x = np.full(p.context_dim, min(p.context_bound, 1.0) / p.context_dim)
+    for _ in range(2):
+        plan, s = twin.begin_episode(x), int(p.starts[0])
+        if not np.isfinite(plan.values).all():
+            raise ValueError("what it has learned leads to no numbers")
+        twin.observe(1.0, int(p.layout.outcomes[s, twin.act(s), 0]))
+        twin.end_episode()
 
 
 def copy_of(agent: Agent) -> Agent:
