@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow lint format bench clean
+.PHONY: demo test test-slow lint format bench fuzz clean
 
 demo: $(VENV)/.installed
 	$(BIN)/noregret compare
@@ -23,6 +23,10 @@ lint: $(VENV)/.dev
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
+
+fuzz: $(VENV)/.dev
+	$(PIP) --editable '.[dev,fuzz]'
+	$(BIN)/python tests/fuzz_loader.py -max_total_time=600 -timeout=120 -rss_limit_mb=0
 
 bench: $(VENV)/.installed
 	$(BIN)/noregret bench
