@@ -1,6 +1,7 @@
 """Agents as files: plain arrays with a JSON header and a checksum (`_sealed`), no pickle in either direction."""
 
 import json
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -167,6 +168,8 @@ def revived(
     p, path, policy = problem, agent._path, agent._out.policy
     within = ((path.states, p.n_states), (path.actions, p.n_actions), (policy, p.n_actions))
     episode, step, asked, opened = header["clock"]
+    if (type(episode), type(step), type(asked), type(opened)) != (int, int, bool, bool):
+        raise ValueError("the clock is not one")
     if not 0 <= episode < 2**62 or not 0 <= step <= p.horizon or any(a.min() < 0 or a.max() >= n for a, n in within):
         raise ValueError("the clock, the plan or the path is out of range")
     agent.episode, agent._step, agent._asked, agent._open = int(episode), int(step), bool(asked), bool(opened)
@@ -179,6 +182,8 @@ def revived(
             p.next_state(int(path.states[h + 1]), s, p.action(a, s))
             p.reward(float(path.rewards[h]))
         p.context(agent._x)
+    if any(k >= agent.episode for k in stored_episodes(agent)):
+        raise ValueError("it keeps steps of individuals that it has not met")
     agent._others[header.get("others", [])] = True
     if "encoder" in header:
         from ..live.encoder import Encoder
@@ -188,6 +193,7 @@ def revived(
 
 
 # Kernels look at no index twice: what a file says about places in arrays is checked here, by the type of its node.
+_LARGE = 1e100
 _FIXED = {"LikelihoodState": ("outcomes", "prior")}
 
 
@@ -206,12 +212,19 @@ def _nodes(key: str, node: Any) -> Iterator[tuple[str, Any]]:
 def _check_whole(key: str, node: Any, p: Problem) -> None:
     """A ValueError where a whole number of the state is none that a history leads to."""
     S, A, M = p.layout.outcomes.shape
-    pair = {"states": (0, S - 1), "actions": (0, A - 1)}
-    limits: dict[str, dict[str, tuple[int, int]]] = {
+    pair: dict[str, tuple[float, float]] = {"states": (0, S - 1), "actions": (0, A - 1)}
+    own: dict[str, tuple[float, float]]
+    limits: dict[str, dict[str, tuple[float, float]]] = {
         "LikelihoodState": {"pending": (0, 15)},
         "MixtureState": {"component": (-1, 62), "begins": (-1, 2**62)},
-        "RewardSetState": {"active": (0, 1)},
-        "TabularState": {"policy": (0, A - 1)},
+        "RewardSetState": {"active": (0, 1), "reach": (0, math.inf)},
+        "TabularState": {
+            "policy": (0, A - 1),
+            "P": (0, 1),
+            "stale": (-(2**62), 1),
+            "values": (-_LARGE, _LARGE),
+            "Q": (-_LARGE, _LARGE),
+        },
         "LSVIState": pair | {"seen": (0, 1)},
         "CeceState": pair | {"slots": (0, M - 1), "steps": (0, p.horizon)},
         "ReferralState": {"referred": (-1, 1)},
@@ -225,28 +238,44 @@ def _check_whole(key: str, node: Any, p: Problem) -> None:
     if _kind(node) == "Memory":
         n = len(node.earlier)
         own = {"earlier": (-1, n - 1), "last": (-1, n - 1), "used": (0, n)}
+    counts = _kind(node) == "TabularState"
     for name in node._fields:
         array = getattr(node, name)
-        if isinstance(array, np.ndarray) and array.dtype.kind in "iu" and array.size:
-            low, high = own.get(name, (0, 2**62))
+        if isinstance(array, np.ndarray) and array.dtype.kind in "iuf" and array.size:
+            whole = array.dtype.kind in "iu" or counts
+            low, high = own.get(name, (0, 2**62) if whole else (-_LARGE, _LARGE))
             if array.min() < low or array.max() > high:
-                raise ValueError(f"{key}.{name} has whole numbers outside {low} to {high}")
+                raise ValueError(f"{key}.{name} has numbers outside {low:g} to {high:g}")
+    gram, inverse = getattr(node, "gram", None), getattr(node, "inverse", None)
+    if isinstance(gram, np.ndarray) and isinstance(inverse, np.ndarray) and gram.shape == inverse.shape and gram.size:
+        close = np.abs(gram @ inverse - np.eye(gram.shape[-1])).max() <= 1e-3
+        if not close or np.linalg.eigvalsh(gram).min() <= 0.0:
+            raise ValueError(f"{key}.inverse is not the inverse of a Gram matrix")
     if _kind(node) == "Store":
-        _check_chains(key, node.last, node.previous.ravel(), node.visits)
+        for at in np.ndindex(*node.last.shape):
+            if len(_chain(key, node.last[at], node.previous.ravel())) != node.visits[at]:
+                raise ValueError(f"{key} has a chain of another length than it says")
     if _kind(node) == "Memory":
-        _check_chains(key, node.last, node.earlier, None)
+        for first in node.last.ravel():
+            _chain(key, first, node.earlier[: int(node.used[0])])
 
 
-def _check_chains(key: str, last: Any, before: Any, lengths: Any) -> None:
-    """That the chain of every pair goes back, step by step, and has the length it says."""
-    for pair in np.ndindex(last.shape):
-        at, n = int(last[pair]), 0
-        while at >= 0:
-            if before[at] >= at:
-                raise ValueError(f"{key} has a chain that does not go back")
-            at, n = int(before[at]), n + 1
-        if lengths is not None and n != lengths[pair]:
-            raise ValueError(f"{key} has a chain of {n} steps where it says {lengths[pair]}")
+def _chain(key: str, first: Any, before: Any) -> set[int]:
+    """The places of a chain, from its end; ValueError where it goes in a circle or out of what is in use."""
+    at, met = int(first), set[int]()
+    while at >= 0:
+        if at in met or at >= len(before):
+            raise ValueError(f"{key} has a chain that does not end")
+        met.add(at)
+        at = int(before[at])
+    return met
+
+
+def stored_episodes(agent: Agent) -> set[int]:
+    """Numbers of the individuals whose steps are kept."""
+    kept = [node for _, node in _nodes("state", agent.state) if _kind(node) == "Store"]
+    places = (_chain("store", first, s.previous.ravel()) for s in kept for first in s.last.ravel())
+    return {at // agent.problem.horizon for met in places for at in met}
 
 
 def _works(agent: Agent) -> None:
