@@ -1,7 +1,6 @@
 """Agents as files: plain arrays with a JSON header and a checksum (`_sealed`), no pickle in either direction."""
 
 import json
-import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -12,6 +11,7 @@ from .._sealed import digest, seal, unseal
 from ..links import LinearCombination, Link, MultinomialLogit
 from ..problem import Problem
 from .base import Agent
+from .trusted import check_state, fixed_in, nodes, stored_episodes
 
 _LINKS: dict[str, Callable[[], Link]] = {"logit": MultinomialLogit, "linear": LinearCombination}
 _SIZES = ("n_states", "n_actions", "horizon", "context_dim")
@@ -154,7 +154,7 @@ def revived(
 ) -> Agent:
     """The agent with these `contents`, for a problem that is the one it was made for."""
     agent = _construct(header, "", arrays, problem, link, expert)
-    fixed = {f"{key}.{name}" for key, node in _nodes("state", agent.state) for name in _FIXED.get(_kind(node), ())}
+    fixed = {f"{key}.{name}" for key, node in nodes("state", agent.state) for name in fixed_in(node)}
     for key, array in _live(agent):
         if key not in arrays or arrays[key].shape != array.shape or arrays[key].dtype != array.dtype:
             raise ValueError(f"{key} is missing or has the wrong shape or type")
@@ -163,8 +163,8 @@ def revived(
         if key in fixed and not np.array_equal(arrays[key], array):
             raise ValueError(f"{key} is not what the problem and the options make it")
         array[...] = arrays[key]
-    for key, node in _nodes("state", agent.state):
-        _check_whole(key, node, problem)
+    for key, node in nodes("state", agent.state):
+        check_state(key, node, problem)
     p, path, policy = problem, agent._path, agent._out.policy
     within = ((path.states, p.n_states), (path.actions, p.n_actions), (policy, p.n_actions))
     episode, step, asked, opened = header["clock"]
@@ -182,7 +182,7 @@ def revived(
             p.next_state(int(path.states[h + 1]), s, p.action(a, s))
             p.reward(float(path.rewards[h]))
         p.context(agent._x)
-    if any(k >= agent.episode for k in stored_episodes(agent)):
+    if any(k >= agent.episode for k in stored_episodes(agent.state, p.horizon)):
         raise ValueError("it keeps steps of individuals that it has not met")
     agent._others[header.get("others", [])] = True
     if "encoder" in header:
@@ -190,92 +190,6 @@ def revived(
 
         agent.encoder = Encoder.from_dict(header["encoder"])
     return agent
-
-
-# Kernels look at no index twice: what a file says about places in arrays is checked here, by the type of its node.
-_LARGE = 1e100
-_FIXED = {"LikelihoodState": ("outcomes", "prior")}
-
-
-def _kind(node: Any) -> str:
-    return type(node).__name__
-
-
-def _nodes(key: str, node: Any) -> Iterator[tuple[str, Any]]:
-    """(name, named tuple) of a state and of all it is made of."""
-    if hasattr(node, "_fields"):
-        yield key, node
-        for field in node._fields:
-            yield from _nodes(f"{key}.{field}", getattr(node, field))
-
-
-def _check_whole(key: str, node: Any, p: Problem) -> None:
-    """A ValueError where a whole number of the state is none that a history leads to."""
-    S, A, M = p.layout.outcomes.shape
-    pair: dict[str, tuple[float, float]] = {"states": (0, S - 1), "actions": (0, A - 1)}
-    own: dict[str, tuple[float, float]]
-    limits: dict[str, dict[str, tuple[float, float]]] = {
-        "LikelihoodState": {"pending": (0, 15)},
-        "MixtureState": {"component": (-1, 62), "begins": (-1, 2**62)},
-        "RewardSetState": {"active": (0, 1), "reach": (0, math.inf)},
-        "TabularState": {
-            "policy": (0, A - 1),
-            "P": (0, 1),
-            "stale": (-(2**62), 1),
-            "values": (-_LARGE, _LARGE),
-            "Q": (-_LARGE, _LARGE),
-        },
-        "LSVIState": pair | {"seen": (0, 1)},
-        "CeceState": pair | {"slots": (0, M - 1), "steps": (0, p.horizon)},
-        "ReferralState": {"referred": (-1, 1)},
-    }
-    own = limits.get(_kind(node), {})
-    if _kind(node) == "CellState":
-        own = {"cells": (0, len(node.centres))}
-    if _kind(node) == "Store":
-        n = node.previous.size
-        own = {"outcomes": (0, M - 1), "previous": (-1, n - 1), "last": (-1, n - 1), "visits": (0, n)}
-    if _kind(node) == "Memory":
-        n = len(node.earlier)
-        own = {"earlier": (-1, n - 1), "last": (-1, n - 1), "used": (0, n)}
-    counts = _kind(node) == "TabularState"
-    for name in node._fields:
-        array = getattr(node, name)
-        if isinstance(array, np.ndarray) and array.dtype.kind in "iuf" and array.size:
-            whole = array.dtype.kind in "iu" or counts
-            low, high = own.get(name, (0, 2**62) if whole else (-_LARGE, _LARGE))
-            if array.min() < low or array.max() > high:
-                raise ValueError(f"{key}.{name} has numbers outside {low:g} to {high:g}")
-    gram, inverse = getattr(node, "gram", None), getattr(node, "inverse", None)
-    if isinstance(gram, np.ndarray) and isinstance(inverse, np.ndarray) and gram.shape == inverse.shape and gram.size:
-        close = np.abs(gram @ inverse - np.eye(gram.shape[-1])).max() <= 1e-3
-        if not close or np.linalg.eigvalsh(gram).min() <= 0.0:
-            raise ValueError(f"{key}.inverse is not the inverse of a Gram matrix")
-    if _kind(node) == "Store":
-        for at in np.ndindex(*node.last.shape):
-            if len(_chain(key, node.last[at], node.previous.ravel())) != node.visits[at]:
-                raise ValueError(f"{key} has a chain of another length than it says")
-    if _kind(node) == "Memory":
-        for first in node.last.ravel():
-            _chain(key, first, node.earlier[: int(node.used[0])])
-
-
-def _chain(key: str, first: Any, before: Any) -> set[int]:
-    """The places of a chain, from its end; ValueError where it goes in a circle or out of what is in use."""
-    at, met = int(first), set[int]()
-    while at >= 0:
-        if at in met or at >= len(before):
-            raise ValueError(f"{key} has a chain that does not end")
-        met.add(at)
-        at = int(before[at])
-    return met
-
-
-def stored_episodes(agent: Agent) -> set[int]:
-    """Numbers of the individuals whose steps are kept."""
-    kept = [node for _, node in _nodes("state", agent.state) if _kind(node) == "Store"]
-    places = (_chain("store", first, s.previous.ravel()) for s in kept for first in s.last.ravel())
-    return {at // agent.problem.horizon for met in places for at in met}
 
 
 def _works(agent: Agent) -> None:

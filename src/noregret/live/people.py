@@ -10,7 +10,8 @@ from .. import _checks as check
 from .._files import write_whole
 from .._sealed import seal, unseal
 from ..agents.base import Agent
-from ..agents.files import contents, rebuilt, stored_episodes
+from ..agents.files import contents, rebuilt
+from ..agents.trusted import stored_episodes
 from ..links import Link
 from ..problem import Problem
 
@@ -71,7 +72,7 @@ def read_people(path: Any, link: Link | None, expert: Any) -> tuple[Agent, dict[
             people.append(Person(**kept, **{name: arrays[f"people.{i}.{name}"] for name in _ARRAYS}))
             _possible(people[-1], agent.problem, agent.episode)
         numbers = [p.episode for p in people]
-        if len(set(numbers)) < len(numbers) or stored_episodes(agent) & set(numbers):
+        if len(set(numbers)) < len(numbers) or stored_episodes(agent.state, agent.problem.horizon) & set(numbers):
             raise ValueError("somebody is there twice, or was learned from already")
     except Exception as error:  # contents that no Live wrote
         raise ValueError(f"{path} cannot be loaded: {error}") from None
