@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow lint format docs bench clean
+.PHONY: demo test test-slow lint format docs bench fuzz clean
 
 demo: $(VENV)/.installed
 	$(BIN)/noregret compare
@@ -27,6 +27,10 @@ format: $(VENV)/.dev
 docs: $(VENV)/.docs
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 	@echo "open site/index.html"
+
+fuzz: $(VENV)/.dev
+	$(PIP) --editable '.[dev,fuzz]'
+	$(BIN)/python tests/fuzz_loader.py -max_total_time=600 -timeout=120 -rss_limit_mb=0
 
 bench: $(VENV)/.installed
 	$(BIN)/noregret bench

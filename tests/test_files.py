@@ -246,3 +246,109 @@ def test_fingerprints(saved):
     other = dataclasses.replace(agent.problem, weight_bound=2.0)
     agents = [nr.UniformRandom(p, seed=s) for p, s in ((agent.problem, 0), (agent.problem, 1), (other, 0))]
     assert len({files.fingerprint(a) for a in agents}) == 3
+
+
+# What the fuzzer of the loader (fuzz_loader.py) has found -----------------------------------------------------------
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory):
+    """Bytes of an agent that keeps its data, and of a `Live` with three people open."""
+    problem, folder = nr.Problem(3, 2, 2, 2), tmp_path_factory.mktemp("stored")
+    agent = nr.CertifiedPSRL(problem, sets="stored")
+    for after in (1, 2, 0):
+        agent.begin_episode([0.6, 0.8])
+        agent.act(0)
+        agent.observe(1.0, after)
+        agent.end_episode()
+    agent.save(folder / "agent.npz")
+    live = nr.Live(agent)
+    for who in range(3):
+        live.begin(who, [0.6, 0.8])
+    live.save(folder / "live.npz")
+    return (folder / "agent.npz").read_bytes(), (folder / "live.npz").read_bytes()
+
+
+def entry(name, where, value):
+    """A change of one entry of an array."""
+
+    def change(arrays):
+        made = arrays[name].copy()
+        made[where] = value
+        return {name: made}
+
+    return change
+
+
+def first_step_again(arrays):
+    """A chain of steps that goes in a circle."""
+    last = arrays["state.store.last"]
+    pair = tuple(np.argwhere(last >= 0)[0])
+    made = arrays["state.store.previous"].copy()
+    made.reshape(-1)[0] = last[pair]
+    return {"state.store.previous": made}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (entry("state.sampler.pending", (0, 0), 2**31), "pending has numbers outside 0 to 15"),
+        (entry("state.sampler.outcomes", (0, 0), 7), "outcomes is not what the problem and the options make it"),
+        (entry("state.store.last", (0, 0), 10**6), "last has numbers outside -1 to"),
+        (entry("state.store.outcomes", (0, 0), -1), "outcomes has numbers outside 0 to 2"),
+        (entry("state.store.visits", (0, 0), 1), "has a chain of another length than it says"),
+        (first_step_again, "has a chain that does not end"),
+        (entry("state.sampler.weights", (0, 0, 0, 0), np.inf), "weights has numbers outside"),
+        (entry("state.means.gram", (0, 0, 0, 0), -1.0), "inverse is not the inverse of a Gram matrix"),
+        (entry("state.means.inverse", (0, 0, 0, 0), 1e90), "inverse is not the inverse of a Gram matrix"),
+    ],
+)
+def test_a_false_state(stored, tmp_path, change, message):
+    """Places out of range, circles, numbers that are none: refused before a kernel sees them."""
+    data, _ = stored
+    _, arrays = _opened(data)
+    (tmp_path / "a.npz").write_bytes(sealed_again(data, into(), **change(arrays)))
+    with pytest.raises(ValueError, match=message):
+        nr.load(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(
+    ("clock", "message"),
+    [
+        ([0, 0, False, False], "it keeps steps of individuals that it has not met"),  # the next step closed a circle
+        ([-0.0, 1, {}, True], "the clock is not one"),
+        (["3", 0, False, False], "the clock is not one"),
+        ([3, 2, True, True], "the clock, the plan or the path is out of range"),
+    ],
+)
+def test_a_false_clock(stored, tmp_path, clock, message):
+    (tmp_path / "a.npz").write_bytes(sealed_again(stored[0], into(clock=clock)))
+    with pytest.raises(ValueError, match=message):
+        nr.load(tmp_path / "a.npz")
+
+
+def person(i, **values):
+    def change(header):
+        header["people"][i].update(values)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (person(0, episode=4), "somebody is there twice, or was learned from already"),
+        (person(0, episode=1), "somebody is there twice, or was learned from already"),
+        (person(0, who=[1]), "who must be an integer or text"),
+        (into(live={"draws": 0, "order": 3, "audit": True}), r"a\.npz cannot be loaded: order must be one of"),
+    ],
+)
+def test_false_people(stored, tmp_path, change, message):
+    (tmp_path / "a.npz").write_bytes(sealed_again(stored[1], change))
+    with pytest.raises(ValueError, match=message):
+        nr.Live.load(tmp_path / "a.npz")
+
+
+def test_a_plan_that_is_not_available(saved, tmp_path):
+    """Action 1 may not be taken in state 1."""
+    (tmp_path / "a.npz").write_bytes(sealed_again(saved[1], into(), **{"plan.policy": np.ones((2, 3), int)}))
+    with pytest.raises(ValueError, match="the plan takes an action that is not available"):
+        nr.load(tmp_path / "a.npz")

@@ -1,7 +1,10 @@
 """Values nobody should pass, everywhere: a call works, or says in one sentence which argument is wrong; it never ends
 in another exception, a warning, a hang or a heap of memory, and a call that was refused has changed nothing."""
 
+import decimal
+import fractions
 import inspect
+import itertools
 import math
 
 import numpy as np
@@ -490,6 +493,76 @@ def test_decisions_in_a_table(tmp_path_factory, data):
     for made in attempt(nr.read_decisions, path, names=[str(path)]) or []:
         str(made)
         attempt(made.replay, nr.UniformRandom(P), names=["replay"])
+
+
+# Found here, each by name ---------------------------------------------------------------------------------------------
+def live_env(**options):
+    made = nr.gym.Env(nr.worlds.clinic())
+    return made.reset(**options) if options else (made.reset(), made.step(np.zeros(0)))
+
+
+def masked():
+    return np.ma.masked_array([0.6, 0.8], [True, False])
+
+
+FOUND = {
+    "an integer of 400 digits": (lambda: problem(context_bound=10**400), "context_bound must be a positive number"),
+    "a number too small to square": (lambda: problem(weight_bound=1e-200), "weight_bound must be at least 1e-100"),
+    "a bound too small to compare": (lambda: problem(weight_bound=1e-50), "weight_bound must be from 1e-12 to 1e"),
+    "a complex number": (lambda: nr.GLMORL(P, delta=np.complex128(1j)), "delta must be a number between 0 and 1"),
+    "text for a number": (lambda: nr.GLMORL(P, delta="0.5"), "delta must be a number between 0 and 1, got '0.5'"),
+    "several lines in a sentence": (lambda: nr.Problem(np.ones((2, 2)), 2, 2, 2), r"got array\(\[\[1., 1.\], \[1"),
+    "a ragged mask": (lambda: problem(available=[[1, 2], [3]]), "available must be an array"),
+    "a ragged support": (lambda: problem(support=[1, [2]]), "support must be an array"),
+    "an array for a word": (lambda: problem(rewards=np.ones(2)), "rewards must be one of 'linear', 'logistic'"),
+    "a number for names": (lambda: problem(state_names=3), "state_names must be a sequence of 3 names"),
+    "names without end": (lambda: problem(state_names=map(str, itertools.count())), "state_names must have 3"),
+    "starts without end": (lambda: problem(initial_states=itertools.repeat(0)), "initial_states must be a sequence"),
+    "a context with a masked entry": (lambda: nr.GLMORL(P).begin_episode(masked()), "context must be 2 numbers"),
+    "a context of text": (lambda: nr.GLMORL(P).begin_episode(["0.6", "0.8"]), "context must be 2 numbers"),
+    "a reward of text": (lambda: acted().observe("1", 1), "reward must be a number from 0 to 1"),
+    "no problem": (lambda: nr.agents.FixedPolicy(None, []), "problem must be a noregret.Problem"),
+    "no world": (lambda: nr.worlds.blind_optimum(3), "world must be a noregret.World"),
+    "ragged contexts of a world": (lambda: nr.World(P, W, THETA, [[1, 2], [3]]), "contexts must be rows of numbers"),
+    "a ragged start": (lambda: nr.World(P, W, THETA, [[1, 0]], [1, [2]]), "initial_state must be an array of numbers"),
+    "states in no dimension": (lambda: nr.worlds.InTurn(np.array(1)), "states must be a sequence of states"),
+    "no weight bound": (lambda: nr.worlds.random_logit(weight_bound=None), "weight_bound must be a positive number"),
+    "a seed below 0": (lambda: some_world().context(-1, 0), "seed must be an integer of at least 0"),
+    "seeds without end": (
+        lambda: nr.simulate(nr.UniformRandom(P), some_world(), 3, itertools.count()), "seeds must be at most 1,000,000",
+    ),
+    "progress that cannot be called": (
+        lambda: nr.simulate(nr.UniformRandom(P), some_world(), 3, progress=3), "progress must be a function",
+    ),
+    "draws for hours": (lambda: begun().action_probabilities(0, 10**9), "draws must be at most 1,000,000"),
+    "a barrier that rounding hides": (lambda: nr.agents.OMGCMDP(P, gamma=1e18), "gamma must be at most 1e"),
+    "numbers that are no mapping": (lambda: nr.Encoder(numbers=3), "numbers must be a mapping or None"),
+    "a decision of nothing": (lambda: nr.Decision.from_dict({}), "decision must have the entries"),
+    "an episode that is a list": (lambda: nr.read_log(LOG | {"episode": [[1]]}, P), "row 0: episode must be a number"),
+    "a cell of 400 digits": (lambda: nr.read_log(LOG | {"x0": [10**400]}, P), "row 0: x0 must be a number"),
+    "a seed Gymnasium refuses": (lambda: live_env(seed=-1), "seed must be an integer of at least 0"),
+    "options that are none": (lambda: live_env(seed=1, options=3), "options must be a mapping or None"),
+    "an empty action": (lambda: live_env(), "action must be an integer of at least 0"),
+    "a formula that went on for ever": (lambda: nr.theory.pac.kwik_samples(2, 0.1, 1e308), "norm must be at least"),
+    "a bisection that did not end": (lambda: nr.theory.pac.kwik_samples(2.5, 1e-90), "context_dim must be an integer"),
+    "a division by zero": (lambda: nr.theory.lower.gap(0, 1, 1, 1, 1), "gap has no value at episodes = 0, copies = 1"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", FOUND)
+def test_found(name):
+    make, message = FOUND[name]
+    with limited(), pytest.raises(ValueError, match=message) as caught:
+        make()
+    assert "\n" not in str(caught.value)
+
+
+def test_found_and_taken():
+    """Numbers of other kinds that are numbers: taken as such."""
+    world = nr.worlds.tilt(UNIFORM, [[0.0], [1.0], [2.0]], intercept=fractions.Fraction(1, 2))
+    assert world.context(0, 0)[0] == 0.5
+    assert nr.agents.LRORL(P, delta=decimal.Decimal("0.25")).options["delta"] == 0.25
+    assert nr.theory.pac.kwik_samples(2, 1e-60) > 1e100  # ends, though whole numbers there are far apart
 
 
 def test_sizes_that_cannot_fit():

@@ -1,4 +1,4 @@
-"""Several threads at one agent: whoever reads sees it before or after a verb, never in between, and whoever writes is not
+"""Several threads at one agent: whoever reads sees it before or after a verb, never in between, and who writes is not
 disturbed. Several processes: one writes the file, others read it."""
 
 import copy
@@ -16,7 +16,7 @@ from live import make, place
 from noregret import _threads
 from noregret.agents.files import copy_of, fingerprint
 
-EPISODES, READERS = 150, 3
+EPISODES = 60
 AGENTS = ("certified-psrl", "lr-orl", "certified", "referral", "certified-psrl-stored", "glm-orl", "psrl")
 
 

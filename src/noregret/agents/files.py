@@ -11,6 +11,7 @@ from .._sealed import digest, seal, unseal
 from ..links import LinearCombination, Link, MultinomialLogit
 from ..problem import Problem
 from .base import Agent
+from .trusted import check_state, fixed_in, nodes, stored_episodes
 
 _LINKS: dict[str, Callable[[], Link]] = {"logit": MultinomialLogit, "linear": LinearCombination}
 _SIZES = ("n_states", "n_actions", "horizon", "context_dim")
@@ -127,12 +128,14 @@ def rebuilt(path: Any, header: dict[str, Any], arrays: dict[str, Any], link: Lin
     """The agent in a file's `contents`; ValueError where they make none."""
     try:
         _plausible(header, arrays)
-        return revived(header, arrays, _problem(header["problem"], "", arrays, link), link, expert)
+        agent = revived(header, arrays, _problem(header["problem"], "", arrays, link), link, expert)
+        _works(agent)
+        return agent
     except MemoryError:
         raise ValueError(f"{path} cannot be loaded: it needs more memory than there is") from None
     except Exception as error:  # contents that no agent wrote, or code that was not handed in
         said = f"{error.args[0]!r} is missing" if isinstance(error, KeyError) and error.args else error
-        raise ValueError(f"{path} cannot be loaded: {said}") from None
+        raise ValueError(f"{path} cannot be loaded: {' '.join(str(said).split())[:400]}") from None
 
 
 def _plausible(header: dict[str, Any], arrays: dict[str, Any]) -> None:
@@ -168,24 +171,58 @@ def revived(
 ) -> Agent:
     """The agent with these `contents`, for a problem that is the one it was made for."""
     agent = _construct(header, "", arrays, problem, link, expert)
+    fixed = {f"{key}.{name}" for key, node in nodes("state", agent.state) for name in fixed_in(node)}
     for key, array in _live(agent):
         if key not in arrays or arrays[key].shape != array.shape or arrays[key].dtype != array.dtype:
             raise ValueError(f"{key} is missing or has the wrong shape or type")
         if key.startswith("state.") and np.isnan(arrays[key]).any():
             raise ValueError(f"{key} has numbers that are none")
+        if key in fixed and not np.array_equal(arrays[key], array):
+            raise ValueError(f"{key} is not what the problem and the options make it")
         array[...] = arrays[key]
+    for key, node in nodes("state", agent.state):
+        check_state(key, node, problem)
     p, path, policy = problem, agent._path, agent._out.policy
     within = ((path.states, p.n_states), (path.actions, p.n_actions), (policy, p.n_actions))
     episode, step, asked, opened = header["clock"]
+    if (type(episode), type(step), type(asked), type(opened)) != (int, int, bool, bool):
+        raise ValueError("the clock is not one")
     if not 0 <= episode < 2**62 or not 0 <= step <= p.horizon or any(a.min() < 0 or a.max() >= n for a, n in within):
         raise ValueError("the clock, the plan or the path is out of range")
     agent.episode, agent._step, agent._asked, agent._open = int(episode), int(step), bool(asked), bool(opened)
+    if agent._asked and (not agent._open or agent._step == p.horizon):
+        raise ValueError("the clock, the plan or the path is out of range")
+    if agent._open:
+        p.policy(policy, "the plan")
+        for h in range(agent._step):
+            s, a = int(path.states[h]), int(path.actions[h])
+            p.next_state(int(path.states[h + 1]), s, p.action(a, s))
+            p.reward(float(path.rewards[h]))
+        p.context(agent._x)
+    if any(k >= agent.episode for k in stored_episodes(agent.state, p.horizon)):
+        raise ValueError("it keeps steps of individuals that it has not met")
     agent._others[header.get("others", [])] = True
     if "encoder" in header:
         from ..live.encoder import Encoder
 
         agent.encoder = Encoder.from_dict(header["encoder"])
     return agent
+
+
+def _works(agent: Agent) -> None:
+    """Have a copy plan for somebody, learn a step and plan again: a ValueError where that leads to no numbers."""
+    twin, p = copy_of(agent), agent.problem
+    if getattr(twin, "_ask", None) is not None:  # nobody is asked for the sake of a file
+        first = np.tile(p.layout.available.argmax(1), (p.horizon, 1))
+        twin._ask = lambda x: first  # type: ignore[attr-defined]
+    twin._open = twin._asked = False
+    x = np.full(p.context_dim, min(p.context_bound, 1.0) / p.context_dim)
+    for _ in range(2):
+        plan, s = twin.begin_episode(x), int(p.starts[0])
+        if not np.isfinite(plan.values).all():
+            raise ValueError("what it has learned leads to no numbers")
+        twin.observe(1.0, int(p.layout.outcomes[s, twin.act(s), 0]))
+        twin.end_episode()
 
 
 def copy_of(agent: Agent) -> Agent:

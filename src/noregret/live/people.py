@@ -11,6 +11,7 @@ from .._files import write_whole
 from .._sealed import seal, unseal
 from ..agents.base import Agent
 from ..agents.files import contents, rebuilt
+from ..agents.trusted import stored_episodes
 from ..links import Link
 from ..problem import Problem
 
@@ -70,6 +71,9 @@ def read_people(path: Any, link: Link | None, expert: Any) -> tuple[Agent, dict[
         for i, kept in enumerate(header["people"]):
             people.append(Person(**kept, **{name: arrays[f"people.{i}.{name}"] for name in _ARRAYS}))
             _possible(people[-1], agent.problem, agent.episode)
+        numbers = [p.episode for p in people]
+        if len(set(numbers)) < len(numbers) or stored_episodes(agent.state, agent.problem.horizon) & set(numbers):
+            raise ValueError("somebody is there twice, or was learned from already")
     except Exception as error:  # contents that no Live wrote
         raise ValueError(f"{path} cannot be loaded: {error}") from None
     return agent, own, people
@@ -77,6 +81,8 @@ def read_people(path: Any, link: Link | None, expert: Any) -> tuple[Agent, dict[
 
 def _possible(person: Person, p: Problem, begun: int) -> None:
     """A sentence where nobody can be like that."""
+    if isinstance(person.who, bool) or not isinstance(person.who, int | str):
+        raise ValueError(f"who must be an integer or text, got {check.shown(person.who)}")
     p.policy(person.policy)
     p.context(person.context)
     n, h = person.steps, len(person.actions)

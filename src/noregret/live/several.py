@@ -279,7 +279,10 @@ class Live:
     def load(cls, path: Any, link: Link | None = None, expert: Any = None) -> Self:
         """What `save` wrote, ready to go on; link and expert as for `noregret.load`."""
         agent, own, people = read_people(path, link, expert)
-        made = cls(agent, **own)
+        try:
+            made = cls(agent, **own)
+        except ValueError as error:
+            raise ValueError(f"{path} cannot be loaded: {error}") from None
         made._waiting = [p for p in people if p.ended]
         made._people = {p.who: p for p in people if not p.ended}
         return made
