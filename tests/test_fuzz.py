@@ -152,7 +152,8 @@ TYPICAL = {
 def formulas():
     for module in map(nr.theory.__dict__.get, nr.theory.__all__):
         for name, function in vars(module).items():
-            if inspect.isfunction(function) and function.__module__ == module.__name__ and name[0] != "_":
+            home = getattr(function, "__module__", None) or ""
+            if inspect.isfunction(function) and home.startswith("noregret.theory") and name[0] != "_":
                 valid = {p: TYPICAL.get(p, 1.0) for p in parameters(function)}
                 yield f"{module.__name__.split('.')[-1]}.{name}", (function, valid)
 

@@ -531,8 +531,12 @@ def test_ucrl2_replans_when_a_count_has_doubled():
 def test_bad_options():
     problem = nr.Problem(3, 2, 3, 2)
     for name, options, message in (
-        ("ucrl2", {"centres": [1.0, 2.0]}, r"centres must be rows of shape \(B, 2\) or None, got shape \(2,\)"),
-        ("psrl", {"centres": [[1.0, 2.0, 3.0]]}, r"centres must have shape \(1, 2\), got \(1, 3\)"),
+        ("ucrl2", {"centres": [1.0, 2.0]}, r"centres must have shape \(m, 2\) with m and d at least 1, got \(2,\)"),
+        (
+            "psrl",
+            {"centres": [[1.0, 2.0, 3.0]]},
+            r"centres must have shape \(m, 2\) with m and d at least 1, got \(1, 3\)",
+        ),
         ("psrl", {"prior": 0}, "prior must be a positive number, got 0"),
         ("ucbvi-ch", {"bonus": "big"}, "bonus must be one of 'hoeffding', 'bernstein', 'tight', 'monotone', got 'big'"),
         ("ucbvi-bf", {"episodes": 0}, "episodes must be an integer of at least 1, got 0"),

@@ -140,7 +140,7 @@ def test_small_probabilities_are_refused_or_exact():
         ({"individuals": []}, "individuals must be finite numbers"),
         ({"B": 0}, "B must be a positive number"),
         ({"scale": -1}, "scale must be"),
-        ({"intercept": 1.0}, "intercept must be above 0 and below 1"),
+        ({"intercept": 1.0}, "intercept must be a number between 0 and 1"),
         ({"rewards": [[2.0], [0.0]]}, "outside"),
     ],
 )

@@ -54,14 +54,16 @@ def number(value: Any) -> float:
         return math.nan
 
 
-def positive(name: str, value: Any, below: float = math.inf) -> float:
-    """A number in (0, below), of a size that can be calculated with."""
+def positive(name: str, value: Any, below: float = math.inf, least: float | None = None) -> float:
+    """A number in (0, below), of a size that can be calculated with: at least `least`, or 1e-100, or, where `below`
+    says that it is a share or a probability, of which one takes logarithms, 1e-200."""
     made = number(value)
     if not 0.0 < made < below or made == math.inf:
         kind = "a positive number" if below == math.inf else f"a number between 0 and {below:g}"
         raise ValueError(f"{name} must be {kind}, got {shown(value)}")
-    if not TINY <= made <= HUGE:
-        raise ValueError(f"{name} must be at least {TINY:g} and at most {HUGE:g}, got {shown(value)}")
+    low = least if least is not None else TINY if below == math.inf else TINY * TINY
+    if not low <= made <= HUGE:
+        raise ValueError(f"{name} must be at least {low:g} and at most {HUGE:g}, got {shown(value)}")
     return made
 
 
