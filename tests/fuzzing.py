@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 ROOM = 3 * 2**30  # bytes that one call may take beyond what the process has
 
 NUMBERS = [
-    None, True, False, 0, 1, 2, 3, -1, 2.5, -0.5, 0.5, math.nan, math.inf, -math.inf, 1e308, 1e-320, -0.0, 10**6,
-    10**9, 10**12, 10**18, 2**63, 10**400, -(10**400), 1j, np.int8(1), np.int64(2), np.uint64(2**63), np.float32(0.5),
-    np.float64(0.25), np.float64("nan"), np.bool_(True), np.complex128(1j), np.longdouble(0.5),
-    fractions.Fraction(1, 3), decimal.Decimal("0.3"), decimal.Decimal("nan"),
+    None, True, False, 0, 1, 2, 3, -1, 2.5, -0.5, 0.5, math.nan, math.inf, -math.inf, 1e308, 1e-320, 1e-290, 1e-200,
+    1e-30, 1e30, -0.0, 10**6, 10**9, 10**12, 10**18, 2**63, 10**400, -(10**400), 1j, np.int8(1), np.int64(2),
+    np.uint64(2**63), np.float32(0.5), np.float64(0.25), np.float64("nan"), np.bool_(True), np.complex128(1j),
+    np.longdouble(0.5), fractions.Fraction(1, 3), decimal.Decimal("0.3"), decimal.Decimal("nan"),
 ]  # fmt: skip
 TEXTS = [
     "",

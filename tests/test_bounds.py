@@ -402,8 +402,7 @@ def test_a_link_of_your_own():
         (dict(episodes=0), "episodes must be an integer of at least 1, got 0"),
         (dict(episodes=10, delta=1.0), "delta must be a number between 0 and 1, got 1.0"),
         (dict(episodes=10, epsilon=0.0), "epsilon must be a positive number, got 0.0"),
-        (dict(episodes=10, epsilon=1e-200), "epsilon must be at least 1e-100 and at most 1e\\+100, got 1e-200"),
-        (dict(episodes=10, epsilon=1e-90), "epsilon must be from"),
+        (dict(episodes=10, epsilon=1e-200), "epsilon must be from"),
         (dict(episodes=10, epsilon=100.0), "epsilon must be from"),
     ],
 )

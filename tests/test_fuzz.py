@@ -508,7 +508,7 @@ def masked():
 
 FOUND = {
     "an integer of 400 digits": (lambda: problem(context_bound=10**400), "context_bound must be a positive number"),
-    "a number too small to square": (lambda: problem(weight_bound=1e-200), "weight_bound must be at least 1e-100"),
+    "a number too small to square": (lambda: problem(weight_bound=1e-310), "weight_bound must be at least 1e-300"),
     "a bound too small to compare": (lambda: problem(weight_bound=1e-50), "weight_bound must be from 1e-12 to 1e"),
     "a complex number": (lambda: nr.GLMORL(P, delta=np.complex128(1j)), "delta must be a number between 0 and 1"),
     "text for a number": (lambda: nr.GLMORL(P, delta="0.5"), "delta must be a number between 0 and 1, got '0.5'"),

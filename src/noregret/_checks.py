@@ -20,7 +20,7 @@ Floats = NDArray[np.float64]
 T = TypeVar("T")
 
 
-TINY, HUGE = 1e-100, 1e100  # sizes of numbers whose squares and cubes are numbers
+TINY, HUGE = 1e-300, 1e100  # 1/x, and squares and cubes of what is large, are numbers
 
 
 def shown(value: Any) -> str:
@@ -54,16 +54,14 @@ def number(value: Any) -> float:
         return math.nan
 
 
-def positive(name: str, value: Any, below: float = math.inf, least: float | None = None) -> float:
-    """A number in (0, below), of a size that can be calculated with: at least `least`, or 1e-100, or, where `below`
-    says that it is a share or a probability, of which one takes logarithms, 1e-200."""
+def positive(name: str, value: Any, below: float = math.inf, least: float = TINY) -> float:
+    """A number in (0, below), of a size that can be calculated with: from `least` on."""
     made = number(value)
     if not 0.0 < made < below or made == math.inf:
         kind = "a positive number" if below == math.inf else f"a number between 0 and {below:g}"
         raise ValueError(f"{name} must be {kind}, got {shown(value)}")
-    low = least if least is not None else TINY if below == math.inf else TINY * TINY
-    if not low <= made <= HUGE:
-        raise ValueError(f"{name} must be at least {low:g} and at most {HUGE:g}, got {shown(value)}")
+    if not least <= made <= HUGE:
+        raise ValueError(f"{name} must be at least {least:g} and at most {HUGE:g}, got {shown(value)}")
     return made
 
 

@@ -71,7 +71,7 @@ def setting(problem: Problem) -> Setting:
     step = 2.0 - SLACK if form == THEOREM_A else STEP
 
     def kappas(counts: set[int], bound: float) -> list[float]:
-        return [step * check.positive(f"alpha of {link!r}", link.alpha(m, bound), least=1e-300) for m in counts]
+        return [step * check.positive(f"alpha of {link!r}", link.alpha(m, bound)) for m in counts]
 
     def norm2(counts: set[int], constants: Constants = "corrected") -> float:
         return max(link.weight_norm2(m, p.weight_bound, d, constants) for m in counts)

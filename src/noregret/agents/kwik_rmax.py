@@ -167,7 +167,7 @@ class KWIKLRRmax(Agent):
     ) -> None:
         super().__init__(
             problem, seed, epsilon=check.positive("epsilon", epsilon), delta=check.positive("delta", delta, below=1.0),
-            alpha0=None if alpha0 is None else check.positive("alpha0", alpha0),
+            alpha0=None if alpha0 is None else check.positive("alpha0", alpha0, least=1e-9),
             keep_learning=check.flag("keep_learning", keep_learning),
         )  # fmt: skip
 

@@ -106,9 +106,9 @@ class OL2M(BanditAgent):
         given, p = self.options["curvature"], self.problem
         if given is None:
             return ol2m_curvature(p.reward_bound * p.context_bound)
-        if check.positive("curvature", given) > 1.0:
+        if check.positive("curvature", given, least=1e-60) > 1.0:
             raise ValueError(f"curvature must be at most 1, got {check.shown(given)}: no slope is above 1/4")
-        return check.positive("curvature", given)
+        return check.positive("curvature", given, least=1e-60)
 
     def _regularization(self, curvature: float) -> float:
         return default_regularization(self.problem.context_dim, 0.5 * curvature, self.problem.reward_bound)

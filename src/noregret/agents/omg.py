@@ -194,10 +194,10 @@ class OMGCMDP(GLMAgent):
             initial = check.array("initial", initial, (told(problem).n_states,))
             if initial.min() < 0.0 or abs(initial.sum() - 1.0) > 1e-9:
                 raise ValueError(f"initial must be nonnegative and sum to 1, got {initial.tolist()}")
-        if check.positive("gamma", gamma) > MOST:
+        if check.positive("gamma", gamma, least=1e-9) > MOST:
             raise ValueError(f"gamma must be at most {MOST:g}, got {check.shown(gamma)}: rounding hides the rest")
         super().__init__(
-            problem, seed, gamma=check.positive("gamma", gamma), initial=initial, constants=constants,
+            problem, seed, gamma=check.positive("gamma", gamma, least=1e-9), initial=initial, constants=constants,
             regularization=regularization, reward_regularization=reward_regularization,
         )  # fmt: skip
 

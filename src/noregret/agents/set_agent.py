@@ -29,6 +29,7 @@ from .sets import SetPar, SetState, SetWork, describe_linear, describe_online, d
 REWARD_SHARE = 0.8  # of what the sets have of delta, for the reward intervals
 REGRET_SHARE = 0.02  # of delta, for a bound on the regret
 SETS_TIMES = 4.0  # lambda of online sets, in units of d/B_p^2
+LEAST = 1e-9  # of regularization / R^2: below, matrices lose their digits
 FIRST_ROOM = 64  # episodes
 SETS = ("online", "stored", "stored-plain")
 
@@ -109,7 +110,7 @@ class SetAgent(Agent):
         check.one_of("form", o.get("form", "full"), ("full", "kron"))
         for name in ("regularization", "reward_regularization"):
             if o.get(name) is not None:
-                o[name] = check.positive(name, o[name])
+                o[name] = check.positive(name, o[name], least=LEAST * self.problem.context_bound**2)
 
     def _kept(self) -> float:
         self._options()

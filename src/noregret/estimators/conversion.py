@@ -117,7 +117,7 @@ def conversion_parts(
         raise ValueError('group_bound must be given with learner "sparse": a bound on the sum of the columns\' norms')
     if isinstance(group_bound, str):
         raise ValueError(f"group_bound must be a positive number, got {check.shown(group_bound)}")
-    group = 0.0 if group_bound is None else check.positive("group_bound", group_bound)
+    group = 0.0 if group_bound is None else check.positive("group_bound", group_bound, least=1e-9)
 
     def newton(lam: float | None) -> Any:
         return newton_parts(link, count, d, weight_bound, context_bound, "corrected", lam)

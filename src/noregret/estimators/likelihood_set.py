@@ -56,7 +56,11 @@ class LikelihoodRatioSet:
         check.memory(f"n_outcomes = {n}, context_dim = {context_dim}", 8.0 * (size**2 + n**2))
         self._count = np.full((1, 1), n, np.int64)
         natural = 4.0 * self.problem.context_dim / self.problem.weight_bound**2
-        lam = natural if regularization is None else check.positive("regularization", regularization)
+        lam = (
+            natural
+            if regularization is None
+            else check.positive("regularization", regularization, least=1e-9 * self.problem.context_bound**2)
+        )
         self._par, self._state, self._work = parts = likelihood_parts(
             self._count, self.problem.context_dim, self.problem.weight_bound, math.log(1.0 / self.delta),
             lam, PREDICTORS.index(predictor), False, form == "kron",

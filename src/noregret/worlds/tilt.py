@@ -172,7 +172,7 @@ def _strength(
 ) -> tuple[float, float, float]:
     """(scale, c, weight bound)."""
     if intercept is not None:
-        intercept = check.positive("intercept", intercept, below=1.0)
+        intercept = check.positive("intercept", intercept, below=1.0, least=1e-6)
     if scale is not None:
         scale = check.nonnegative("scale", scale)
     elif B is None:
