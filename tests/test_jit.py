@@ -7,13 +7,14 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numba
 import numpy as np
 import pytest
 
 import noregret as nr
-from noregret._jit import DISABLED, WITHOUT_KERNELS, address, kernel
+from noregret._jit import DISABLED, WITHOUT_KERNELS, address, invoke, kernel, reference
 from noregret.links import apply_gradient
 
 pytestmark = pytest.mark.skipif(DISABLED, reason="needs the compiler")
@@ -45,6 +46,45 @@ def test_a_kernel_called_by_address_returns_nothing():
 
     with pytest.raises(TypeError, match="returns nothing"):
         address(returns, np.ones(1))
+
+
+class Part(NamedTuple):
+    numbers: np.ndarray
+    count: int
+
+
+class Whole(NamedTuple):
+    name: int
+    part: Part
+    scale: float
+    table: np.ndarray
+
+
+@kernel
+def scaled_sums(whole, out):
+    part = whole.part
+    for i in range(part.count):
+        out[i] = whole.scale * part.numbers[i] + whole.table[i, whole.name]
+
+
+@kernel
+def passed_on(where, first, second, out):
+    for i in range(4):  # other tuples at the same place of the code
+        invoke(where, (first if i % 2 == 0 else second, out[i]))
+    kept = reference(first)
+    invoke(where, (kept, out[4]))
+    invoke(where, (kept, out[5]))
+
+
+def test_named_tuples_behind_an_address_are_read_where_they_are_used():
+    g = np.random.default_rng(0)
+    first, second = (Whole(i, Part(g.normal(size=5), 3 + i), 2.0 + i, g.normal(size=(5, 2))) for i in range(2))
+    out = np.zeros((6, 5))
+    passed_on(address(scaled_sums, first, out[0]), first, second, out)
+    for i, whole in enumerate((first, second, first, second, first, first)):
+        n, wanted = whole.part.count, np.zeros(5)
+        wanted[:n] = (whole.scale * whole.part.numbers + whole.table[:, whole.name])[:n]
+        np.testing.assert_allclose(out[i], wanted, rtol=1e-15)
 
 
 def test_an_error_behind_an_address_reaches_the_caller():

@@ -2,9 +2,10 @@
 
 A *kernel* works on arrays its caller owns: it allocates nothing, returns nothing (or one number) and releases
 the GIL. `_nrt=False` makes the compiler enforce the first point and drops the reference counts, about a third of
-the time at small sizes. Seven private points of Numba are used, all here: the options `_nrt` and
+the time at small sizes. Eight private points of Numba are used, all here: the options `_nrt` and
 `no_cpython_wrapper`, the cache file's `_source_stamp` and `_load_index`, the `entry_point` of a compiled function, the
-array structure behind `merged`, and the calling convention behind `caller`.
+array structure behind `merged`, the calling convention behind `caller`, and how named tuples lie in memory
+(`Reference`).
 `tests/test_jit.py` fails if a Numba release moves one.
 
 Kernels reach each other in two ways. Inside a module they call each other by name and are inlined. Across the
@@ -29,9 +30,11 @@ from types import FunctionType
 from typing import Any, TypeVar
 
 import numpy as np
+from llvmlite import ir  # type: ignore[import-untyped]
 from numba import config, njit, typeof, types
 from numba.core import cgutils, errors, event
-from numba.extending import intrinsic, overload, register_jitable
+from numba.core.typing.templates import AttributeTemplate, infer_getattr
+from numba.extending import intrinsic, lower_getattr_generic, models, overload, register_jitable, register_model
 from numba.np.arrayobj import make_array, populate_array
 
 from ._checks import shown
@@ -193,7 +196,63 @@ def answering(function: F) -> F:
     return asked  # type: ignore[return-value]
 
 
+class Reference(types.Type):  # type: ignore[misc]
+    """A named tuple that lies in memory, to a kernel that is called by address: entries are read where they are used,
+    parts that are named tuples are references again. By value every call would copy an agent's hundred arrays.
+
+    What is behind a reference does not change while a call lasts; the compiler is told so. The function that made it
+    must not read through it, only pass it on."""
+
+    def __init__(self, to: Any) -> None:
+        self.to = to
+        super().__init__(name=f"Reference({to})")
+
+
+@register_model(Reference)
+class _ReferenceModel(models.PrimitiveModel):  # type: ignore[misc]
+    def __init__(self, manager: Any, kind: Any) -> None:
+        super().__init__(manager, kind, manager.lookup(kind.to).get_value_type().as_pointer())
+
+
+@infer_getattr
+class _ReferenceEntries(AttributeTemplate):  # type: ignore[misc]
+    key = Reference
+
+    def generic_resolve(self, reference: Any, name: str) -> Any:
+        if name in reference.to.fields:
+            return _passed(reference.to.types[reference.to.fields.index(name)])
+        return None
+
+
+@lower_getattr_generic(Reference)
+def _entry(context: Any, builder: Any, reference: Any, value: Any, name: str) -> Any:
+    place = reference.to.fields.index(name)
+    where = cgutils.gep_inbounds(builder, value, 0, place)
+    return where if isinstance(reference.to.types[place], types.BaseNamedTuple) else _read(builder, where)
+
+
+def _read(builder: Any, where: Any) -> Any:
+    """What is in memory, number by number: of an array most are never used."""
+    kind = where.type.pointee
+    if not hasattr(kind, "elements") and not hasattr(kind, "count"):
+        value = builder.load(where)
+        value.set_metadata("invariant.load", builder.module.add_metadata([]))
+        return value
+    made = ir.Constant(kind, ir.Undefined)
+    for i in range(len(kind.elements) if hasattr(kind, "elements") else kind.count):
+        made = builder.insert_value(made, _read(builder, cgutils.gep_inbounds(builder, where, 0, i)), i)
+    return made
+
+
+def _passed(kind: Any) -> Any:
+    """The type a kernel called by address sees."""
+    return Reference(kind) if isinstance(kind, types.BaseNamedTuple) else kind
+
+
 if DISABLED:
+
+    def reference(value: Any) -> Any:
+        return value
 
     def address(function: Any, *args: Any) -> Any:
         return function
@@ -225,11 +284,20 @@ else:
             return value.dtype, value.ndim, flags.c_contiguous, flags.f_contiguous, flags.writeable, flags.aligned
         return (int, value.bit_length() > 63) if type(value) is int else type(value)
 
-    def _compiled(function: Any, args: Any) -> Any:
+    @intrinsic
+    def reference(typing: Any, value: Any) -> Any:
+        """A named tuple as a `Reference`, to pass on to kernels that are called by address."""
+
+        def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            return cgutils.alloca_once_value(builder, values[0])
+
+        return _passed(value)(value), generate
+
+    def _compiled(function: Any, args: Any, by_address: bool = False) -> Any:
         """`function` compiled for the types of `args`; asked for again, it is looked up by what decides them."""
-        key = function, _kind(args)
+        key = function, by_address, _kind(args)
         if key not in _made:
-            signature = tuple(typeof(a) for a in args)
+            signature = tuple(_passed(typeof(a)) if by_address else typeof(a) for a in args)
             made = function.bare if isinstance(function, Kernel) else function
             made.compile(signature)
             _made[key] = made.overloads[signature]
@@ -237,7 +305,7 @@ else:
 
     def address(function: Any, *args: Any) -> Any:
         """Address of `function` compiled for the types of `args`, from the cache where it is there."""
-        made = _compiled(function, args)
+        made = _compiled(function, args, by_address=True)
         if made.signature.return_type != types.none:
             raise TypeError(f"{function.__name__}: a kernel called by address returns nothing")
         return _where(made)
@@ -250,7 +318,7 @@ else:
 
         The dispatcher spends about 8 us on the types of an agent's forty arrays; this skips it. Call it with the same
         types only."""
-        made = _compiled(function, args)
+        made = _compiled(function, args, by_address=True)
         if made.signature.return_type != types.none:
             return _compiled(function.entered, args).entry_point
         where = _where(made)
@@ -270,10 +338,13 @@ else:
                 raise errors.TypingError(f"called with {args.types}, declared for {fixed}")
 
             def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-                kinds = signature.args[1].types
+                given, kinds = signature.args[1].types, [_passed(kind) for kind in signature.args[1].types]
                 pointer = context.call_conv.get_function_type(types.none, kinds).as_pointer()
                 target = builder.inttoptr(values[0], pointer)
-                unpacked = cgutils.unpack_tuple(builder, values[1])
+                unpacked = [
+                    value if kind == passed else cgutils.alloca_once_value(builder, value)
+                    for value, kind, passed in zip(cgutils.unpack_tuple(builder, values[1]), given, kinds, strict=True)
+                ]
                 status, _ = context.call_conv.call_function(builder, target, types.none, kinds, unpacked)
                 with cgutils.if_unlikely(builder, status.is_error):
                     context.call_conv.return_status_propagate(builder, status)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import Floats
-from .._jit import address, announced, apart, inlined, invoke, kernel
+from .._jit import address, announced, apart, inlined, invoke, kernel, reference
 from ..agents.base import Agent
 from ..worlds import World
 from ..worlds.contexts import Adversary
@@ -95,21 +95,23 @@ def loop(
     plan, learn, world, watch, watching, par, state, work, truth, known, X, starts, first, every, last, out, path, meter
 ):
     """Episodes first, first + 1, ... of `last`, with contexts X [n, d] and initial states [n]."""
+    agent, there = (reference(par), reference(state), reference(work)), reference(truth)
+    made, way = reference(out), reference(path)
     for i in range(X.shape[0]):
         x, k = X[i], first + i
-        invoke(plan, (par, state, work, x, k, out))
+        invoke(plan, (*agent, x, k, made))
         c = look_up(known, x)
         if c < 0:
-            invoke(world, (truth, x, 0, starts[i], k, out.policy, path, meter.gap))
+            invoke(world, (there, x, 0, starts[i], k, out.policy, way, meter.gap))
             if watching == 1:
-                invoke(watch, (par, state, work, truth, path, out, meter))
+                invoke(watch, (*agent, there, way, made, meter))
         else:
             own = model(truth, known, c)
-            invoke(world, (own, x, known.known[c], starts[i], k, out.policy, path, meter.gap))
+            invoke(world, (own, x, known.known[c], starts[i], k, out.policy, way, meter.gap))
             known.known[c] = 1
             if watching == 1:
-                invoke(watch, (par, state, work, own, path, out, meter))
-        invoke(learn, (par, state, work, x, k, out.policy.shape[0], path))
+                invoke(watch, (*agent, own, way, made, meter))
+        invoke(learn, (*agent, x, k, out.policy.shape[0], way))
         record(meter, k, every, last, watching)
 
 
@@ -119,16 +121,17 @@ def loop_with_pause(
     out, path, meter,
 ):  # fmt: skip
     """The same for agents that plan anew after `pause` steps; world is `roll_out_part`."""
-    H = out.policy.shape[0]
+    H, agent, there = out.policy.shape[0], (reference(par), reference(state), reference(work)), reference(truth)
+    made, way = reference(out), reference(path)
     for i in range(X.shape[0]):
         x, k = X[i], first + i
-        invoke(plan, (par, state, work, x, k, out))
-        invoke(world, (truth, x, 0, starts[i], k, 0, pause, out.policy, path, meter.gap))
-        invoke(replan, (par, state, work, x, k, pause, path, out))
-        invoke(world, (truth, x, 1, starts[i], k, pause, H, out.policy, path, meter.gap))
+        invoke(plan, (*agent, x, k, made))
+        invoke(world, (there, x, 0, starts[i], k, 0, pause, out.policy, way, meter.gap))
+        invoke(replan, (*agent, x, k, pause, way, made))
+        invoke(world, (there, x, 1, starts[i], k, pause, H, out.policy, way, meter.gap))
         if watching == 1:
-            invoke(watch, (par, state, work, truth, path, out, meter))
-        invoke(learn, (par, state, work, x, k, H, path))
+            invoke(watch, (*agent, there, way, made, meter))
+        invoke(learn, (*agent, x, k, H, way))
         record(meter, k, every, last, watching)
 
 
