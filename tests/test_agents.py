@@ -476,7 +476,7 @@ def test_loading_refuses_what_it_did_not_write(tmp_path, damage):
     else:
         np.save(path.with_suffix(".npy"), np.array([{}], dtype=object), allow_pickle=True)
         path = path.with_suffix(".npy")
-    with pytest.raises(ValueError, match=r"not a file saved by noregret|is damaged, or was cut short|reads format 2"):
+    with pytest.raises(ValueError, match=r"not a file saved by noregret|is damaged, or was cut short|reads format 3"):
         nr.load(path)
 
 

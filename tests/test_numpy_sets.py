@@ -48,7 +48,7 @@ def test_same_sets_and_bounds(sizes, options, episodes, delta, program, monkeypa
     def by_action(array):
         return np.asarray(array).swapaxes(0, 1).reshape(A * S, *array.shape[2:])
 
-    sets, rewards = agent.state.transitions, agent.state.means
+    sets, rewards = agent.state.transitions, agent.state.rewards
     inverse = by_action(sets.inverse).reshape(-1, S, d, S, d).transpose(0, 2, 1, 4, 3).reshape(-1, S * d, S * d)
     assert 0.0 < plan.lower[0, 0] < plan.upper[0, 0] < p.horizon  # nothing hides in a clip
     expected = {
@@ -57,8 +57,8 @@ def test_same_sets_and_bounds(sizes, options, episodes, delta, program, monkeypa
         "W": (twin.W, by_action(sets.weights)),
         "inverse": (twin.inverse, inverse),
         "rho2": (twin.rho2, by_action(sets.radius)),
-        "theta": (twin.theta, by_action(rewards.theta)),
-        "inverse of V": (twin.ridge, by_action(rewards.inverse)),
+        "theta": (twin.theta, by_action((rewards.inverse[:, :, 0] @ rewards.moment[..., None])[..., 0])),
+        "inverse of V": (twin.ridge, by_action(rewards.inverse[:, :, 0])),
     }
     for name, (ours, theirs) in expected.items():
         np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-9, err_msg=name)

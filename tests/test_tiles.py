@@ -11,7 +11,8 @@ from noregret import _tiles as tiles
 from noregret._jit import kernel
 from noregret.agents.base import Trajectory
 from noregret.agents.set_learning import learn_outcomes
-from noregret.estimators.likelihood_ratio import likelihood_parts, likelihood_step
+from noregret.estimators import likelihood_half as half
+from noregret.estimators.likelihood_ratio import half_size, likelihood_parts, likelihood_step
 
 
 @kernel
@@ -22,11 +23,13 @@ def all_tiles(C, A, B, out):
     tiles.set_wide_product(out, 0, 0, A, 3, 0, 8, B, 0, 24, 5)
     tiles.set_product(out, 24, 0, A, 3, 0, 8, B, 8, 24, 5)
     tiles.set_products(out, 32, 8, A, 0, 1, 8, B, 16, 24, 5)
+    tiles.set_square_product(out, 64, 24, A, 2, 1, 8, B, 0, 24, 5)
+    tiles.set_sixfold_product(out, 136, 0, A, 1, 0, 8, B, 0, 0, 1)
 
 
 def test_products():
     g = np.random.default_rng(0)
-    C, A, B, out = g.normal(size=(8, 24)), g.normal(size=(5, 8)), g.normal(size=(5, 24)), np.zeros(64)
+    C, A, B, out = g.normal(size=(8, 24)), g.normal(size=(5, 8)), g.normal(size=(5, 24)), np.zeros(184)
     flat = C.ravel().copy()
     all_tiles(flat, A.ravel(), B.ravel(), out)
     product = A.T @ B
@@ -34,6 +37,8 @@ def test_products():
     np.testing.assert_allclose(out[:24], product[3], rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(out[24:32], product[3, 8:16], rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(out[32:64].reshape(4, 8), product[:4, 16:], rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(out[64:136].reshape(3, 24), product[2:5], rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(out[136:], A[0, 1] * B.ravel()[:48], rtol=1e-12, atol=1e-13)
 
 
 @kernel
@@ -46,19 +51,41 @@ def all_eight(A, out):
     eight.store(out, 64, eight.exps(u))
     eight.store(out, 72, eight.dots(A, 1, 9, v))
     out[80], out[81] = eight.total(u), eight.highest(u)
+    eight.turn(A, 2, 9, out, 82)
 
 
 def test_eight_numbers_at_once():
-    A, out = np.random.default_rng(1).normal(size=80), np.zeros(82)
+    A, out = np.random.default_rng(1).normal(size=80), np.zeros(146)
     all_eight(A, out)
     u, v = A[:8], A[8:16]
     wanted = [u + v, u - 2.0, 2.0 * v, u / v, np.minimum(u, v), np.maximum(u, v), abs(u), np.where(u < v, 1.0, -1.0)]
     wanted += [np.exp(u), [A[1 + 9 * r : 9 + 9 * r] @ v for r in range(8)]]
     np.testing.assert_allclose(out[:80].reshape(10, 8), wanted, rtol=1e-13, atol=1e-14)
-    np.testing.assert_allclose(out[80:], [u.sum(), u.max()], rtol=1e-14)
+    np.testing.assert_allclose(out[80:82], [u.sum(), u.max()], rtol=1e-14)
+    np.testing.assert_array_equal(out[82:].reshape(8, 8), np.array([A[2 + 9 * r : 10 + 9 * r] for r in range(8)]).T)
 
 
-@pytest.mark.parametrize(("n", "d"), [(2, 3), (4, 2), (10, 3)])
+@pytest.mark.parametrize(("m", "d"), [(1, 1), (3, 5), (9, 8), (2, 8), (4, 16), (5, 24)])
+def test_what_queries_need_of_a_symmetric_matrix(m, d):
+    g, E, J = np.random.default_rng(m), tiles.padded(m * d), tiles.padded(m * (m + 1) // 2)
+    root, x = g.normal(size=(m * d, m * d)), g.normal(size=d)
+    square, kept, forms = np.zeros((E, E)), np.zeros(half_size(m, d)), np.full(d * (d + 1) // 2 * J, np.nan)
+    square[: m * d, : m * d] = root @ root.T
+    keep(square.ravel(), kept, m, d, E)
+    half.fold(kept, m, d, J, np.zeros(16, np.int64), forms)
+    products, packed = np.array([x[b] * x[c] for b in range(d) for c in range(b, d)]), np.zeros(J + 80)
+    half.form_at(forms, products, m, d, J, packed, 8)
+    X = np.kron(np.eye(m), x[:, None])
+    wanted = (X.T @ square[: m * d, : m * d] @ X)[np.triu_indices(m)]
+    np.testing.assert_allclose(packed[8 : 8 + len(wanted)], wanted, rtol=1e-11, atol=1e-10)
+
+
+@kernel
+def keep(square, kept, m, d, E):
+    half.keep_half(square, kept, m, d, E)
+
+
+@pytest.mark.parametrize(("n", "d"), [(2, 3), (4, 2), (10, 3), (5, 8), (3, 16)])
 def test_an_episode_at_once(n, d):
     """Every pair's visits among its predictions, in the kernel that agents learn with."""
     g, problem = np.random.default_rng(n), nr.Problem(n, 1, 4 * n, d)

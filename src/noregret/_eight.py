@@ -99,29 +99,36 @@ if DISABLED:
     def dots(A: Any, a: int, stride: int, x: Any) -> Any:
         return np.array([(A[a + r * stride : a + r * stride + 8] * x).sum() for r in range(8)])
 
+    place = turned = None  # of the compiler
+
+    def turn(A: Any, a: int, stride: int, out: Any, to: int) -> None:
+        rows = np.array([A[a + r * stride : a + r * stride + 8] for r in range(8)])
+        out[to : to + 64] = rows.T.ravel()
+
 else:
     for _name, _instruction in (
         (operator.add, "fadd"), (operator.sub, "fsub"), (operator.mul, "fmul"), (operator.truediv, "fdiv")
     ):  # fmt: skip
         _operator(_name, _instruction)
 
-    def _place(context: Any, builder: Any, kind: Any, array: Any, at: Any) -> Any:
+    def place(context: Any, builder: Any, kind: Any, array: Any, at: Any, of: Any = _VECTOR) -> Any:
+        """A pointer to what begins at entry `at` of a flat array."""
         data = make_array(kind)(context, builder, array).data
-        return builder.bitcast(builder.gep(data, [at]), _VECTOR.as_pointer())
+        return builder.bitcast(builder.gep(data, [at]), of.as_pointer())
 
     @intrinsic
     def load(typing: Any, array: Any, at: Any) -> Any:
         """The eight numbers of a flat array from `at` on."""
 
         def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-            return builder.load(_place(context, builder, sig.args[0], *values), align=8)
+            return builder.load(place(context, builder, sig.args[0], *values), align=8)
 
         return _eight(array, types.int64), generate
 
     @intrinsic
     def store(typing: Any, array: Any, at: Any, value: Any) -> Any:
         def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
-            builder.store(values[2], _place(context, builder, sig.args[0], *values[:2]), align=8)
+            builder.store(values[2], place(context, builder, sig.args[0], *values[:2]), align=8)
             return context.get_dummy_value()
 
         return types.none(array, types.int64, _eight), generate
@@ -204,6 +211,13 @@ else:
 
         return types.float64(_eight), generate
 
+    def _neighbours(width: int) -> Any:
+        """Masks for two vectors u and v: the lanes of both without the bit `width`, v's in the gaps of u's, and those
+        with it, u's in the gaps of v's."""
+        low = [i if i & width == 0 else 8 + i - width for i in range(8)]
+        high = [i + width if i & width == 0 else 8 + i for i in range(8)]
+        return [ir.Constant(ir.VectorType(_LANE, 8), mask) for mask in (low, high)]
+
     @intrinsic
     def dots(typing: Any, A: Any, a: Any, stride: Any, x: Any) -> Any:
         """Lane r: sum_l A[a + r stride + l] x_l, l < 8. Neighbours are added, then neighbours of those, and again."""
@@ -213,12 +227,10 @@ else:
             rows = []
             for r in range(8):
                 at = builder.add(a, builder.mul(stride, ir.Constant(a.type, r)))
-                v = builder.load(_place(context, builder, sig.args[0], A, at), align=8)
+                v = builder.load(place(context, builder, sig.args[0], A, at), align=8)
                 rows.append(builder.fmul(v, x))
             for width in (1, 2, 4):
-                low = [i if i & width == 0 else 8 + i - width for i in range(8)]
-                high = [i + width if i & width == 0 else 8 + i for i in range(8)]
-                masks = [ir.Constant(ir.VectorType(_LANE, 8), mask) for mask in (low, high)]
+                masks = _neighbours(width)
                 rows = [
                     builder.fadd(*(builder.shuffle_vector(u, v, mask) for mask in masks))
                     for u, v in zip(rows[::2], rows[1::2], strict=True)
@@ -226,6 +238,34 @@ else:
             return rows[0]
 
         return _eight(A, types.int64, types.int64, _eight), generate
+
+    def turned(builder: Any, rows: list[Any]) -> list[Any]:
+        """Eight vectors, transposed."""
+        for width in (1, 2, 4):
+            low, high = _neighbours(width)
+            for r in range(8):
+                if r & width == 0:
+                    u, v = rows[r], rows[r + width]
+                    rows[r] = builder.shuffle_vector(u, v, low)
+                    rows[r + width] = builder.shuffle_vector(u, v, high)
+        return rows
+
+    @intrinsic
+    def turn(typing: Any, A: Any, a: Any, stride: Any, out: Any, to: Any) -> Any:
+        """out[to + 8 c + r] <- A[a + r stride + c], r and c below 8."""
+
+        def generate(context: Any, builder: Any, sig: Any, values: Any) -> Any:
+            A, a, stride, out, to = values
+            rows = []
+            for r in range(8):
+                at = builder.add(a, builder.mul(stride, ir.Constant(a.type, r)))
+                rows.append(builder.load(place(context, builder, sig.args[0], A, at), align=8))
+            for c, row in enumerate(turned(builder, rows)):
+                at = builder.add(to, ir.Constant(to.type, 8 * c))
+                builder.store(row, place(context, builder, sig.args[3], out, at), align=8)
+            return context.get_dummy_value()
+
+        return types.none(A, types.int64, types.int64, out, types.int64), generate
 
 
 @inlined

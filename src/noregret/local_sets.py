@@ -13,12 +13,13 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ._checks import Floats
-from ._eight import either, exps, least, load, most, root, same, store
-from ._jit import inlined, kernel, merged
+from ._eight import either, exps, least, load, most, root, same, store, turn
+from ._jit import formula, inlined, kernel, merged, room_for
 from ._tiles import WIDTH, padded
-from .beliefs import prior_caps
+from .beliefs import prior_caps, tabulate
 from .links import exp
 from .problem import Layout
 
@@ -36,16 +37,42 @@ class LocalSets(NamedTuple):
     low: Floats  # [S, A], of the mean reward
     high: Floats  # [S, A]
     slopes: Floats  # [J + M + 3, N], flat, N padded: see `derive`; empty where next states differ between pairs
-    lanes: Floats  # [M M + 7 M + 4, 8], flat, scratch
+    packed: Floats  # [N, J], flat, J = `packed_row(M)`: cov relative to the last outcome, rows from their diagonal on
+    from_packed: NDArray[np.int64]  # [1], 1: that is what is known, not cov (`unpack`)
+    lanes: Floats  # [3/2 M M + 7 M + 12, 8], flat, scratch
 
 
 def local_sets(layout: Layout) -> LocalSets:
     """Room for the sets of every pair."""
     S, A, M = layout.outcomes.shape
-    f = np.zeros
+    f = room_for
     J, six = M * (M + 1) // 2, (f((S, A)), f((S, A)), f((S, A)), f((S, A)), f((S, A)), f((S, A)))
     slopes = f((J + M + 3) * padded(S * A) if layout.dense == 1 else 0)
-    return LocalSets(f((S, A, M)), f((S, A, M)), f((S, A, M, M)), *six, slopes, f((M * M + 7 * M + 4) * WIDTH))
+    packed, lanes = f(padded(S * A) * packed_row(M)), f((M * M + 7 * M + M * M // 2 + 12) * WIDTH)
+    return LocalSets(f((S, A, M)), f((S, A, M)), f((S, A, M, M)), *six, slopes, packed, f(1, np.int64), lanes)
+
+
+@formula
+def packed_row(M: int) -> int:
+    """Numbers of a row of `LocalSets.packed`."""
+    return (M * (M - 1) // 2 + 7) // 8 * 8 + 8
+
+
+@kernel
+def unpack(local, layout):
+    """local.cov, unless it is there."""
+    if local.from_packed[0] == 0:
+        return
+    local.from_packed[0] = 0
+    S, A, M = local.P.shape
+    for s in range(S):
+        for a in range(A):
+            at, cov = (s * A + a) * packed_row(M), local.cov[s, a]
+            for j in range(M):
+                for k in range(j, M):
+                    inside = k < layout.count[s, a] - 1
+                    cov[j, k] = cov[k, j] = local.packed[at] if inside else 0.0
+                    at += 1 if inside else 0
 
 
 @inlined
@@ -134,24 +161,27 @@ def derive(local, layout, bound, table, smallest, spans=0):
     negative: at most the fourth root of M - 1 too large. The form above has the matrix sqrt(P_j P_k) B_jk. Eight pairs
     are worked on side by side."""
     S, A, M = local.P.shape
-    N, count, P, cov, rho = S * A, merged(layout.count), merged(local.P), merged(local.cov), merged(local.rho)
-    z, span, second, half = merged(local.z), merged(local.span), merged(local.second), merged(local.half)
+    N, count, P, rho = S * A, merged(layout.count), merged(local.P), merged(local.rho)
+    span, second, half = merged(local.span), merged(local.second), merged(local.half)
     lanes, p = local.lanes, (M + 2) * M * 8
     q, r, logits, rooms, factor = p + M * 8, p + 2 * M * 8, p + 3 * M * 8, p + 4 * M * 8, p + 5 * M * 8
     never, wide, rho2s = factor + 8, factor + 16, factor + 24
+    alike = 1
+    for i in range(N):
+        alike = alike if count[i] == M else 0
+    if alike == 1 and M > 1:
+        tabulate(M - 1, exp(bound), table)
     for first in range(0, N, 8):
         here = min(8, N - first)
         for i in range(here):
-            n, rho2 = count[first + i], rho[first + i] * rho[first + i]
+            rho2 = rho[first + i] * rho[first + i]
             lanes[factor + i] = rho2 if rho2 < math.inf else 0.0
             lanes[never + i] = 0.0 if rho2 < math.inf else math.inf
             lanes[wide + i], lanes[rho2s + i] = span[first + i], min(rho2, 1e300)
-            for j in range(M):
-                lanes[rooms + j * 8 + i] = bound if j < n - 1 else 0.0 if j == n - 1 else -1e300
-                lanes[p + j * 8 + i] = P[first + i, j]
-                lanes[logits + j * 8 + i] = z[first + i, j]
-                for k in range(j + 1):
-                    lanes[(j * M + k) * 8 + i] = cov[first + i, j, k] if j < n else 0.0
+        if alike == 1 and here == 8 and local.from_packed[0] == 1:
+            side_by_side(local, first, bound, p, logits, rooms, rho2s + 8)
+        else:
+            one_by_one(local, layout, first, here, bound, p, logits, rooms)
         if spans == 1:
             widest(lanes, M, logits, rooms, rho2s, wide)
             for i in range(here):
@@ -197,17 +227,84 @@ def derive(local, layout, bound, table, smallest, spans=0):
         psi = either(size, same(700.0), psi, same(math.inf))
         less = either(t, same(0.5), t + t * t * series(t), grown - 1.0)
         store(lanes, factor, either(same(0.0), largest, largest * psi, same(0.0)))
-        store(lanes, never, less / (less + 2.0) * 2.0)
+        width = less / (less + 2.0) * 2.0
+        if alike == 1 and M > 1:
+            width = least(width, eight_caps(lanes, M, p, table, rho2s + 8) * 2.0)
+        store(lanes, never, width)
         for i in range(here):
             second[first + i], half[first + i] = lanes[factor + i], lanes[never + i]
-    prior_caps(P, count, exp(bound), table, smallest, half)
+    if alike == 0 or M == 1:
+        prior_caps(P, count, exp(bound), table, smallest, half)
     for i in range(N):
         half[i] *= 0.5
-    side_by_side(local, 0)
+    behind_slopes(local, 0)
+
+
+@inlined
+def eight_caps(lanes, M, p, table, scratch):
+    """Half of `theory.widths.logit_prior_cap` of eight pairs with M outcomes, as `beliefs.prior_caps`; table is that of
+    `beliefs.tabulate`."""
+    without, within, mass, m = same(0.0), same(table[1, 0]), same(0.0), M - 1
+    for j in range(m):  # each entry sinks to its place
+        v = load(lanes, p + j * 8)
+        for k in range(scratch, scratch + j * 8, 8):
+            u = load(lanes, k)
+            store(lanes, k, least(u, v))
+            v = most(u, v)
+        store(lanes, scratch + j * 8, v)
+    for k in range(m):
+        mass = mass + load(lanes, scratch + k * 8)
+        without = most(without, same(table[0, k + 1]) - mass)
+        within = most(within, same(table[1, k + 1]) - mass)
+    return most(without, within - load(lanes, p + m * 8))
 
 
 @kernel
-def side_by_side(local, all_of_it):
+def side_by_side(local, first, bound, p, logits, rooms, scratch):
+    """Lanes of eight pairs with M outcomes each: P, z, what bounds z, and cov, rows up to their diagonal."""
+    M, lanes, J = local.P.shape[2], local.lanes, packed_row(local.P.shape[2])
+    m, at = M - 1, scratch
+    for j in range(0, M, 8):
+        turn(merged(merged(local.P)), first * M + j, M, lanes, scratch)
+        for k in range(0, 8 * min(8, M - j), 8):
+            store(lanes, p + j * 8 + k, load(lanes, scratch + k))
+        turn(merged(merged(local.z)), first * M + j, M, lanes, scratch)
+        for k in range(0, 8 * min(8, M - j), 8):
+            store(lanes, logits + j * 8 + k, load(lanes, scratch + k))
+    for j in range(0, m * M // 2, 8):
+        turn(local.packed, first * J + j, J, lanes, scratch + j * 8)
+    for j in range(m):
+        store(lanes, rooms + j * 8, same(bound))
+        store(lanes, (m * M + j) * 8, same(0.0))
+        for k in range(j, m):
+            store(lanes, (k * M + j) * 8, load(lanes, at))
+            at += 8
+    store(lanes, rooms + m * 8, same(0.0))
+    store(lanes, (m * M + m) * 8, same(0.0))
+
+
+@kernel
+def one_by_one(local, layout, first, here, bound, p, logits, rooms):
+    """The same for fewer pairs, or where numbers of outcomes differ, or cov is known."""
+    M, lanes, count, P, z = local.P.shape[2], local.lanes, merged(layout.count), merged(local.P), merged(local.z)
+    cov, packed, row = merged(local.cov), local.packed, packed_row(local.P.shape[2])
+    for i in range(here):
+        n, at = count[first + i], (first + i) * row
+        for j in range(M):
+            lanes[rooms + j * 8 + i] = bound if j < n - 1 else 0.0 if j == n - 1 else -1e300
+            lanes[p + j * 8 + i] = P[first + i, j]
+            lanes[logits + j * 8 + i] = z[first + i, j]
+            if local.from_packed[0] == 0:
+                for k in range(j + 1):
+                    lanes[(j * M + k) * 8 + i] = cov[first + i, j, k] if j < n else 0.0
+            else:
+                for k in range(j, M):
+                    lanes[(k * M + j) * 8 + i] = packed[at] if k < n - 1 else 0.0
+                    at += 1 if k < n - 1 else 0
+
+
+@kernel
+def behind_slopes(local, all_of_it):
     """What lies behind the slopes, second and half; all_of_it=1: also P, and infinite rho, under a link without
     logits."""
     S, A, M = local.P.shape

@@ -185,6 +185,12 @@ def is_dense(par, local):
 
 
 @inlined
+def reads_cov(par, local):
+    """Whether any bonus is found from local.cov, not from the slopes."""
+    return par.draws > 0.0 or not is_dense(par, local)
+
+
+@inlined
 def optimum_of_all(par, local, work, key, scale, policy, values):
     """`optimum` where all bonuses are found together."""
     (H, S), q, n, reward = policy.shape, work.row, work.forms.shape[0], work.rewards
@@ -273,7 +279,7 @@ def optimum(par, local, work, mean, k, scale, policy, values):
         for a in range(r.shape[1]):
             r[s, a] = local.high[s, a] if scale == 1.0 else mean[s, a] + scale * (local.high[s, a] - mean[s, a])
     key = words(par.seed, k, 0, TIE)[0]
-    if is_dense(par, local) and par.draws == 0.0:
+    if not reads_cov(par, local):
         optimum_of_all(par, local, work, key, scale, policy, values)
         return
     backward_induction_with(par.adjust, 0, local.P, par.layout, r, 1, key, par, local, work, k, work.Q, policy, values)

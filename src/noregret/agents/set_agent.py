@@ -17,7 +17,7 @@ from ..estimators.rewards import reward_parts
 from ..estimators.sign_union import sign_union_parts
 from ..estimators.store import empty_store, with_room
 from ..links import LinearCombination, MultinomialLogit
-from ..local_sets import local_sets
+from ..local_sets import derive, local_sets
 from ..optimism import SHARP, TAYLOR, search_parts
 from ..planning import Plan, planner_address
 from ..problem import Problem
@@ -116,7 +116,7 @@ class SetAgent(Agent):
         self._options()
         (S, A, M), d, o = self.problem.layout.outcomes.shape, self.problem.context_dim, self.options
         square = isinstance(self.problem.link, MultinomialLogit) and o.get("form", "full") == "full"
-        one = 0.75 * ((M - 1) * d) ** 2 if square else 2.0 * d * d
+        one = 1.0 * ((M - 1) * d) ** 2 if square else 2.0 * d * d
         drawn = 2.0 * o.get("draws", 1) * M * self.draws_models
         return float(S * A * (one * (self.uses_sets + self.draws_models) + M * M + 4 * d * d + drawn))
 
@@ -159,9 +159,9 @@ class SetAgent(Agent):
         with announced(f"the planner of {self.name}"):
             search, search_work = search_parts(p.layout, local, self.seed, bonus, self._perturbations())
         par = SetPar(
-            seed=self.seed, layout=p.layout, starts=p.starts, describe=0, draw=0, planner=planner_address(p.layout),
-            several=0, best_draw=0, search=search, transitions=transitions[0], sampler=sampler_par, rewards=reward_par,
-            means=mean_par,
+            seed=self.seed, layout=p.layout, starts=p.starts, describe=0, derive=0, draw=0,
+            planner=planner_address(p.layout), several=0, best_draw=0, search=search, transitions=transitions[0],
+            sampler=sampler_par, rewards=reward_par, means=mean_par,
             log_transition=log_p, logits=int(not linear),
             scale=float(o.get("bonus_scale", 1.0)), kappa=float(o.get("kappa", 0.0)),
             posterior_scale=float(o.get("posterior_scale", 1.0)), certify=int(self.bounds_values),
@@ -177,6 +177,8 @@ class SetAgent(Agent):
             f((d, d)),
         )  # fmt: skip
         with announced(f"the sets of {self.name}"):
+            if self.uses_sets and not linear:
+                par = par._replace(derive=address(derive, local, p.layout, 0.0, work.table, work.smallest, 0))
             describe = address(kernels[0], par, state, work, f(d)) if self.uses_sets else 0
             draw = address(kernels[1], par, state, work, f(d), 0, 0) if self.draws_models else 0
         return par._replace(describe=describe, draw=draw), state, work

@@ -3,7 +3,7 @@
 import math
 
 from .._jit import inlined, kernel
-from ..estimators.likelihood_ratio import likelihood_close, likelihood_open, likelihood_visit
+from ..estimators.likelihood_ratio import likelihood_kron, together
 from ..estimators.mixture import apply_mixture, mixture_due
 from ..estimators.reward_sets import reward_due, reward_learn, reward_refresh
 from ..estimators.rewards import reward_step
@@ -19,7 +19,8 @@ def learn_rest(par, state, work, k, h, s, a, y, reward, x, norm):
         remember(state.store, k, h, s, a, y, -1.0 if math.isnan(reward) else reward)
     if not math.isnan(reward):
         reward_learn(par.rewards, state.rewards, work.rewards, s, a, reward, x, norm)
-        reward_step(par.means, state.means, par.sampler.refresh, s, a, reward, x, norm, work.zx, work.gram)
+        if par.estimates == 1:
+            reward_step(par.means, state.means, par.sampler.refresh, s, a, reward, x, norm, work.zx, work.gram)
         if reward_due(par.rewards, state.rewards, s, a) == 1:
             reward_refresh(par.rewards, state.rewards, work.rewards, state.store, s, a)
 
@@ -33,21 +34,60 @@ def enter(state, x, k):
 
 
 @kernel
+def learn_together(layout, par, state, work, used, count, x, n, path, norm):
+    """All visits of pairs work.who, so many, the first at steps work.cursor."""
+    A, left = layout.count.shape[1], used
+    work.used[0] = used
+    together(par.open, (par, state, work, count, x))
+    while left > 0:
+        left = 0
+        for i in range(8):
+            h = work.cursor[i] if i < used else n
+            work.y[i] = -1
+            if h < n:
+                s, a = work.who[i] // A, work.who[i] % A
+                work.y[i] = slot_of(layout, s, a, path.states[h + 1])
+                h += 1
+                while h < n and not (path.states[h] == s and path.actions[h] == a):
+                    h += 1
+                work.cursor[i] = h
+                left += 1 if h < n else 0
+        together(par.visit, (par, state, work, count, norm))
+    together(par.close, (par, state, work, count, x))
+
+
+@kernel
 def learn_outcomes(layout, par, state, work, x, n, path, norm):
-    """The outcomes of an episode, all visits of a pair at its first one: pairs know nothing of each other."""
-    for h in range(n):
-        s, a, seen = path.states[h], path.actions[h], 0
-        for i in range(h):
-            seen += 1 if path.states[i] == s and path.actions[i] == a else 0
-        if seen == 0:
-            m, visits = layout.count[s, a], 0
-            likelihood_open(par, state, work, m, s, a, x)
-            for i in range(h, n):
-                if path.states[i] == s and path.actions[i] == a:
-                    y = slot_of(layout, s, a, path.states[i + 1])
-                    likelihood_visit(par, state, work, m, s, a, y, x, norm)
-                    visits += 1
-            likelihood_close(par, state, work, m, s, a, x, visits)
+    """The outcomes of an episode. Pairs know nothing of each other: all visits of a pair are learned together, and up
+    to eight pairs with the same number of outcomes."""
+    if par.kron == 1:
+        for h in range(n):
+            s, a = path.states[h], path.actions[h]
+            y = slot_of(layout, s, a, path.states[h + 1])
+            likelihood_kron(par, state, work, layout.count[s, a], s, a, y, x, norm)
+        return
+    least = 0
+    while True:
+        count, used = -1, 0
+        for h in range(n):
+            here = layout.count[path.states[h], path.actions[h]]
+            count = here if here > least and (count < 0 or here < count) else count
+        if count < 0:
+            return
+        for h in range(n):
+            s, a, first = path.states[h], path.actions[h], 1
+            if layout.count[s, a] == count and count == 1:  # nothing to learn
+                state.samples[s, a] += 1
+            elif layout.count[s, a] == count:
+                for i in range(h):
+                    first = 0 if path.states[i] == s and path.actions[i] == a else first
+                if first == 1:
+                    work.who[used], work.cursor[used] = s * layout.count.shape[1] + a, h
+                    used += 1
+            if used == 8 or (used > 0 and h == n - 1):
+                learn_together(layout, par, state, work, used, count, x, n, path, norm)
+                used = 0
+        least = count
 
 
 @inlined

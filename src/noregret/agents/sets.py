@@ -24,17 +24,17 @@ from ..estimators.likelihood_ratio import (
     LikelihoodPar,
     LikelihoodState,
     LikelihoodWork,
+    form_at,
     kron_covariance,
-    pinned_cov,
-    spread_out,
+    products_of,
 )
 from ..estimators.mixture import mixture_fill
 from ..estimators.reward_sets import RewardSetPar, RewardSetState, RewardSetWork, reward_range
 from ..estimators.rewards import KNOWN, RewardPar, RewardState
 from ..estimators.sign_union import sign_union_sets
 from ..estimators.store import Store
-from ..local_sets import LocalSets, derive, side_by_side, softmax_all
-from ..optimism import SearchPar, SearchWork, apply_assess, apply_optimum
+from ..local_sets import LocalSets, behind_slopes, packed_row, softmax_all, unpack
+from ..optimism import SearchPar, SearchWork, apply_assess, apply_optimum, reads_cov
 from ..problem import Layout
 from ..theory.widths import sigma
 from .glm import norm_of
@@ -45,6 +45,7 @@ class SetPar(NamedTuple):
     layout: Layout
     starts: NDArray[np.int64]  # states an episode may begin in
     describe: Any  # address of the kernel that fills work.local
+    derive: Any  # address of `local_sets.derive`
     draw: Any  # address of the kernel that fills work.P and work.r
     planner: Any  # address of `planning.backward_induction`
     several: Any  # address of `best_of_draws`, and of its hook, where it is needed
@@ -60,14 +61,14 @@ class SetPar(NamedTuple):
     kappa: float  # of the gate
     posterior_scale: float
     certify: int  # 1: bounds on the values of the plan are computed too
-    estimates: int  # 1: estimated mean rewards are planned with, not their ranges alone
+    estimates: int  # 1: estimated mean rewards are needed, for draws or less than all of the bonus, not ranges alone
 
 
 class SetState(NamedTuple):
     transitions: Any  # LikelihoodState, MixtureState or SignUnionState; of no pairs where no sets are kept
     sampler: LikelihoodState  # the approximate posterior; of no pairs where nothing is drawn from it
     rewards: RewardSetState
-    means: RewardState  # estimates of the mean rewards, for planning with less than all of the bonus and for draws
+    means: RewardState  # estimates of the mean rewards, learned where par.estimates = 1
     store: Store
     gate: NDArray[np.int64]  # [8], episodes in which the draw, one of six rungs, or the optimistic policy was played
 
@@ -94,6 +95,9 @@ class SetWork(NamedTuple):
     squares: Floats  # [2, M, M]
     zx: Floats  # [d]
     gram: Floats  # [d, d]
+
+
+apply_derive = caller()
 
 
 # What is known of one individual ----------------------------------------------------------------------------------
@@ -136,7 +140,7 @@ def finish(par, state, work, x, norm, bound, spans):
     """What all ellipsoids of logits have in common; spans=1: their spans are not known yet."""
     local, count = work.local, par.layout.count
     softmax_all(merged(local.z), merged(count), merged(local.P))
-    derive(local, par.layout, bound, work.table, work.smallest, spans)
+    apply_derive(par.derive, (local, par.layout, bound, work.table, work.smallest, spans))
     reward_ranges(par, state, work, x, norm)
 
 
@@ -146,15 +150,20 @@ def describe_online(par, state, work, x):
     norm, local, count = norm_of(x), work.local, par.layout.count
     bound, sets, w = par.transitions.weight_bound * norm, state.transitions, work.transitions
     pair_predictors(sets.weights, x, par.layout, local.z)
-    spread_out(x, w.x)
-    for s in range(count.shape[0]):
-        for a in range(count.shape[1]):
-            n, cov, radius = count[s, a], local.cov[s, a], sets.radius[s, a]
+    products_of(x, w.products)
+    (S, A, M), d, J, at = local.P.shape, x.shape[0], par.transitions.pairs, 0
+    local.from_packed[0] = 1 - par.transitions.kron
+    for s in range(S):
+        for a in range(A):
+            n, radius = count[s, a], sets.radius[s, a]
             if par.transitions.kron == 1:
-                kron_covariance(sets.covariance[s, a], x, n, cov)
+                kron_covariance(sets.covariance[s, a], x, n, local.cov[s, a])
             elif n > 1:
-                pinned_cov(sets.covariance[s, a], w.x, n, x.shape[0], par.transitions.size, w.rows, w.packed, cov)
+                form_at(sets.forms[s, a], w.products, n - 1, d, J, local.packed, at)
             local.rho[s, a] = math.sqrt(radius) if radius >= 0.0 else math.inf
+            at += packed_row(M)
+    if reads_cov(par.search, local):
+        unpack(local, par.layout)
     finish(par, state, work, x, norm, bound, 1)
 
 
@@ -170,7 +179,7 @@ def describe_stored(par, state, work, x):
 @kernel
 def describe_linear(par, state, work, x):
     sign_union_sets(par.transitions, state.transitions, work.transitions, par.layout, x, work.local)
-    side_by_side(work.local, 1)
+    behind_slopes(work.local, 1)
     reward_ranges(par, state, work, x, norm_of(x))
 
 

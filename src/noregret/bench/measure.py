@@ -37,7 +37,7 @@ SIZES = {
 
 
 SETS = (10, 4, 10, 8)  # S, A, H, d for LR-ORL
-SETS_EPISODES = 1500  # a round; the same for all, since what an episode costs changes with what has been learned
+SETS_EPISODES = 4000  # a round; the same for all, since what an episode costs changes with what has been learned
 
 
 class Speeds(NamedTuple):

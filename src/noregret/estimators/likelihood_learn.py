@@ -1,8 +1,10 @@
-"""How the online likelihood-ratio set (`estimators.likelihood_ratio`) learns the visits of one pair in one episode.
+"""How online likelihood-ratio sets (`estimators.likelihood_ratio`) learn the visits of pairs in one episode.
 
-All steps of an episode share x, so a pair is opened, visited among its m = n - 1 predictions and closed. Predictions
-are taken relative to the last outcome (it is the reference; the set lies in rows that sum to 0, so nothing is lost),
-Sigma [md, md] is the inverse precision in those coordinates, index (row j, column b) -> j d + b, and X = I (x) x:
+All steps of an episode share x, so a pair is opened, visited among its m = n - 1 predictions and closed. Pairs know
+nothing of each other: up to eight with the same n are open at once, and their visits happen side by side
+(`estimators.likelihood_small`). Predictions are taken relative to the last outcome (it is the reference; the set lies
+in rows that sum to 0, so nothing is lost), Sigma [md, md] is the inverse precision in those coordinates, index (row j,
+column b) -> j d + b, and X = I (x) x:
 
     open    K = Sigma X [md, m],  C = X' Sigma X [m, m],  R = I,  G = 0,  D = 0,  moved = 0
     visit   D_t = 2 c (diag p - pp') = L L',   G_t = L (I + L'C L)^-1 L':
@@ -15,17 +17,17 @@ are those of learning step by step. The factor of diag p - pp' over the first m 
 tail_j = p_j + ... + p_n, its column j is l_j = sqrt(p_j/tail_j) (sqrt(tail_{j+1}) e_j - sum_{i>j} p_i/sqrt(tail_{j+1})
 e_i), so that products with it are running sums.
 
-Half of Sigma is kept (`estimators.likelihood_half`).
+Half of Sigma is kept, and what queries need of it (`estimators.likelihood_half`).
 
 Cost: m (md)^2/2 multiplications for a pair and an episode, O(m^3) a visit.
 """
 
 import math
 
-from .._eight import load, same, store
-from .._jit import inlined, kernel
+from .._eight import load, same, store, turn
+from .._jit import caller, inlined, kernel, merged
 from .._linear_algebra import apply_refresh
-from .._tiles import add_products, set_product, set_products
+from .._tiles import set_product, set_square_product
 from ..local_sets import largest_span, log_softmax
 from ..theory.widths import lower_curvature
 from .kronecker import logits_at
@@ -33,175 +35,203 @@ from .likelihood_half import (
     WAITING,
     add_up,
     apply_renew,
+    fold,
+    form_at,
     lower_rows,
     note,
-    pieces,
+    products_of,
     spread_out,
-    up,
     update,
     upper_rows,
 )
-from .likelihood_small import factor_of, log_gain, mirror, one_gain, shifts, softmax_short, widest
+from .likelihood_small import (
+    ACTIVE,
+    FORM,
+    GAIN,
+    HIT,
+    MIXTURE,
+    MOVED,
+    NONE,
+    POSTERIOR,
+    RATIO,
+    RHO2,
+    SCALARS,
+    SET,
+    C,
+    P,
+    Z,
+    apply_lanes,
+    hessian,
+    matrix,
+    vector,
+)
 
 PLUG_IN, UNSCENTED, GIVEN = 0, 1, 2
-REFRESH = 1000  # steps between direct inversions of one pair's precision
+REFRESH = 1000  # steps between direct inversions of one pair's precision in the KRON form
+RENEWAL = 2048  # step from which on the precision is inverted directly, each time the number of steps has doubled
+EARLY = 64  # the same where lambda < SMALL: Sigma begins at 1/lambda, and the rounding errors of that stay
+SMALL = 1e-3
 
 
 @inlined
-def open_pair(par, state, work, n, s, a, context):
-    """work.z, rows (K'), stack (C), gain (G), hessian (D), moved."""
-    d, m, E = context.shape[0], n - 1, par.size
-    W = up(m, 8)
-    sigma, rows, stack, x = state.covariance[s, a], work.rows, work.stack, work.x
-    logits_at(state.weights[s, a], context, n, work.z)
+def open_pairs(par, state, work, n, context):
+    """work.rows (K') and work.lanes for the first work.used[0] of the pairs in work.who."""
+    d, m, E, J, A, used = context.shape[0], n - 1, par.size, par.pairs, state.radius.shape[1], work.used[0]
+    lanes, x, packed = work.lanes, work.x, work.packed
     spread_out(context, x)
-    lower_rows(sigma, x, m, d, rows, E)
-    upper_rows(sigma, x, m, d, rows, E)
-    for k in range(m):
-        for g in range(0, W, 8):
-            store(stack, k * W + g, same(0.0))
-            store(work.gain, k * W + g, same(0.0))
-            store(work.hessian, k * W + g, same(0.0))
-    for g in range(0, W, 8):
-        store(work.moved, g, same(0.0))
-    for j in range(m):
-        pieces(rows, j * E + j * d, m - j, d, x, work.packed, 0)
-        mirror(work.packed, stack, j, m, W)
-    work.seen[0] = 0
-
-
-@inlined
-def settle(work, m, W):
-    """C and R after the visit before, which are needed only if there is another."""
-    stack, turn, last, scaled, lower = work.stack, work.turn, work.last, work.scaled, work.lower
-    for k in range(0, m, 4):
-        for g in range(0, W, 8):
-            set_products(scaled, k * W + g, W, stack, k * W, W, 1, last, g, W, m)
-    for i in range(m):
-        for g in range(0, W, 8):
-            store(scaled, i * W + g, load(scaled, i * W + g) * -1.0)
-    for k in range(0, m, 4):
-        for g in range(0, W, 8):
-            set_products(lower, k * W + g, W, scaled, k * W, W, 1, stack, g, W, m)
-    for i in range(m):
-        for g in range(0, W, 8):
-            store(stack, i * W + g, load(stack, i * W + g) + load(lower, i * W + g))
-    if work.seen[0] == 1:
-        for i in range(m):
-            for g in range(0, W, 8):
-                store(turn, i * W + g, load(scaled, i * W + g))
-            turn[i * W + i] += 1.0
-        return
-    for k in range(0, m, 4):
-        for g in range(0, W, 8):
-            set_products(lower, k * W + g, W, scaled, k * W, W, 1, turn, g, W, m)
-    for i in range(m):
-        for g in range(0, W, 8):
-            store(turn, i * W + g, load(turn, i * W + g) + load(lower, i * W + g))
-
-
-@inlined
-def add_gain(work, m, W):
-    """-G, so that it can be added later."""
-    gain, last, turn, scaled = work.gain, work.last, work.turn, work.scaled
-    if work.seen[0] == 0:
-        for i in range(m):
-            for g in range(0, W, 8):
-                store(gain, i * W + g, load(last, i * W + g) * -1.0)
-        return
-    for k in range(0, m, 4):
-        for g in range(0, W, 8):
-            set_products(scaled, k * W + g, W, last, k * W, W, 1, turn, g, W, m)
-    for i in range(m):
-        for g in range(0, W, 8):
-            store(scaled, i * W + g, load(scaled, i * W + g) * -1.0)
-    for k in range(0, m, 4):
-        for g in range(0, W, 8):
-            add_products(gain, k * W + g, W, turn, k, 1, W, scaled, g, W, m)
-
-
-@inlined
-def visit(par, state, work, n, s, a, y, x, norm):
-    """Outcome y of the pair that is open, at the same x; norm = ||x||."""
-    m, z, p, stack, both, column = n - 1, work.z, work.p, work.stack, work.both, work.column
-    W, last, scaled = up(m, 8), work.last, work.scaled
-    if work.seen[0] > 0:
-        settle(work, m, W)
-    softmax_short(z, n, p)
-    rho2, c, gain = state.radius[s, a], 0.5, 0.0
-    if par.posterior == 0:
-        held = rho2 if rho2 >= 0.0 else 1e300
-        c = lower_curvature(math.sqrt(widest(stack, W, held, z, par.weight_bound * norm, n, scaled)))
-        if par.predictor == UNSCENTED:
-            gain = log_gain(stack, W, p, n, y, scaled, work.powers)
-        elif par.predictor == GIVEN:
-            gain = math.log(work.given[y]) - math.log(p[y])
-    factor_of(p, c, m, W, work.step, column, work.hessian)
-    one_gain(stack, work.step, column, p, m, W, work.order, scaled, work.lower, work.upper, both, last)
-    add_gain(work, m, W)
-    for g in range(0, W, 8):
-        store(column, g, load(p, g))
-    for j in range(m, W):
-        column[j] = 0.0
-    if y < m:
-        column[y] -= 1.0
-    form = shifts(stack, last, column, m, W, both, work.shift)
-    for g in range(0, W, 8):
-        store(column, g, load(column, g) - load(both, g))
-    for g in range(0, W, 8):
-        here = load(work.moved, g)
-        if work.seen[0] == 0:
-            here = here + load(column, g)
-        else:
-            for j in range(m):  # R is kept transposed
-                here = here + load(work.turn, j * W + g) * column[j]
-        store(work.moved, g, here)
-    for j in range(m):
-        z[j] -= work.shift[j]
-    state.radius[s, a] = rho2 + form - 2.0 * gain
-    state.samples[s, a] += 1
-    work.seen[0] += 1
-
-
-@inlined
-def close_pair(par, state, work, n, s, a, context, visits):
-    """What the visits, so many, have changed of the pair that is open."""
-    d, m, E, J = context.shape[0], n - 1, par.size, par.pairs
-    W, rows, turned, column, sigma = up(m, 8), work.rows, work.turned, work.column, state.covariance[s, a]
-    weights, gram = state.weights[s, a], state.gram[s, a]
-    move(weights, work.moved, rows, n, d, E, column)
-    for i in range(0, m, 4):
-        for e in range(0, m * d, 8):
-            set_products(turned, i * E + e, E, work.gain, i, 1, W, rows, e, E, m)
-    update(sigma, turned, rows, m, d, E)
-    recent, total_visits = state.recent[s, a], state.samples[s, a]
-    slot = int(state.pending[s, a])
-    note(work.hessian, context, m, W, J, recent, slot)
-    state.pending[s, a] = slot + 1
-    if slot + 1 == WAITING:
-        add_up(gram, recent, WAITING, m, d, J, work.products)
-        state.pending[s, a] = 0
-    if total_visits // REFRESH != (total_visits - visits) // REFRESH:
-        apply_renew(par.renew, (par, state, work, n, d, s, a))
+    products_of(context, work.products)
+    for i in range(8):
+        work.visits[i] = 0
+        for j in range(n):
+            lanes[vector(m, Z) + j * 8 + i] = 0.0
+        lanes[vector(m, SCALARS) + RHO2 * 8 + i] = 0.0
+        for e in range(0, J, 8):
+            store(packed, i * (J + 8) + e, same(0.0))
+    for i in range(used):
+        s, a, rows = work.who[i] // A, work.who[i] % A, work.rows[i]
+        sigma, at = state.covariance[s, a], i * (J + 8)
+        logits_at(state.weights[s, a], context, n, work.z)
+        for j in range(n):
+            lanes[vector(m, Z) + j * 8 + i] = work.z[j]
+        lower_rows(sigma, x, m, d, rows, E)
+        upper_rows(sigma, x, m, d, rows, E)
+        form_at(state.forms[s, a], work.products, m, d, J, packed, at)
+    side_by_side(packed, J, lanes, m)
 
 
 @kernel
-def move(weights, moved, rows, n, d, E, column):
-    """vec W -= K moved, centred."""
-    m = n - 1
-    for e in range(0, m * d, 8):
-        set_product(column, e, 0, moved, 0, 0, 1, rows, e, E, m)
-    for b in range(d):
-        mean = 0.0
-        for j in range(m):
-            mean += column[j * d + b]
-        mean /= n
-        for j in range(m):
-            weights[j, b] -= column[j * d + b] - mean
-        weights[m, b] += mean
+def side_by_side(packed, J, lanes, m):
+    """C of all lanes from the covariances packed [8, J + 8]; nothing has been learned yet."""
+    c, r, at = matrix(m, C), (m + 2) * 8, hessian(m)
+    for e in range(0, m * (m + 1) // 2, 8):
+        turn(packed, e, J + 8, lanes, at + e * 8)
+    for j in range(m):
+        for k in range(j, m):
+            v = load(lanes, at)
+            store(lanes, c + j * r + k * 8, v)
+            store(lanes, c + k * r + j * 8, v)
+            at += 8
+    for e in range(hessian(m), hessian(m) + m * (m + 1) * 4, 8):
+        store(lanes, e, same(0.0))
+    for e in range(matrix(m, GAIN), matrix(m, GAIN + 1), 8):
+        store(lanes, e, same(0.0))
+    for j in range(0, m * 8, 8):
+        store(lanes, vector(m, MOVED) + j, same(0.0))
+        store(lanes, vector(m, NONE) + j, same(0.0))
 
 
 @inlined
+def visit(par, state, work, n, norm):
+    """One outcome work.y of every pair that is open, or -1 for none, at the same x; norm = ||x||."""
+    m, lanes, A, before = n - 1, work.lanes, state.radius.shape[1], work.visits[8]
+    scalars, p, hit = vector(m, SCALARS), vector(m, P), vector(m, HIT)
+    for j in range(0, m * 8, 8):
+        store(lanes, hit + j, same(0.0))
+    for i in range(8):
+        y, rho2 = work.y[i], 0.0
+        if y >= 0:
+            rho2 = state.radius[work.who[i] // A, work.who[i] % A]
+            rho2 = rho2 if rho2 >= 0.0 else 1e300
+            if y < m:
+                lanes[hit + y * 8 + i] = 1.0
+        lanes[scalars + RHO2 * 8 + i], lanes[scalars + ACTIVE * 8 + i] = rho2, 1.0 if y >= 0 else 0.0
+    mixture, what = int(par.predictor == UNSCENTED), POSTERIOR if par.posterior == 1 else SET
+    apply_lanes(par.learn, (lanes, n, before, par.weight_bound * norm, mixture, what))
+    for i in range(8):
+        y = work.y[i]
+        if y >= 0:
+            s, a, gain = work.who[i] // A, work.who[i] % A, 0.0
+            if par.predictor == UNSCENTED and par.posterior == 0:
+                gain = math.log(lanes[scalars + RATIO * 8 + i])
+            elif par.predictor == GIVEN and par.posterior == 0:
+                gain = math.log(work.given[y]) - math.log(lanes[p + y * 8 + i])
+            state.radius[s, a] += lanes[scalars + FORM * 8 + i] - 2.0 * gain
+            state.samples[s, a] += 1
+            work.visits[i] += 1
+    work.visits[8] = before + 1
+
+
+@inlined
+def close_pairs(par, state, work, n, context):
+    """What the visits have changed of the pairs that are open."""
+    d, m, E, J, A, lanes = context.shape[0], n - 1, par.size, par.pairs, state.radius.shape[1], work.lanes
+    turned = work.turned
+    for i in range(work.used[0]):
+        s, a, rows = work.who[i] // A, work.who[i] % A, work.rows[i]
+        move(state.weights[s, a], lanes, vector(m, MOVED) + i, rows, n, d, E, work.column)
+        turn_rows(lanes, matrix(m, GAIN) + i, rows, m, d, E, turned)
+        update(state.covariance[s, a], turned, rows, m, d, E)
+        fold(state.covariance[s, a], m, d, J, work.places, state.forms[s, a])
+        recent, total_visits, slot = state.recent[s, a], state.samples[s, a], int(state.pending[s, a])
+        note(lanes, hessian(m) + i, context, m, J, recent, slot)
+        state.pending[s, a] = slot + 1
+        if slot + 1 == WAITING:
+            add_up(state.gram[s, a], recent, WAITING, m, d, J, work.products)
+            state.pending[s, a] = 0
+        due = EARLY if par.regularization < SMALL else RENEWAL
+        while due <= total_visits - work.visits[i]:
+            due *= 2
+        if due <= total_visits:
+            apply_renew(par.renew, (par, state, work, n, d, s, a))
+
+
+@kernel
+def turn_rows(lanes, gain, rows, m, d, E, turned):
+    """turned <- -G K', where -G is a lane."""
+    across = (m + 2) * 8
+    for j in range(0, m, 3):
+        e = 0
+        while e + 24 <= m * d:
+            set_square_product(turned, j * E + e, E, lanes, gain + j * 8, 8, across, rows, e, E, m)
+            e += 24
+        while e < m * d:
+            for k in range(j, min(j + 3, m)):
+                set_product(turned, k * E + e, 0, lanes, gain + k * 8, 0, across, rows, e, E, m)
+            e += 8
+
+
+@kernel
+def move(weights, lanes, moved, rows, n, d, E, column):
+    """vec W -= K moved, centred; moved is a lane."""
+    m = n - 1
+    for e in range(0, m * d, 8):
+        set_product(column, e, 0, lanes, moved, 0, 8, rows, e, E, m)
+    flat, b = merged(weights), 0
+    while b + 8 <= d:
+        mean = same(0.0)
+        for j in range(m):
+            mean = mean + load(column, j * d + b)
+        mean = mean * (1.0 / n)
+        for j in range(m):
+            store(flat, j * d + b, load(flat, j * d + b) - load(column, j * d + b) + mean)
+        store(flat, m * d + b, load(flat, m * d + b) + mean)
+        b += 8
+    while b < d:
+        one = 0.0
+        for j in range(m):
+            one += column[j * d + b]
+        one /= n
+        for j in range(m):
+            weights[j, b] -= column[j * d + b] - one
+        weights[m, b] += one
+        b += 1
+
+
+@inlined
+def one_ratio(par, lanes, cov, p, n, y):
+    """phat(y)/p(y) of one pair, relative to the last outcome."""
+    m = n - 1
+    for j in range(n):
+        store(lanes, vector(m, P) + j * 8, same(p[j]))
+        store(lanes, vector(m, HIT) + j * 8, same(1.0 if j == y else 0.0))
+    for j in range(m):
+        for k in range(j, m):
+            store(lanes, matrix(m, C) + (j * (m + 2) + k) * 8, same(cov[j, k]))
+    apply_lanes(par.learn, (lanes, n, 0, 0.0, 1, MIXTURE))
+    return lanes[vector(m, SCALARS) + RATIO * 8]
+
+
+@kernel
 def kron_visit(par, state, work, n, s, a, y, x, norm):
     """A step of the KRON form, at once: Z <- Z + 2 c min(p) xx'. Over its outcomes C = ||x||^2_{Z^-1} I."""
     d, m, z, p, logp, column = x.shape[0], n - 1, work.z, work.p, work.logp, work.column
@@ -220,12 +250,10 @@ def kron_visit(par, state, work, n, s, a, y, x, norm):
         for j in range(n):  # relative to the last outcome
             for k in range(n):
                 work.cov[j, k] = 0.0 if j == m or k == m else 2.0 * total if j == k else total
-                if j < m and k < m:
-                    work.stack[j * up(m, 8) + k] = work.cov[j, k]
         rho = math.sqrt(rho2) if rho2 >= 0.0 else math.inf
         c = lower_curvature(largest_span(work.cov, rho, z, par.weight_bound * norm, n))
         if par.predictor == UNSCENTED:
-            gain = log_gain(work.stack, up(m, 8), p, n, y, work.scaled, work.powers)
+            gain = math.log(one_ratio(par, work.lanes, work.cov, p, n, y))
         elif par.predictor == GIVEN:
             gain = math.log(work.given[y]) - logp[y]
     least, square = p[0], 0.0
@@ -257,34 +285,48 @@ def kron_visit(par, state, work, n, s, a, y, x, norm):
                 inverse[b * d + e] = work.squares[1, b, e]
 
 
-@inlined
-def likelihood_open(par, state, work, n, s, a, x):
-    """Before the outcomes, n of them possible, of pair (s, a) in one episode, at context x."""
-    if n > 1 and par.kron == 0:
-        open_pair(par, state, work, n, s, a, x)
+@kernel
+def likelihood_open(par, state, work, n, x):
+    """Before the outcomes, n > 1 of them possible, in one episode, at context x, of the first work.used[0] pairs
+    of work.who, s A + a each."""
+    work.visits[8] = 0
+    open_pairs(par, state, work, n, x)
+
+
+@kernel
+def likelihood_visit(par, state, work, n, norm):
+    """Learn an outcome work.y of every pair that is open, -1 for none; norm = ||x||."""
+    visit(par, state, work, n, norm)
+
+
+@kernel
+def likelihood_close(par, state, work, n, x):
+    """After the outcomes."""
+    close_pairs(par, state, work, n, x)
+
+
+together = caller()  # of the three above: they are long, and compiled once for all agents
 
 
 @inlined
-def likelihood_visit(par, state, work, n, s, a, y, x, norm):
-    """Learn outcome y of the pair that is open; norm = ||x||."""
+def likelihood_kron(par, state, work, n, s, a, y, x, norm):
+    """Learn one outcome of one pair at once, in the KRON form."""
     if n == 1:  # nothing to learn
         state.samples[s, a] += 1
-    elif par.kron == 1:
-        kron_visit(par, state, work, n, s, a, y, x, norm)
     else:
-        visit(par, state, work, n, s, a, y, x, norm)
-
-
-@inlined
-def likelihood_close(par, state, work, n, s, a, x, visits):
-    """After the outcomes, so many."""
-    if n > 1 and par.kron == 0:
-        close_pair(par, state, work, n, s, a, x, visits)
+        together(par.one, (par, state, work, n, s, a, y, x, norm))
 
 
 @kernel
 def likelihood_step(par, state, work, count, s, a, y, x, norm):
     """Learn outcome y of pair (s, a), one of count[0], at context x with norm = ||x||."""
-    likelihood_open(par, state, work, count[0], s, a, x)
-    likelihood_visit(par, state, work, count[0], s, a, y, x, norm)
-    likelihood_close(par, state, work, count[0], s, a, x, 1)
+    n = count[0]
+    if n == 1 or par.kron == 1:
+        likelihood_kron(par, state, work, n, s, a, y, x, norm)
+        return
+    work.used[0], work.who[0] = 1, s * state.radius.shape[1] + a
+    for i in range(8):
+        work.y[i] = y if i == 0 else -1
+    together(par.open, (par, state, work, n, x))
+    together(par.visit, (par, state, work, n, norm))
+    together(par.close, (par, state, work, n, x))

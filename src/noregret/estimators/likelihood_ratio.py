@@ -24,11 +24,12 @@ The KRON form keeps only Z [d, d], Z <- Z + 2 c min(p) xx', and stands for I (x)
 on vectors that sum to 0. Memory d^2 instead of (nd)^2, wider, still free of a global curvature constant.
 
 Lambda is known along the all-ones vector (lambda), so the rest is kept, m = n - 1 outcomes relative to the last one:
-half of Sigma, the inverse there; and the sum of the 2 c (diag p - pp') (x) xx' without its symmetric copies, the last
-few terms waiting beside it. `LikelihoodState.precision` and `.inverse` are in full.
+half of Sigma, the inverse there, and beside it what queries need of it, in their order; and the sum of the
+2 c (diag p - pp') (x) xx' without its symmetric copies, the last few terms waiting beside it.
+`LikelihoodState.precision` and `.inverse` are in full.
 How it is learned: `estimators.likelihood_learn`.
 
-Memory per pair: about 6 (md)^2 bytes. Cost of a step O(m (md)^2/2), of a query O((md)^2/2); KRON: O(d^2 + nd), O(d^2).
+Memory per pair: about 8 (md)^2 bytes. Cost of a step O(m (md)^2/2), of a query O((md)^2/2); KRON: O(d^2 + nd), O(d^2).
 Caveat: a radius below 0 is an empty set, some assumption is wrong; the set then says nothing (rho = inf in queries).
 """
 
@@ -39,22 +40,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import Floats
-from .._jit import address, inlined, kernel, room_for
+from .._jit import address, direct, inlined, kernel, room_for
 from .._linear_algebra import refresh_address
 from .._tiles import WIDTH, padded
 from ..links import MultinomialLogit
 from .kronecker import logits_at
-from .likelihood_half import WAITING, keep_half, packed_form, renew, spread_out
+from .likelihood_half import WAITING, fold, form_at, keep_half, products_of, renew
 from .likelihood_learn import (
     GIVEN,
     PLUG_IN,
-    REFRESH,
     UNSCENTED,
+    kron_visit,
     likelihood_close,
+    likelihood_kron,
     likelihood_open,
     likelihood_step,
     likelihood_visit,
+    together,
 )
+from .likelihood_small import learn_lanes, room
 
 PREDICTORS = ("plug-in", "unscented", "given")
 
@@ -62,27 +66,33 @@ __all__ = [
     "GIVEN",
     "PLUG_IN",
     "PREDICTORS",
-    "REFRESH",
     "UNSCENTED",
     "LikelihoodPar",
     "LikelihoodState",
     "LikelihoodWork",
+    "form_at",
     "kron_covariance",
     "likelihood_close",
     "likelihood_cov",
+    "likelihood_kron",
     "likelihood_open",
     "likelihood_parts",
     "likelihood_query",
     "likelihood_step",
     "likelihood_visit",
-    "pinned_cov",
-    "spread_out",
+    "products_of",
+    "together",
 ]  # fmt: skip
 
 
 class LikelihoodPar(NamedTuple):
     refresh: Any  # address of `refresh_inverse`
-    renew: Any  # address of `likelihood_learn.renew`
+    renew: Any  # address of `likelihood_half.renew`
+    learn: Any  # address of `likelihood_small.learn_lanes`
+    open: Any  # addresses of `likelihood_open`, `likelihood_visit`, `likelihood_close`
+    visit: Any
+    close: Any
+    one: Any  # address of `kron_visit`, under KRON
     predictor: int  # PLUG_IN, UNSCENTED or GIVEN
     posterior: int  # 1: c = 1/2, no set
     kron: int  # 1: the KRON form
@@ -98,6 +108,7 @@ class LikelihoodState(NamedTuple):
     weights: Floats  # [S, A, M, d], rows sum to 0
     gram: Floats  # [S, A, T J], sum of 2 c (diag p - pp') (x) xx' at b <= c, j <= k; KRON: Z, [S, A, dd]
     covariance: Floats  # half of Sigma, [S, A, about E E/2], as `likelihood_learn` has it; KRON: Z^{-1}, [S, A, dd]
+    forms: Floats  # [S, A, T J], what X' Sigma X needs of Sigma, for queries; KRON: [S, A, 0]
     recent: Floats  # [S, A, WAITING (J + d + 8)], D and x of episodes that gram lacks; KRON: [S, A, 0]
     pending: NDArray[np.int64]  # [S, A], how many
     radius: Floats  # rho2, [S, A]
@@ -117,7 +128,7 @@ class LikelihoodState(NamedTuple):
 
 
 class LikelihoodWork(NamedTuple):
-    """m = M - 1 padded to eight is W, to four V; whole groups of eight are written, so all have some to spare."""
+    """Whole groups of eight are written, so all have some to spare."""
 
     z: Floats  # [M padded to eight]
     logp: Floats  # [M]
@@ -127,28 +138,21 @@ class LikelihoodWork(NamedTuple):
     cov: Floats  # [M, M]
     factor: Floats  # [M, M]
     x: Floats  # [d], then zeros
-    powers: Floats  # sigma points
-    rows: Floats  # K', rows of E
-    turned: Floats  # G K', rows of E
-    stack: Floats  # C [V, W]
-    turn: Floats  # R' [V, W]
-    last: Floats  # G_t [V, W]
-    lower: Floats  # L [V, W]
-    upper: Floats  # L' [V, W]
-    order: Floats  # [W], 0, 1, 2, ...
-    scaled: Floats  # [V, W]
-    both: Floats  # [W]
-    shift: Floats  # [W]
-    gain: Floats  # -G [V, W]
-    hessian: Floats  # D [V, W]
-    moved: Floats  # [W]
+    lanes: Floats  # small matrices of eight pairs, `likelihood_small`
+    rows: Floats  # [8, ...], K' of eight pairs, rows of E
+    turned: Floats  # -G K', rows of E
     products: Floats  # [WAITING, T], x_b x_c
-    packed: Floats  # [J], a covariance
+    packed: Floats  # [8, J + 8], flat, covariances
     column: Floats  # [E]
     square: Floats  # [E E], of re-inversions; KRON: [d, d] in `squares`
     squares: Floats  # KRON: [3, d, d]
     logdet: Floats  # [1]
-    seen: NDArray[np.int64]  # [1], visits of the pair that is open
+    used: NDArray[np.int64]  # [1], how many pairs are open
+    who: NDArray[np.int64]  # [8], which: s A + a
+    y: NDArray[np.int64]  # [8], outcomes to learn
+    visits: NDArray[np.int64]  # [9], of each so far, and of any of them
+    places: NDArray[np.int64]  # [16], of `fold`
+    cursor: NDArray[np.int64]  # [8], steps of the episode where they are visited next
 
 
 def likelihood_parts(
@@ -173,28 +177,41 @@ def likelihood_parts(
     radius = np.ascontiguousarray(lam * norm2[count] + 2.0 * log_inverse_delta)
     E, J, T = padded((M - 1) * d), padded(M * (M - 1) // 2), d * (d + 1) // 2
     work = likelihood_work(M, d, E, J, kron)
+    learn = address(learn_lanes, work.lanes, 1, 0, 0.0, 0, 0)
     par = LikelihoodPar(
-        refresh_address(1), 0, predictor, int(posterior), int(kron), weight_bound, float(lam), E, J
+        refresh_address(1), 0, learn, 0, 0, 0, 0, predictor, int(posterior), int(kron), weight_bound, float(lam), E, J
     )  # fmt: skip
     head, tail = f((S, A, M, d)), (radius, f((S, A), np.int64), count.astype(np.int64), np.full((S, A), float(lam)))
     none = f((S, A), np.int64)
     if kron:
         eye = np.eye(d).ravel()
         state = LikelihoodState(
-            head, np.tile(lam * eye, (S, A, 1)), np.tile(eye / lam, (S, A, 1)), f((S, A, 0)), none, *tail
+            head, np.tile(lam * eye, (S, A, 1)), np.tile(eye / lam, (S, A, 1)), f((S, A, 0)), f((S, A, 0)), none, *tail
         )
     else:
         room = max(half_size(m, d) for m in range(M))
         state = LikelihoodState(
-            head, f((S, A, padded(T, 4) * J)), f((S, A, room)), f((S, A, WAITING * (J + d + WIDTH))), none, *tail
-        )
+            head, f((S, A, padded(T, 4) * J)), f((S, A, room)), f((S, A, T * J)), f((S, A, WAITING * (J + d + WIDTH))),
+            none, *tail,
+        )  # fmt: skip
         for n in np.unique(count):
             m = int(n) - 1
             square, half = f((E, E)), f(state.covariance.shape[2])
             square[: m * d, : m * d] = np.kron(np.eye(m) + 1.0, np.eye(d)) / lam
             keep_half(square.ravel(), half, m, d, E)
             state.covariance[count == n] = half
-    return par._replace(renew=address(renew, par, state, work, 1, 1, 0, 0)), state, work
+            forms, parts = f(T * J), (m, d, J, work.places)
+            direct(fold, half, *parts, forms)(half, *parts, forms)
+            state.forms[count == n] = forms
+    par, x = par._replace(renew=address(renew, par, state, work, 1, 1, 0, 0)), f(d)
+    if kron:
+        return par._replace(one=address(kron_visit, par, state, work, 1, 0, 0, 0, x, 0.0)), state, work
+    kernels = {
+        "open": address(likelihood_open, par, state, work, 1, x),
+        "visit": address(likelihood_visit, par, state, work, 1, 0.0),
+        "close": address(likelihood_close, par, state, work, 1, x),
+    }
+    return par._replace(**kernels), state, work
 
 
 def half_size(m: int, d: int) -> int:
@@ -208,16 +225,14 @@ def half_size(m: int, d: int) -> int:
 
 
 def likelihood_work(M: int, d: int, E: int, J: int, kron: bool) -> LikelihoodWork:
-    f, V, W = np.zeros, padded(max(M - 1, 1), 4), padded(max(M - 1, 1))
+    f, i = np.zeros, np.int64
     T, slack = padded(d * (d + 1) // 2, 4), 2 * WIDTH
     return LikelihoodWork(
         f(padded(M)), f(M), f(padded(M)), f(M), f(padded(M)), f((M, M)), f((M, M)), f(padded(d) + slack),
-        f(M * (M + 3) + 4 * slack), f(V * E + WIDTH * d + slack), f(V * E + slack), f(V * W + slack),
-        f(V * W + slack), f(V * W + slack), f(V * W + slack), f(V * W + slack), np.arange(float(W)),
-        f((V + 2) * W + slack), f(W + slack), f(W + slack),
-        f(V * W + slack), f(V * W + slack), f(W + slack), f(T * WAITING), f(J + slack),
-        f(max(E, d, W) + slack), f(0 if kron else E * E + slack), f((3, d, d) if kron else (3, 0, 0)), f(1),
-        np.zeros(1, np.int64),
+        f(room(max(M - 1, 1))), f((WIDTH, M * E + padded(WIDTH * d) + slack)), f((M + 1) * E + slack), f(T * WAITING),
+        f(WIDTH * (J + WIDTH) + slack), f(max(E, d) + slack), f(0 if kron else E * E + slack),
+        f((3, d, d) if kron else (3, 0, 0)), f(1), f(1, i), f(WIDTH, i), f(WIDTH, i), f(WIDTH + 1, i),
+        f(2 * WIDTH, i), f(WIDTH, i),
     )  # fmt: skip
 
 
@@ -268,10 +283,10 @@ def _inverse(state: LikelihoodState, s: int, a: int, n: int, d: int) -> Floats:
 
 
 @inlined
-def likelihood_cov(par, sigma, work, n, d, norm, cov):
-    """cov [n, n] <- (I (x) x') Lambda^{-1} (I (x) x), after `spread_out`."""
+def likelihood_cov(par, forms, work, n, d, norm, cov):
+    """cov [n, n] <- (I (x) x') Lambda^{-1} (I (x) x), after `products_of`."""
     m, total, packed, mean = n - 1, 0.0, work.packed, work.step
-    packed_form(sigma, work.x, m, d, par.size, work.rows, packed)
+    form_at(forms, work.products, m, d, par.pairs, packed, 0)
     for j in range(n):
         mean[j] = 0.0
     at, scale = 0, 1.0 / n
@@ -298,17 +313,6 @@ def likelihood_cov(par, sigma, work, n, d, norm, cov):
     cov[m, m] = total
 
 
-@kernel
-def pinned_cov(sigma, x, n, d, E, rows, packed, cov):
-    """The same relative to the last outcome, whose entries of cov [n, n] stay as they are: 0. Differences agree."""
-    m, at = n - 1, 0
-    packed_form(sigma, x, m, d, E, rows, packed)
-    for j in range(m):
-        for k in range(j, m):
-            cov[j, k] = cov[k, j] = packed[at + k - j]
-        at += m - j
-
-
 @inlined
 def kron_covariance(inverse, x, n, cov):
     """cov [n, n] <- ||x||^2_{Z^{-1}} I."""
@@ -328,7 +332,7 @@ def likelihood_query(par, state, work, n, s, a, x, norm, z, cov):
     if par.kron == 1:
         kron_covariance(state.covariance[s, a], x, n, cov)
     else:
-        spread_out(x, work.x)
-        likelihood_cov(par, state.covariance[s, a], work, n, x.shape[0], norm, cov)
+        products_of(x, work.products)
+        likelihood_cov(par, state.forms[s, a], work, n, x.shape[0], norm, cov)
     radius = state.radius[s, a]
     return math.sqrt(radius) if radius >= 0.0 else math.inf

@@ -1,186 +1,345 @@
-"""Among the m predictions of one pair: small matrices of `estimators.likelihood_learn`, in rows padded to eight."""
+"""Among the m predictions of a pair: the small matrices of `estimators.likelihood_learn`, of eight pairs side by side.
+
+All lie in one flat array, `lanes`. Of the pair in lane l entry (j, k) of matrix i is at matrix(m, i) + (j (m+2) + k) 8
++ l, entry j of vector i at vector(m, i) + 8 j + l. Matrices have columns and rows to spare: sums are made three at
+a time. A lane that is not active stays as it is.
+"""
 
 import math
 
-from .._eight import either, exps, highest, least, load, most, same, store, total
-from .._jit import kernel
-from .._tiles import add_products, set_products
-from .likelihood_half import up
+from .._eight import either, exps, highest, least, load, most, root, same, store, total
+from .._jit import caller, inlined, kernel
+from ..local_sets import series
+
+C, LC, BASE, V, GAIN, U, VR, R = range(8)  # covariance; L'C; the factor of I + L'C L; V; -G; V C; V R'; R
+ROOT = V  # the factor of C, which is needed before V
+MATRICES = 8
+Z, P, HIT, TOPS, HEADS, RIGHT, BOTH, SHIFT, MOVED, ONE_OVER, NONE, SCALARS = range(12)
+VECTORS = 12
+RHO2, CURVATURE, RATIO, FORM, RIDGE, ACTIVE = range(6)  # single numbers
+SET, POSTERIOR, MIXTURE = range(3)
+
+
+@inlined
+def rows(m):
+    return (m + 2) // 3 * 3
+
+
+@inlined
+def matrix(m, i):
+    return i * rows(m) * (m + 2) * 8
+
+
+@inlined
+def vector(m, i):
+    return MATRICES * rows(m) * (m + 2) * 8 + i * (m + 5) * 8
+
+
+@inlined
+def hessian(m):
+    """Where D is: rows from their diagonal on."""
+    return vector(m, VECTORS)
+
+
+def room(m: int) -> int:
+    """Numbers in `lanes`."""
+    return 8 * (MATRICES * ((m + 2) // 3 * 3) * (m + 2) + VECTORS * (m + 5) + m * (m + 1) // 2 + 16)
+
+
+@inlined
+def store_three(lanes, at, u, v, w):
+    store(lanes, at, u)
+    store(lanes, at + 8, v)
+    store(lanes, at + 16, w)
 
 
 @kernel
-def log_gain(cov, W, p, n, y, rows, e):
-    """ln phat(y)/p(y) of the unscented mixture: weight 1/n at z, 1/(2n) at each z +- sqrt(n) F e_i, F the Cholesky
-    factor of C, the last outcome being the reference: C = cov, rows of W. rows is scratch as large as cov, e of
-    m (m + 3) + 16. Logits that move by more than 700 are taken to move by that: phat stays a distribution."""
-    m, trace = n - 1, 0.0
+def roots(lanes, m, source, ridge, target):
+    """Matrix `target` <- F, upper triangular, F'F = matrix `source` + ridge I, and ONE_OVER <- 1/F_ii. Only the upper
+    half is read. Returns the smallest pivot, or nan."""
+    a, f, r, over, worst = matrix(m, source), matrix(m, target), (m + 2) * 8, vector(m, ONE_OVER), same(math.inf)
     for i in range(m):
-        trace += cov[i * W + i]
-        for g in range(0, W, 8):
-            store(rows, i * W + g, load(cov, i * W + g))
-    shift = 1e-12 * trace + 1e-290
+        pivot = load(lanes, a + i * r + i * 8) + load(lanes, ridge)
+        for k in range(i):
+            v = load(lanes, f + k * r + i * 8)
+            pivot = pivot - v * v
+        worst = least(pivot, worst)
+        scale = 1.0 / root(pivot)
+        store(lanes, over + i * 8, scale)
+        store(lanes, f + i * r + i * 8, pivot * scale)
+        for j in range((i + 1) * 8, m * 8, 24):
+            u = load(lanes, a + i * r + j)
+            v = load(lanes, a + i * r + j + 8)
+            w = load(lanes, a + i * r + j + 16)
+            for k in range(i):
+                own = load(lanes, f + k * r + i * 8)
+                u = u - own * load(lanes, f + k * r + j)
+                v = v - own * load(lanes, f + k * r + j + 8)
+                w = w - own * load(lanes, f + k * r + j + 16)
+            store_three(lanes, f + i * r + j, u * scale, v * scale, w * scale)
+    return -highest(worst * -1.0)
+
+
+@kernel
+def solve(lanes, m, factor, target):
+    """Matrix `target` <- F'^-1 times it, for F of `roots`, the last to be called."""
+    f, t, r, over = matrix(m, factor), matrix(m, target), (m + 2) * 8, vector(m, ONE_OVER)
     for i in range(m):
-        rows[i * W + i] += shift
-    half, at = up(m * n // 2, 8), 0
+        scale = load(lanes, over + i * 8)
+        for j in range(0, m * 8, 24):
+            u, v, w = load(lanes, t + i * r + j), load(lanes, t + i * r + j + 8), load(lanes, t + i * r + j + 16)
+            for k in range(i):
+                own = load(lanes, f + k * r + i * 8)
+                u = u - own * load(lanes, t + k * r + j)
+                v = v - own * load(lanes, t + k * r + j + 8)
+                w = w - own * load(lanes, t + k * r + j + 16)
+            store_three(lanes, t + i * r + j, u * scale, v * scale, w * scale)
+
+
+@kernel
+def subtract(lanes, m, left, right, target, symmetric):
+    """Matrix `target` -= left' right; symmetric=1: so is the result, half of it is computed."""
+    a, b, t, r = matrix(m, left), matrix(m, right), matrix(m, target), (m + 2) * 8
+    for i in range(0, m, 3):
+        for j in range(symmetric * i * 8, m * 8, 24):
+            u, v, w = t + i * r + j, t + i * r + r + j, t + i * r + 2 * r + j
+            u0, u1, u2 = load(lanes, u), load(lanes, u + 8), load(lanes, u + 16)
+            v0, v1, v2 = load(lanes, v), load(lanes, v + 8), load(lanes, v + 16)
+            w0, w1, w2 = load(lanes, w), load(lanes, w + 8), load(lanes, w + 16)
+            for k in range(m):
+                down, across = a + k * r + i * 8, b + k * r + j
+                here, next_one, last = load(lanes, across), load(lanes, across + 8), load(lanes, across + 16)
+                own = load(lanes, down)
+                u0, u1, u2 = u0 - own * here, u1 - own * next_one, u2 - own * last
+                own = load(lanes, down + 8)
+                v0, v1, v2 = v0 - own * here, v1 - own * next_one, v2 - own * last
+                own = load(lanes, down + 16)
+                w0, w1, w2 = w0 - own * here, w1 - own * next_one, w2 - own * last
+            store_three(lanes, u, u0, u1, u2)
+            store_three(lanes, v, v0, v1, v2)
+            store_three(lanes, w, w0, w1, w2)
+    if symmetric == 1:
+        for i in range(m):
+            for j in range(i + 1, m):
+                store(lanes, t + j * r + i * 8, load(lanes, t + i * r + j * 8))
+
+
+@kernel
+def predict(lanes, n):
+    """P <- softmax of Z [n]."""
+    z, p = vector(n - 1, Z), vector(n - 1, P)
+    top, mass = load(lanes, z), same(0.0)
+    for j in range(1, n):
+        top = most(top, load(lanes, z + j * 8))
+    for j in range(n):
+        e = exps(load(lanes, z + j * 8) - top)
+        store(lanes, p + j * 8, e)
+        mass = mass + e
+    scale = 1.0 / mass
+    for j in range(n):
+        store(lanes, p + j * 8, load(lanes, p + j * 8) * scale)
+
+
+@kernel
+def curvatures(lanes, n, bound):
+    """CURVATURE <- `theory.widths.lower_curvature` of `local_sets.largest_span`, bound = B_p ||x||."""
+    m = n - 1
+    c, r, z, scalars = matrix(m, C), (m + 2) * 8, vector(m, Z), vector(m, SCALARS)
+    rho2, last, largest = load(lanes, scalars + RHO2 * 8), load(lanes, z + m * 8), same(0.0)
+    for j in range(m):
+        own, centre = load(lanes, c + j * (r + 8)), load(lanes, z + j * 8)
+        gap = centre - last
+        reach = most(gap, gap * -1.0) + bound
+        largest = most(largest, least(own * rho2, reach * reach))
+        for k in range(j + 1, m):
+            gap = load(lanes, z + k * 8) - centre
+            reach = most(gap, gap * -1.0) + 2.0 * bound
+            far = (own + load(lanes, c + k * (r + 8)) - load(lanes, c + j * r + k * 8) * 2.0) * rho2
+            largest = most(largest, least(far, reach * reach))
+    size = root(largest)
+    safe = most(size, same(0.5))
+    far = (exps(safe * -1.0) - 1.0 + safe) / (safe * safe)
+    store(lanes, scalars + CURVATURE * 8, either(size, same(0.5), series(size * -1.0), far))
+
+
+@kernel
+def ratios(lanes, n):
+    """RATIO <- phat(y)/p(y) of the unscented mixture: weight 1/n at z, 1/(2n) at each z +- sqrt(n) F' e_i, F'F = C, the
+    last outcome being the reference; HIT says where y is. Logits that move by more than 700 are taken to move by that:
+    phat stays a distribution."""
+    m = n - 1
+    c, f, r, p, hit, scalars = (
+        matrix(m, C),
+        matrix(m, ROOT),
+        (m + 2) * 8,
+        vector(m, P),
+        vector(m, HIT),
+        vector(m, SCALARS),
+    )
+    trace, sums, still, spread = same(0.0), same(0.0), load(lanes, p + m * 8), math.sqrt(float(n))
+    for i in range(m):
+        trace = trace + load(lanes, c + i * (r + 8))
+    store(lanes, scalars + RIDGE * 8, trace * 1e-12 + 1e-290)
+    if not (roots(lanes, m, C, scalars + RIDGE * 8, ROOT) > 0.0 and total(trace) >= 0.0):
+        raise ValueError("a Gram matrix is no longer positive definite: a context or a bound is out of range")
     for i in range(m):  # of every sigma point: the outcomes from i on, which it moves
-        pivot = rows[i * W + i]
-        if not pivot > 0.0:
-            raise ValueError("a Gram matrix is no longer positive definite: a context or a bound is out of range")
-        inverse = -1.0 / pivot
-        for r in range(i + 1, m):
-            factor = rows[i * W + r] * inverse
-            for g in range(i // 8 * 8, W, 8):
-                store(rows, r * W + g, load(rows, r * W + g) + load(rows, i * W + g) * factor)
-        scale = math.sqrt(n / pivot)
-        for j in range(i, m, 8):
-            store(e, at + j - i, load(rows, i * W + j) * scale)
-        at += m - i
-    for i in range(0, at, 8):
-        v = load(e, i)
-        store(e, half + i, exps(v * -1.0))
-        store(e, i, exps(v))
-    total, still, at = 0.0, p[m], 0
-    for i in range(m):
-        up_mass, down_mass = still, still
+        high, low, above, below = still, still, same(1.0), same(1.0)
         for j in range(i, m):
-            up_mass += p[j] * e[at + j - i]
-            down_mass += p[j] * e[half + at + j - i]
-        if i <= y < m:
-            total += e[at + y - i] / up_mass + e[half + at + y - i] / down_mass
-        else:
-            total += 1.0 / up_mass + 1.0 / down_mass
-        still += p[i]
-        at += m - i
-    return math.log((1.0 + 0.5 * total) / n)
+            e = exps(load(lanes, f + i * r + j * 8) * spread)
+            back, own, mark = 1.0 / e, load(lanes, p + j * 8), load(lanes, hit + j * 8)
+            high = high + own * e
+            low = low + own * back
+            above = either(same(0.5), mark, e, above)
+            below = either(same(0.5), mark, back, below)
+        sums = sums + above / high + below / low
+        still = still + load(lanes, p + i * 8)
+    store(lanes, scalars + RATIO * 8, (sums * 0.5 + 1.0) * (1.0 / n))
 
 
 @kernel
-def softmax_short(z, n, p):
-    """p <- softmax of z [n], then zeros; whole groups of eight of both are used."""
-    end, found, sums = up(n, 8), same(-math.inf), same(0.0)
-    for j in range(n, end):
-        z[j] = -math.inf
-    for g in range(0, end, 8):
-        found = most(found, load(z, g))
-    top = highest(found)
-    for g in range(0, end, 8):
-        store(p, g, exps(load(z, g) - top))
-    for j in range(n, end):
-        p[j] = 0.0
-    for g in range(0, end, 8):
-        sums = sums + load(p, g)
-    scale = 1.0 / total(sums)
-    for g in range(0, end, 8):
-        store(p, g, load(p, g) * scale)
-
-
-@kernel
-def widest(stack, W, rho2, z, bound, n, scratch):
-    """The square of `local_sets.largest_span` of C, rows of W; scratch: 2 W numbers."""
-    m, last, largest, found = n - 1, z[n - 1], 0.0, same(0.0)
-    for j in range(m):
-        scratch[j], scratch[W + j] = stack[j * W + j], z[j]
-    for j in range(m, W):
-        scratch[j], scratch[W + j] = -1e200, 0.0  # times rho2 it is a number still
-    for j in range(m):
-        own, centre = stack[j * W + j], z[j]
-        reach = bound + abs(centre - last)
-        largest = max(largest, min(rho2 * own, reach * reach))
-        for g in range(j // 8 * 8, W, 8):
-            gap = load(scratch, W + g) - centre
-            room = most(gap, gap * -1.0) + 2.0 * bound
-            far = (load(scratch, g) - load(stack, j * W + g) * 2.0 + own) * rho2
-            found = most(found, least(far, room * room))
-    return max(largest, highest(found))
-
-
-@kernel
-def factor_of(p, c, m, W, tops, heads, hessian):
-    """tops, heads <- L_jj and what p_i is multiplied with in L_ij, i > j; hessian [m, W] += 2 c (diag p - pp')."""
-    tail = p[m]
-    for j in range(m - 1, -1, -1):
-        heads[j] = tail
-        tail += p[j]
-        tops[j] = tail
-    for j in range(m):
-        head, after = math.sqrt(2.0 * c * p[j] / tops[j]), math.sqrt(heads[j])
-        tops[j], heads[j] = head * after, -head / after
-    for j in range(m):
-        weight = 2.0 * c * p[j]
-        for g in range(0, W, 8):
-            store(hessian, j * W + g, load(hessian, j * W + g) - load(p, g) * weight)
-        hessian[j * W + j] += weight
-
-
-@kernel
-def one_gain(C, tops, heads, p, m, W, order, first, lower, upper, factors, out):
-    """out <- L (I + L'C L)^-1 L' for a symmetric C, all rows of W; order: 0, 1, 2, ...; the four before out are
-    scratch. Numbers that were just written one by one are slow to load as eight, so none are."""
-    for g in range(0, W, 8):
-        place, across, tall, high = load(order, g), load(p, g), load(tops, g), load(heads, g)
+def gains(lanes, m):
+    """From C, P and CURVATURE c: D += D_t = 2 c (diag p - pp') = L L', LC <- L'C, BASE <- F, F'F = I + L'C L, and
+    V <- F'^-1 L', so that G_t = V'V. Column j of L: TOPS_j at j, HEADS_j p_i at i > j."""
+    c, lc, v, base, r = matrix(m, C), matrix(m, LC), matrix(m, V), matrix(m, BASE), (m + 2) * 8
+    p, tops, heads, at = vector(m, P), vector(m, TOPS), vector(m, HEADS), hessian(m)
+    twice, tail = load(lanes, vector(m, SCALARS) + CURVATURE * 8) * 2.0, load(lanes, p + m * 8)
+    for j in range(m * 8 - 8, -8, -8):
+        own, after = load(lanes, p + j), root(tail)
+        tail = tail + own
+        head = root(twice * own / tail)
+        store(lanes, tops + j, head * after)
+        store(lanes, heads + j, head / after * -1.0)
+    for j in range(0, m * 8, 8):
+        weight = twice * load(lanes, p + j)
+        store(lanes, at, load(lanes, at) + weight)
+        for k in range(j, m * 8, 8):
+            store(lanes, at, load(lanes, at) - weight * load(lanes, p + k))
+            at += 8
+    for k in range(0, m * 8, 8):
         later = same(0.0)
-        for t in range(m - 1, -1, -1):  # L'C, L, L' and I
-            row, k, none = load(C, t * W + g), float(t), same(0.0)
-            store(out, t * W + g, row * tops[t] + later * heads[t])
-            later = later + row * p[t]
-            here, there = same(k), same(k + 0.5)
-            store(lower, t * W + g, either(place, here, high * p[t], either(place, there, tall, none)))
-            store(upper, t * W + g, either(place, here, none, either(place, there, tall, across * heads[t])))
-            store(first, t * W + g, either(place, here, none, either(place, there, same(1.0), none)))
-    for t in range(0, m, 4):
-        for g in range(0, W, 8):
-            add_products(first, t * W + g, W, out, t * W, W, 1, lower, g, W, m)
+        for t in range(m - 1, -1, -1):
+            row = load(lanes, c + t * r + k)
+            store(lanes, lc + t * r + k, row * load(lanes, tops + t * 8) + later * load(lanes, heads + t * 8))
+            later = later + row * load(lanes, p + t * 8)
+    for t in range(m):
+        later = same(0.0)
+        for k in range(m - 1, t - 1, -1):
+            row = load(lanes, lc + t * r + k * 8)
+            made = row * load(lanes, tops + k * 8) + later * load(lanes, heads + k * 8)
+            store(lanes, base + t * r + k * 8, made)
+            later = later + row * load(lanes, p + k * 8)
+        store(lanes, base + t * r + t * 8, load(lanes, base + t * r + t * 8) + 1.0)
+        head = load(lanes, heads + t * 8)
+        for k in range(t):
+            store(lanes, v + t * r + k * 8, same(0.0))
+        store(lanes, v + t * r + t * 8, load(lanes, tops + t * 8))
+        for k in range(t + 1, m):
+            store(lanes, v + t * r + k * 8, head * load(lanes, p + k * 8))
+    roots(lanes, m, BASE, vector(m, NONE), BASE)
+    solve(lanes, m, BASE, V)
+
+
+@inlined
+def image(lanes, m, which, turned, source, target):
+    """Vector `target` <- matrix times vector `source`; turned=1: the transpose."""
+    a, r, x, y = matrix(m, which), (m + 2) * 8, vector(m, source), vector(m, target)
+    down, across = (8, r) if turned == 1 else (r, 8)
+    for i in range(0, m, 3):
+        u, v, w = same(0.0), same(0.0), same(0.0)
+        for k in range(m):
+            own, at = load(lanes, x + k * 8), a + i * down + k * across
+            u = u + own * load(lanes, at)
+            v = v + own * load(lanes, at + down)
+            w = w + own * load(lanes, at + 2 * down)
+        store_three(lanes, y + i * 8, u, v, w)
+
+
+@kernel
+def shifts(lanes, m, visits):
+    """RIGHT is a. SHIFT <- C a - C G_t C a, the C a after the visit; FORM <- a' times that; Z -= SHIFT;
+    MOVED += R (a - G_t C a), R = I at the first visit."""
+    right, both, shift, moved = vector(m, RIGHT), vector(m, BOTH), vector(m, SHIFT), vector(m, MOVED)
+    z, form = vector(m, Z), same(0.0)
+    image(lanes, m, C, 0, RIGHT, SHIFT)
+    image(lanes, m, V, 0, SHIFT, TOPS)
+    image(lanes, m, V, 1, TOPS, BOTH)
+    for j in range(0, m * 8, 8):
+        store(lanes, both + j, load(lanes, right + j) - load(lanes, both + j))
+    image(lanes, m, C, 0, BOTH, SHIFT)
+    for j in range(0, m * 8, 8):
+        here = load(lanes, shift + j)
+        form = form + here * load(lanes, right + j)
+        store(lanes, z + j, load(lanes, z + j) - here)
+    store(lanes, vector(m, SCALARS) + FORM * 8, form)
+    if visits > 0:
+        image(lanes, m, R, 0, BOTH, SHIFT)
+        both = shift
+    for j in range(0, m * 8, 8):
+        store(lanes, moved + j, load(lanes, moved + j) + load(lanes, both + j))
+
+
+@kernel
+def settle(lanes, m, visits):
+    """C and R after the visit before, number `visits`; they are needed only if there is another."""
+    lc, u, r = matrix(m, LC), matrix(m, U), (m + 2) * 8
     for i in range(m):
-        inverse, k = 1.0 / first[i * W + i], float(i)
-        for r in range(m):
-            factors[r] = -first[r * W + i]
-        for g in range(0, W, 8):
-            place = load(order, g)
-            mark = either(place, same(k), same(1.0), either(place, same(k + 0.5), same(-1.0), same(1.0)))
-            row = either(mark, same(0.0), same(1.0), load(first, i * W + g)) * inverse
-            for r in range(i):
-                store(first, r * W + g, either(mark, same(0.0), same(0.0), load(first, r * W + g)) + row * factors[r])
-            store(first, i * W + g, row)
-            for r in range(i + 1, m):
-                store(first, r * W + g, either(mark, same(0.0), same(0.0), load(first, r * W + g)) + row * factors[r])
-    for t in range(0, m, 4):
-        for g in range(0, W, 8):
-            set_products(lower, t * W + g, W, first, t * W, W, 1, upper, g, W, m)
-    for g in range(0, W, 8):
-        earlier = same(0.0)
-        for j in range(m):
-            row = load(lower, j * W + g)
-            store(out, j * W + g, row * tops[j] + earlier * p[j])
-            earlier = earlier + row * heads[j]
+        for j in range(0, m * 8, 8):
+            store(lanes, u + i * r + j, load(lanes, lc + i * r + j))
+    solve(lanes, m, BASE, U)
+    subtract(lanes, m, U, U, C, 1)
+    if visits == 1:
+        at = matrix(m, R)
+        for i in range(m):
+            for j in range(m):
+                store(lanes, at + i * r + j * 8, same(1.0 if i == j else 0.0))
+        subtract(lanes, m, V, U, R, 0)
+    else:
+        subtract(lanes, m, VR, U, R, 0)
 
 
 @kernel
-def shifts(stack, last, column, m, W, both, shift):
-    """both <- G C a, shift <- C a - C G C a, the C a after the visit; column is a. Returns a' times that."""
-    form = same(0.0)
-    for g in range(0, W, 8):
-        here = same(0.0)
+def add_gain(lanes, m, visits):
+    """GAIN -= R G_t R'; after the first visit, VR <- V R'."""
+    if visits == 0:
+        subtract(lanes, m, V, V, GAIN, 1)
+        return
+    at, v, r, turned = matrix(m, VR), matrix(m, V), (m + 2) * 8, matrix(m, R)
+    for i in range(m):
         for j in range(m):
-            here = here + load(stack, j * W + g) * column[j]
-        store(shift, g, here)
-    for g in range(0, W, 8):
-        here = same(0.0)
-        for j in range(m):
-            here = here + load(last, j * W + g) * shift[j]
-        store(both, g, here)
-    for g in range(0, W, 8):
-        here = load(shift, g)
-        for j in range(m):
-            here = here - load(stack, j * W + g) * both[j]
-        store(shift, g, here)
-        form = form + here * load(column, g)
-    return total(form)
+            sums = same(0.0)
+            for k in range(0, m * 8, 8):
+                sums = sums + load(lanes, v + i * r + k) * load(lanes, turned + j * r + k)
+            store(lanes, at + i * r + j * 8, sums)
+    subtract(lanes, m, VR, VR, GAIN, 1)
 
 
 @kernel
-def mirror(packed, stack, j, m, W):
-    """Row and column j of C from its diagonal on."""
-    for k in range(j, m):
-        v = packed[k - j]
-        stack[j * W + k] = v
-        stack[k * W + j] = v
+def learn_lanes(lanes, n, visits, bound, mixture, what):
+    """One outcome, HIT, of every pair whose lane is ACTIVE, number `visits` of the episode, from 0; RHO2 is the squared
+    radius, bound = B_p ||x||.
+
+    what: SET; POSTERIOR, c = 1/2; or MIXTURE: RATIO from C and P, nothing else. mixture=0: not the ratio."""
+    m = n - 1
+    if what == MIXTURE:
+        ratios(lanes, n)
+        return
+    if visits > 0:
+        settle(lanes, m, visits)
+    predict(lanes, n)
+    scalars, p, hit, right = vector(m, SCALARS), vector(m, P), vector(m, HIT), vector(m, RIGHT)
+    active, curvature = load(lanes, scalars + ACTIVE * 8), scalars + CURVATURE * 8
+    if what == SET:
+        curvatures(lanes, n, bound)
+        if mixture == 1:
+            ratios(lanes, n)
+        store(lanes, curvature, load(lanes, curvature) * active)
+    else:
+        store(lanes, curvature, active * 0.5)
+    for j in range(0, m * 8, 8):
+        store(lanes, right + j, (load(lanes, p + j) - load(lanes, hit + j)) * active)
+    gains(lanes, m)
+    add_gain(lanes, m, visits)
+    shifts(lanes, m, visits)
+
+
+apply_lanes = caller()

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from .. import _checks as check
 from .._checks import Floats
-from .._jit import address, caller, inlined, kernel
+from .._jit import address, caller, direct, inlined, kernel
 from .._linear_algebra import invert, rank_one, times
 from ..problem import Problem
 from ..theory.widths import ridge_radius
@@ -42,6 +42,8 @@ class RewardSetPar(NamedTuple):
     form: int  # KNOWN, RIDGE, HOEFFDING, BERNSTEIN or LOGISTIC
     logistic: int  # 1: means are sigma(theta'x)
     refresh: Any  # address of `mixture_refresh`, under BERNSTEIN
+    learn: Any  # addresses of what learns a reward and says a range in this form
+    range: Any
     log: float  # ln(1/delta), of one pair
     bound: float  # B_r
     regularization: float  # lambda of RIDGE and LOGISTIC
@@ -113,7 +115,7 @@ def reward_set_parts(
     C = len(LAMBDAS) if mixture else 0
     lambdas, shifts = np.array(LAMBDAS[:C]) * (R2 / d), np.array(SHIFTS) * R2 if mixture else np.array([lam])
     prior = -0.5 * d * np.log(lambdas) - np.log(np.array(WEIGHTS[:C]))
-    par = RewardSetPar(kind, int(logistic), 0, float(log), p.reward_bound, lam, lambdas, prior, shifts)
+    par = RewardSetPar(kind, int(logistic), 0, 0, 0, float(log), p.reward_bound, lam, lambdas, prior, shifts)
     gram = np.tile((0.0 if mixture else lam) * np.eye(d), (S, A, 1, 1))
     inverse = np.tile(np.eye(d) / shifts[:, None, None], (S, A, 1, 1, 1))
     moment = np.array(p.known_rewards, float) if known else f((S, A, d))
@@ -130,10 +132,12 @@ def reward_set_parts(
         np.zeros(2, np.int64),
     )  # fmt: skip
     if mixture:
-        for s in range(S):
-            for a in range(A):
-                renew(par, state, work, s, a)
-    return par, state, work
+        start = direct(renew, par, state, work, 0, 0)
+        for s, a in np.ndindex(S, A):
+            start(par, state, work, s, a)
+    x, parts, (learn, limit) = f(d), (par, state, work, 0, 0), _KERNELS[kind, logistic]
+    made = address(learn, *parts, 0.0, x, 0.0), address(limit, *parts, x, 0.0, work.low, work.high)
+    return par._replace(learn=made[0], range=made[1]), state, work
 
 
 def _regularization(p: Problem, kind: int) -> float:
@@ -152,26 +156,38 @@ apply_mixture_refresh = caller()
 
 
 @kernel
-def reward_learn(par, state, work, s, a, reward, x, norm):
-    """One observed reward of pair (s, a) at x; norm = ||x||. O(C d^2), and O(C d^3) each time n has grown by 5%."""
-    if par.form == HOEFFDING or par.form == BERNSTEIN:
-        work.low[0], work.high[0] = 0.0, min(1.0, par.bound * norm)
-        mixture_learn(par, state, work, s, a, reward, x, work.low, work.high)
-    elif par.form == RIDGE:
-        times(state.inverse[s, a, 0], x, work.h)
-        q = 0.0
-        for b in range(x.shape[0]):
-            q += work.h[b] * x[b]
-            state.moment[s, a, b] += reward * x[b]
-        rank_one(state.gram[s, a], state.inverse[s, a, 0], state.growth[s, a : a + 1], x, work.h, q, 1.0)
-        state.samples[s, a] += 1
-        if state.samples[s, a] >= state.due[s, a]:
-            renew_ridge(par, state, work, s, a)
-    elif par.form == LOGISTIC:
-        logistic_learn(par, state, work, s, a, reward, x, norm)
-        state.samples[s, a] += 1
-        if state.samples[s, a] >= state.due[s, a]:
-            renew_ridge(par, state, work, s, a)
+def learn_mixture(par, state, work, s, a, reward, x, norm):
+    work.low[0], work.high[0] = 0.0, min(1.0, par.bound * norm)
+    mixture_learn(par, state, work, s, a, reward, x, work.low, work.high)
+
+
+@kernel
+def learn_ridge(par, state, work, s, a, reward, x, norm):
+    times(state.inverse[s, a, 0], x, work.h)
+    q = 0.0
+    for b in range(x.shape[0]):
+        q += work.h[b] * x[b]
+        state.moment[s, a, b] += reward * x[b]
+    rank_one(state.gram[s, a], state.inverse[s, a, 0], state.growth[s, a : a + 1], x, work.h, q, 1.0)
+    count_one(par, state, work, s, a)
+
+
+@kernel
+def learn_logistic(par, state, work, s, a, reward, x, norm):
+    logistic_learn(par, state, work, s, a, reward, x, norm)
+    count_one(par, state, work, s, a)
+
+
+@kernel
+def learn_nothing(par, state, work, s, a, reward, x, norm):
+    pass
+
+
+@inlined
+def count_one(par, state, work, s, a):
+    state.samples[s, a] += 1
+    if state.samples[s, a] >= state.due[s, a]:
+        renew_ridge(par, state, work, s, a)
 
 
 @kernel
@@ -185,23 +201,28 @@ def renew_ridge(par, state, work, s, a):
 
 
 @kernel
-def reward_range(par, state, work, s, a, x, norm, low, high):
-    """low[0], high[0] <- bounds on the mean reward of pair (s, a) at x; norm = ||x||. O(d^2 + C).
+def range_logistic(par, state, work, s, a, x, norm, low, high):
+    logistic_range(par, state, work, s, a, x, norm, low, high)
 
-    Where the set is empty (an assumption must be wrong, or chance was unkind) only what is known beforehand is said."""
-    if par.logistic == 1:
-        logistic_range(par, state, work, s, a, x, norm, low, high)
-        return
+
+@kernel
+def range_mixture(par, state, work, s, a, x, norm, low, high):
     low[0], high[0] = 0.0, min(1.0, par.bound * norm)
-    if par.form == HOEFFDING or par.form == BERNSTEIN:
-        mixture_range(par, state, work, s, a, x, low, high)
-        return
+    mixture_range(par, state, work, s, a, x, low, high)
+
+
+@kernel
+def range_known(par, state, work, s, a, x, norm, low, high):
+    centre = 0.0
+    for b in range(x.shape[0]):
+        centre += state.moment[s, a, b] * x[b]
+    low[0] = high[0] = min(max(centre, 0.0), 1.0)
+
+
+@kernel
+def range_ridge(par, state, work, s, a, x, norm, low, high):
+    low[0], high[0] = 0.0, min(1.0, par.bound * norm)
     centre, w = 0.0, 0.0
-    if par.form == KNOWN:
-        for b in range(x.shape[0]):
-            centre += state.moment[s, a, b] * x[b]
-        low[0] = high[0] = min(max(centre, 0.0), 1.0)
-        return
     times(state.inverse[s, a, 0], x, work.h)
     for b in range(x.shape[0]):
         centre += work.h[b] * state.moment[s, a, b]
@@ -210,6 +231,31 @@ def reward_range(par, state, work, s, a, x, norm, low, high):
     lo, hi = max(low[0], centre - w), min(high[0], centre + w)
     if lo <= hi:
         low[0], high[0] = lo, hi
+
+
+_KERNELS = {  # by form, and whether rewards are logistic
+    (KNOWN, False): (learn_nothing, range_known),
+    (KNOWN, True): (learn_nothing, range_logistic),
+    (RIDGE, False): (learn_ridge, range_ridge),
+    (HOEFFDING, False): (learn_mixture, range_mixture),
+    (BERNSTEIN, False): (learn_mixture, range_mixture),
+    (LOGISTIC, True): (learn_logistic, range_logistic),
+}
+_apply = caller()
+
+
+@kernel
+def reward_learn(par, state, work, s, a, reward, x, norm):
+    """One observed reward of pair (s, a) at x; norm = ||x||. O(C d^2), and O(C d^3) each time n has grown by 5%."""
+    _apply(par.learn, (par, state, work, s, a, reward, x, norm))
+
+
+@kernel
+def reward_range(par, state, work, s, a, x, norm, low, high):
+    """low[0], high[0] <- bounds on the mean reward of pair (s, a) at x; norm = ||x||. O(d^2 + C).
+
+    Where the set is empty (an assumption must be wrong, or chance was unkind) only what is known beforehand is said."""
+    _apply(par.range, (par, state, work, s, a, x, norm, low, high))
 
 
 @inlined

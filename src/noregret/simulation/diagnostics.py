@@ -30,6 +30,7 @@ from ..agents.base import Agent
 from ..agents.certified import Certified
 from ..agents.glm import GLMAgent
 from ..agents.set_agent import SetAgent
+from ..local_sets import unpack
 from ..planning import spread_of
 
 COLUMNS = (
@@ -170,6 +171,7 @@ def watch_certified(par, work, truth, path, out, meter):
     """What `watch_local` and `watch_judge` do, for the par and work of the sets."""
     (H, S), A, local, tally = out.policy.shape, truth.r.shape[1], work.local, meter.tally
     held = True
+    unpack(local, truth.layout)
     for s in range(S):
         for a in range(A):
             if truth.layout.available[s, a]:
