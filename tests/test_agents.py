@@ -471,7 +471,7 @@ def test_loading_refuses_what_it_did_not_write(tmp_path, damage):
     elif damage == "newer":
         with np.load(path) as f:
             arrays = dict(f)
-        arrays["header"] = np.frombuffer(bytes(arrays["header"]).replace(b'"noregret": 2', b'"noregret": 9'), np.uint8)
+        arrays["header"] = np.frombuffer(bytes(arrays["header"]).replace(b'"noregret": 3', b'"noregret": 9'), np.uint8)
         np.savez(path, **arrays)
     else:
         np.save(path.with_suffix(".npy"), np.array([{}], dtype=object), allow_pickle=True)

@@ -163,7 +163,7 @@ def sized(**values):
         (lambda d: zipped([("header.npy", npy(np.ones(3, np.uint8)))]), "is damaged: its parts cannot be read"),
         (lambda d: zipped([("header.npy", npy(np.frombuffer(b'{"a": 1}', np.uint8)))]), "is not a file saved by"),
         (lambda d: d[: len(d) // 2], "was cut short: its table of contents is missing"),
-        (lambda d: sealed_again(d, into(noregret=3, version="9.0")), r"has format 3, of a newer version .*\(9\.0\)"),
+        (lambda d: sealed_again(d, into(noregret=4, version="9.0")), r"has format 4, of a newer version .*\(9\.0\)"),
         (lambda d: sealed_again(d, into(noregret=1)), "has format 1, of an older version"),
         (lambda d: d.replace(b'"seed": 5', b'"seed": 6'), "is damaged"),
         (lambda d: zipped(members(d).items(), zipfile.ZIP_DEFLATED), "a part is compressed"),
