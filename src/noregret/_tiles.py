@@ -94,7 +94,6 @@ add_product = _product(1, 1, False)
 add_products = _product(4, 1, False)  # four rows
 add_wide_products = _product(4, 3, False)  # four rows, three groups of eight
 set_product = _product(1, 1, True)
-set_products = _product(4, 1, True)
 set_square_product = _product(3, 3, True)  # three rows, three groups of eight
 set_wide_product = _product(1, 3, True)  # three groups of eight
 set_widest_product = _product(1, 5, True)  # five

@@ -69,8 +69,6 @@ from .likelihood_small import (
 PLUG_IN, UNSCENTED, GIVEN = 0, 1, 2
 REFRESH = 1000  # steps between direct inversions of one pair's precision in the KRON form
 RENEWAL = 2048  # step from which on the precision is inverted directly, each time the number of steps has doubled
-EARLY = 64  # the same where lambda < SMALL: Sigma begins at 1/lambda, and the rounding errors of that stay
-SMALL = 1e-3
 
 
 @inlined
@@ -168,7 +166,7 @@ def close_pairs(par, state, work, n, context):
         if slot + 1 == WAITING:
             add_up(state.gram[s, a], recent, WAITING, m, d, J, work.products)
             state.pending[s, a] = 0
-        due = EARLY if par.regularization < SMALL else RENEWAL
+        due = RENEWAL
         while due <= total_visits - work.visits[i]:
             due *= 2
         if due <= total_visits:
