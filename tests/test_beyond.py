@@ -367,3 +367,36 @@ def test_extremes(where, name):
     assert count["justified_failures"].max() == 0
     assert (count["certificate_failures"][held] == 0).all()
     assert held.all() or where == "delta 0.999"
+
+
+# Covariances found for the plan are used again for learning -----------------------------------------------------------
+@pytest.mark.parametrize("other", ["nothing", "another plan", "forgotten", "learned elsewhere"])
+def test_covariances_of_a_plan_are_those_learning_finds(other):
+    """To the bit, and only for the plan's own context and before anything is learned."""
+    world = place()
+    agents = [nr.LRORL(world.problem) for _ in range(2)]
+    for k in range(40):
+        x = world.context(0, k)
+        for agent, changed in zip(agents, (False, True), strict=True):
+            agent.begin_episode(x)
+            if changed and other == "another plan":
+                agent.certify(0.5 * x, agent.policy)
+            elif changed and other == "forgotten":
+                agent.work.described[:] = math.nan
+            assert np.array_equal(agent.work.described, x) == (not changed or other in ("nothing", "learned elsewhere"))
+            if other == "learned elsewhere":  # the same context again, after its covariances have changed
+                finish(agent, world, k)
+                assert math.isnan(agent.work.described[0])
+                agent.begin_episode(x)
+                agent.work.described[0] = math.nan if changed else agent.work.described[0]
+            finish(agent, world, k)
+    for name in ("weights", "gram", "covariance", "forms", "radius"):
+        ours, theirs = (getattr(agent.state.transitions, name) for agent in agents)
+        np.testing.assert_array_equal(ours, theirs, err_msg=name)
+
+
+def finish(agent, world, k):
+    person = world.individual(k)
+    for _ in range(world.problem.horizon):
+        agent.observe(*person.step(agent.act(person.state)))
+    agent.end_episode()

@@ -374,10 +374,10 @@ def test_ridge_is_that_of_mean_reward_and_known_means_are_points():
         theta = np.array([[[0.2, 0.5]]])
         problem = nr.Problem(1, 1, 1, 2, rewards=kind, known_rewards=theta)
         par, state, work = sets.reward_set_parts(problem, "bernstein", 3.0)
-        low, high = np.zeros(1), np.zeros(1)
+        low, high = np.zeros((1, 1)), np.zeros((1, 1))
         sets.reward_learn(par, state, work, 0, 0, 1.0, np.array([0.6, 0.8]), 1.0)
-        sets.reward_range(par, state, work, 0, 0, np.array([0.6, 0.8]), 1.0, low, high)
-        assert low[0] == high[0] == pytest.approx(0.52 if kind == "linear" else 1 / (1 + math.exp(-0.52)))
+        sets.reward_ranges(par, state, work, np.array([0.6, 0.8]), 1.0, low, high)
+        assert low[0, 0] == high[0, 0] == pytest.approx(0.52 if kind == "linear" else 1 / (1 + math.exp(-0.52)))
 
 
 def test_logistic_set_is_that_of_the_twin():

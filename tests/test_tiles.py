@@ -94,7 +94,7 @@ def test_an_episode_at_once(n, d):
         x = g.normal(size=d) / 2
         path.states[:] = g.integers(0, n, path.states.shape)
         norm = float(np.linalg.norm(x))
-        learn_outcomes(layout, *whole, x, H, path, norm)
+        learn_outcomes(layout, *whole, x, H, path, norm, 0, np.zeros(0))
         for s, y in pairwise(path.states.tolist()):
             likelihood_step(*single, layout.count[s], s, 0, y, x, norm)
     for name in ("weights", "precision", "inverse", "radius", "samples"):

@@ -171,8 +171,8 @@ class SetAgent(Agent):
         self.room = store.contexts.shape[0]
         values = f((H + 1, S)), f((H + 1, S)), f((H + 1, S))
         work = SetWork(
-            transitions[2], sampler_work, reward_work, local, search_work, f((S, A)), f((S, A)), f((J, S, A, M)),
-            f((J, S, A)), f((2, (J * S * A * (M + 1) + 1) // 2)),
+            transitions[2], sampler_work, reward_work, local, np.full(d, np.nan), search_work, f((S, A)), f((S, A)),
+            f((J, S, A, M)), f((J, S, A)), f((2, (J * S * A * (M + 1) + 1) // 2)),
             np.zeros((H, S), np.int64), *values, f((S, A)), f((0, 0, 0)), f((4, M + 1)), f(M), f((2, M, M)), f(d),
             f((d, d)),
         )  # fmt: skip

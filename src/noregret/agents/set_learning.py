@@ -34,11 +34,11 @@ def enter(state, x, k):
 
 
 @kernel
-def learn_together(layout, par, state, work, used, count, x, n, path, norm):
+def learn_together(layout, par, state, work, used, count, x, n, path, norm, known, covariances):
     """All visits of pairs work.who, so many, the first at steps work.cursor."""
     A, left = layout.count.shape[1], used
     work.used[0] = used
-    together(par.open, (par, state, work, count, x))
+    together(par.open, (par, state, work, count, x, known, covariances))
     while left > 0:
         left = 0
         for i in range(8):
@@ -57,9 +57,9 @@ def learn_together(layout, par, state, work, used, count, x, n, path, norm):
 
 
 @kernel
-def learn_outcomes(layout, par, state, work, x, n, path, norm):
+def learn_outcomes(layout, par, state, work, x, n, path, norm, known, covariances):
     """The outcomes of an episode. Pairs know nothing of each other: all visits of a pair are learned together, and up
-    to eight pairs with the same number of outcomes."""
+    to eight pairs with the same number of outcomes. known and covariances: as in `likelihood_open`."""
     if par.kron == 1:
         for h in range(n):
             s, a = path.states[h], path.actions[h]
@@ -85,16 +85,25 @@ def learn_outcomes(layout, par, state, work, x, n, path, norm):
                     work.who[used], work.cursor[used] = s * layout.count.shape[1] + a, h
                     used += 1
             if used == 8 or (used > 0 and h == n - 1):
-                learn_together(layout, par, state, work, used, count, x, n, path, norm)
+                learn_together(layout, par, state, work, used, count, x, n, path, norm, known, covariances)
                 used = 0
         least = count
+
+
+@inlined
+def still_described(work, x):
+    """Whether work.local is about this context, and nothing has been learned since."""
+    alike = True
+    for b in range(x.shape[0]):
+        alike = alike and work.described[b] == x[b]
+    return alike
 
 
 @inlined
 def learn_posterior(par, state, work, x, n, path, norm):
     """The sampler, where there is one."""
     if state.sampler.samples.shape[0] > 0:
-        learn_outcomes(par.layout, par.sampler, state.sampler, work.sampler, x, n, path, norm)
+        learn_outcomes(par.layout, par.sampler, state.sampler, work.sampler, x, n, path, norm, 0, work.local.packed)
 
 
 @kernel
@@ -102,7 +111,9 @@ def learn_online(par, state, work, x, k, n, path):
     norm = norm_of(x)
     enter(state, x, k)
     if state.transitions.samples.shape[0] > 0:
-        learn_outcomes(par.layout, par.transitions, state.transitions, work.transitions, x, n, path, norm)
+        sets, scratch, known = state.transitions, work.transitions, int(still_described(work, x))
+        learn_outcomes(par.layout, par.transitions, sets, scratch, x, n, path, norm, known, work.local.packed)
+    work.described[0] = math.nan
     learn_posterior(par, state, work, x, n, path, norm)
     for h in range(n):
         s, a = path.states[h], path.actions[h]

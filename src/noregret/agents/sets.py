@@ -29,7 +29,7 @@ from ..estimators.likelihood_ratio import (
     products_of,
 )
 from ..estimators.mixture import mixture_fill
-from ..estimators.reward_sets import RewardSetPar, RewardSetState, RewardSetWork, reward_range
+from ..estimators.reward_sets import RewardSetPar, RewardSetState, RewardSetWork, reward_ranges
 from ..estimators.rewards import KNOWN, RewardPar, RewardState
 from ..estimators.sign_union import sign_union_sets
 from ..estimators.store import Store
@@ -78,6 +78,7 @@ class SetWork(NamedTuple):
     sampler: LikelihoodWork
     rewards: RewardSetWork
     local: LocalSets
+    described: Floats  # [d], the context that online sets in `local` are about, until something is learned; nan: none
     search: SearchWork
     mean: Floats  # [S, A], estimated mean rewards
     spread: Floats  # [S, A], their posterior standard deviations
@@ -123,16 +124,16 @@ def reward_means(par, state, work, x):
 
 
 @inlined
-def reward_ranges(par, state, work, x, norm):
+def ranges(par, state, work, x, norm):
     """work.local.low, high for all pairs; the estimates in work.mean, where needed, are moved between them."""
     local = work.local
     if par.estimates == 1:
         reward_means(par, state, work, x)
-    for s in range(work.mean.shape[0]):
-        for a in range(work.mean.shape[1]):
-            low, high = local.low[s, a : a + 1], local.high[s, a : a + 1]
-            reward_range(par.rewards, state.rewards, work.rewards, s, a, x, norm, low, high)
-            work.mean[s, a] = min(max(work.mean[s, a], low[0]), high[0])
+    reward_ranges(par.rewards, state.rewards, work.rewards, x, norm, local.low, local.high)
+    if par.estimates == 1:
+        for s in range(work.mean.shape[0]):
+            for a in range(work.mean.shape[1]):
+                work.mean[s, a] = min(max(work.mean[s, a], local.low[s, a]), local.high[s, a])
 
 
 @inlined
@@ -141,7 +142,7 @@ def finish(par, state, work, x, norm, bound, spans):
     local, count = work.local, par.layout.count
     softmax_all(merged(local.z), merged(count), merged(local.P))
     apply_derive(par.derive, (local, par.layout, bound, work.table, work.smallest, spans))
-    reward_ranges(par, state, work, x, norm)
+    ranges(par, state, work, x, norm)
 
 
 @kernel
@@ -162,6 +163,8 @@ def describe_online(par, state, work, x):
                 form_at(sets.forms[s, a], w.products, n - 1, d, J, local.packed, at)
             local.rho[s, a] = math.sqrt(radius) if radius >= 0.0 else math.inf
             at += packed_row(M)
+    for b in range(d):
+        work.described[b] = x[b]
     if reads_cov(par.search, local):
         unpack(local, par.layout)
     finish(par, state, work, x, norm, bound, 1)
@@ -180,7 +183,7 @@ def describe_stored(par, state, work, x):
 def describe_linear(par, state, work, x):
     sign_union_sets(par.transitions, state.transitions, work.transitions, par.layout, x, work.local)
     behind_slopes(work.local, 1)
-    reward_ranges(par, state, work, x, norm_of(x))
+    ranges(par, state, work, x, norm_of(x))
 
 
 apply_describe = caller()

@@ -198,8 +198,13 @@ def add_up(gram, recent, count, m, d, J, scratch):
                 scratch[at] = recent[first + b] * recent[first + c]
                 at += 1
     for t in range(0, d * (d + 1) // 2, 4):
-        for e in range(0, m * (m + 1) // 2, 8):
+        e, size = 0, m * (m + 1) // 2
+        while e + 16 < size:
+            add_wide_products(gram, t * J + e, J, scratch, t, 1, T, recent, e, J + d + 8, count)
+            e += 24
+        while e < size:
             add_products(gram, t * J + e, J, scratch, t, 1, T, recent, e, J + d + 8, count)
+            e += 8
 
 
 @kernel

@@ -13,9 +13,10 @@ column b) -> j d + b, and X = I (x) x:
     close   Sigma <- Sigma - K G K',   vec W <- vec W - K moved,   precision <- precision + D (x) xx'
 
 K R and C are Sigma X and X' Sigma X as they would be after every visit (Sherman, Morrison and Woodbury), so all numbers
-are those of learning step by step. The factor of diag p - pp' over the first m outcomes is known: with
-tail_j = p_j + ... + p_n, its column j is l_j = sqrt(p_j/tail_j) (sqrt(tail_{j+1}) e_j - sum_{i>j} p_i/sqrt(tail_{j+1})
-e_i), so that products with it are running sums.
+are those of learning step by step. An upper triangular factor of diag p - pp' over the first m outcomes is known: with
+mass_j = p_n + p_1 + ... + p_j, mass_0 = p_n, its column j is l_j = sqrt(p_j mass_{j-1}/mass_j) (e_j - sum_{i<j}
+p_i/mass_{j-1} e_i), so that products with it are running sums. With F'F = I + L'C L, F upper triangular too, V =
+F'^-1 L' is a lower triangle and G_t = V'V: after a single visit V K' is all that is needed of G K'.
 
 Half of Sigma is kept, and what queries need of it (`estimators.likelihood_half`).
 
@@ -28,7 +29,7 @@ from .._eight import load, same, store, turn
 from .._jit import caller, inlined, kernel, merged
 from .._linear_algebra import apply_refresh
 from .._tiles import set_product, set_square_product
-from ..local_sets import largest_span, log_softmax
+from ..local_sets import largest_span, log_softmax, packed_row
 from ..theory.widths import lower_curvature
 from .kronecker import logits_at
 from .likelihood_half import (
@@ -46,6 +47,7 @@ from .likelihood_half import (
 )
 from .likelihood_small import (
     ACTIVE,
+    FIRST,
     FORM,
     GAIN,
     HIT,
@@ -72,10 +74,11 @@ RENEWAL = 2048  # step from which on the precision is inverted directly, each ti
 
 
 @inlined
-def open_pairs(par, state, work, n, context):
-    """work.rows (K') and work.lanes for the first work.used[0] of the pairs in work.who."""
+def open_pairs(par, state, work, n, context, known, covariances):
+    """work.rows (K') and work.lanes for the first work.used[0] of the pairs in work.who; known=1: `covariances` has
+    X' Sigma X of all pairs, as `local_sets.LocalSets.packed`."""
     d, m, E, J, A, used = context.shape[0], n - 1, par.size, par.pairs, state.radius.shape[1], work.used[0]
-    lanes, x, packed = work.lanes, work.x, work.packed
+    lanes, x, packed, row = work.lanes, work.x, work.packed, packed_row(state.weights.shape[2])
     spread_out(context, x)
     products_of(context, work.products)
     for i in range(8):
@@ -93,7 +96,11 @@ def open_pairs(par, state, work, n, context):
             lanes[vector(m, Z) + j * 8 + i] = work.z[j]
         lower_rows(sigma, x, m, d, rows, E)
         upper_rows(sigma, x, m, d, rows, E)
-        form_at(state.forms[s, a], work.products, m, d, J, packed, at)
+        if known == 1:
+            for e in range(0, m * n // 2, 8):
+                store(packed, at + e, load(covariances, work.who[i] * row + e))
+        else:
+            form_at(state.forms[s, a], work.products, m, d, J, packed, at)
     side_by_side(packed, J, lanes, m)
 
 
@@ -110,8 +117,6 @@ def side_by_side(packed, J, lanes, m):
             store(lanes, c + k * r + j * 8, v)
             at += 8
     for e in range(hessian(m), hessian(m) + m * (m + 1) * 4, 8):
-        store(lanes, e, same(0.0))
-    for e in range(matrix(m, GAIN), matrix(m, GAIN + 1), 8):
         store(lanes, e, same(0.0))
     for j in range(0, m * 8, 8):
         store(lanes, vector(m, MOVED) + j, same(0.0))
@@ -157,7 +162,10 @@ def close_pairs(par, state, work, n, context):
     for i in range(work.used[0]):
         s, a, rows = work.who[i] // A, work.who[i] % A, work.rows[i]
         move(state.weights[s, a], lanes, vector(m, MOVED) + i, rows, n, d, E, work.column)
-        turn_rows(lanes, matrix(m, GAIN) + i, rows, m, d, E, turned)
+        if work.visits[i] == 1:
+            root_rows(lanes, matrix(m, FIRST) + i, rows, m, d, E, turned)
+        else:
+            turn_rows(lanes, matrix(m, GAIN) + i, rows, m, d, E, turned)
         update(state.covariance[s, a], turned, rows, m, d, E)
         fold(state.covariance[s, a], m, d, J, work.places, state.forms[s, a])
         recent, total_visits, slot = state.recent[s, a], state.samples[s, a], int(state.pending[s, a])
@@ -186,6 +194,24 @@ def turn_rows(lanes, gain, rows, m, d, E, turned):
             for k in range(j, min(j + 3, m)):
                 set_product(turned, k * E + e, 0, lanes, gain + k * 8, 0, across, rows, e, E, m)
             e += 8
+
+
+@kernel
+def root_rows(lanes, half, rows, m, d, E, turned):
+    """turned <- V K', rows <- -V K', where V, a lower triangle with G = V'V, is a lane."""
+    across = (m + 2) * 8
+    for j in range(0, m, 3):
+        e = 0
+        while e + 24 <= m * d:
+            set_square_product(turned, j * E + e, E, lanes, half + j * across, across, 8, rows, e, E, min(j + 3, m))
+            e += 24
+        while e < m * d:
+            for k in range(j, min(j + 3, m)):
+                set_product(turned, k * E + e, 0, lanes, half + k * across, 0, 8, rows, e, E, k + 1)
+            e += 8
+    for j in range(0, m * E, E):
+        for e in range(j, j + m * d, 8):
+            store(rows, e, load(turned, e) * -1.0)
 
 
 @kernel
@@ -284,11 +310,11 @@ def kron_visit(par, state, work, n, s, a, y, x, norm):
 
 
 @kernel
-def likelihood_open(par, state, work, n, x):
+def likelihood_open(par, state, work, n, x, known, covariances):
     """Before the outcomes, n > 1 of them possible, in one episode, at context x, of the first work.used[0] pairs
-    of work.who, s A + a each."""
+    of work.who, s A + a each; known=1: their X' Sigma X are in `covariances`, as `LocalSets.packed`."""
     work.visits[8] = 0
-    open_pairs(par, state, work, n, x)
+    open_pairs(par, state, work, n, x, known, covariances)
 
 
 @kernel
@@ -325,6 +351,6 @@ def likelihood_step(par, state, work, count, s, a, y, x, norm):
     work.used[0], work.who[0] = 1, s * state.radius.shape[1] + a
     for i in range(8):
         work.y[i] = y if i == 0 else -1
-    together(par.open, (par, state, work, n, x))
+    together(par.open, (par, state, work, n, x, 0, work.packed))
     together(par.visit, (par, state, work, n, norm))
     together(par.close, (par, state, work, n, x))

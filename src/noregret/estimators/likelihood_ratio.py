@@ -207,7 +207,7 @@ def likelihood_parts(
     if kron:
         return par._replace(one=address(kron_visit, par, state, work, 1, 0, 0, 0, x, 0.0)), state, work
     kernels = {
-        "open": address(likelihood_open, par, state, work, 1, x),
+        "open": address(likelihood_open, par, state, work, 1, x, 0, work.packed),
         "visit": address(likelihood_visit, par, state, work, 1, 0.0),
         "close": address(likelihood_close, par, state, work, 1, x),
     }

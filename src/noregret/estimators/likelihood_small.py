@@ -11,11 +11,12 @@ from .._eight import either, exps, highest, least, load, most, root, same, store
 from .._jit import caller, inlined, kernel
 from ..local_sets import series
 
-C, LC, BASE, V, GAIN, U, VR, R = range(8)  # covariance; L'C; the factor of I + L'C L; V; -G; V C; V R'; R
-ROOT = V  # the factor of C, which is needed before V
-MATRICES = 8
-Z, P, HIT, TOPS, HEADS, RIGHT, BOTH, SHIFT, MOVED, ONE_OVER, NONE, SCALARS = range(12)
-VECTORS = 12
+# C; L'C; F, F'F = I + L'C L; V of the first visit, and of a later one; -G; V C; V R'; R
+C, LC, BASE, FIRST, V, GAIN, U, VR, R = range(9)
+ROOT = U  # the factor of C
+MATRICES = 9
+Z, P, HIT, TOPS, HEADS, RIGHT, BOTH, SHIFT, MOVED, ONE_OVER, OVER_ROOT, NONE, SCALARS = range(13)
+VECTORS = 13
 RHO2, CURVATURE, RATIO, FORM, RIDGE, ACTIVE = range(6)  # single numbers
 SET, POSTERIOR, MIXTURE = range(3)
 
@@ -53,42 +54,52 @@ def store_three(lanes, at, u, v, w):
     store(lanes, at + 16, w)
 
 
-@kernel
-def roots(lanes, m, source, ridge, target):
-    """Matrix `target` <- F, upper triangular, F'F = matrix `source` + ridge I, and ONE_OVER <- 1/F_ii. Only the upper
-    half is read. Returns the smallest pivot, or nan."""
-    a, f, r, over, worst = matrix(m, source), matrix(m, target), (m + 2) * 8, vector(m, ONE_OVER), same(math.inf)
-    for i in range(m):
-        pivot = load(lanes, a + i * r + i * 8) + load(lanes, ridge)
+@inlined
+def root_row(lanes, m, i, source, ridge, target, over):
+    """Row i of `roots`; the pivot."""
+    a, f, r = matrix(m, source), matrix(m, target), (m + 2) * 8
+    pivot = load(lanes, a + i * r + i * 8) + load(lanes, ridge)
+    for k in range(i):
+        v = load(lanes, f + k * r + i * 8)
+        pivot = pivot - v * v
+    scale = 1.0 / root(pivot)
+    store(lanes, vector(m, over) + i * 8, scale)
+    store(lanes, f + i * r + i * 8, pivot * scale)
+    for j in range((i + 1) * 8, m * 8, 24):
+        u, v, w = load(lanes, a + i * r + j), load(lanes, a + i * r + j + 8), load(lanes, a + i * r + j + 16)
         for k in range(i):
-            v = load(lanes, f + k * r + i * 8)
-            pivot = pivot - v * v
-        worst = least(pivot, worst)
-        scale = 1.0 / root(pivot)
-        store(lanes, over + i * 8, scale)
-        store(lanes, f + i * r + i * 8, pivot * scale)
-        for j in range((i + 1) * 8, m * 8, 24):
-            u = load(lanes, a + i * r + j)
-            v = load(lanes, a + i * r + j + 8)
-            w = load(lanes, a + i * r + j + 16)
-            for k in range(i):
-                own = load(lanes, f + k * r + i * 8)
-                u = u - own * load(lanes, f + k * r + j)
-                v = v - own * load(lanes, f + k * r + j + 8)
-                w = w - own * load(lanes, f + k * r + j + 16)
-            store_three(lanes, f + i * r + j, u * scale, v * scale, w * scale)
+            own = load(lanes, f + k * r + i * 8)
+            u = u - own * load(lanes, f + k * r + j)
+            v = v - own * load(lanes, f + k * r + j + 8)
+            w = w - own * load(lanes, f + k * r + j + 16)
+        store_three(lanes, f + i * r + j, u * scale, v * scale, w * scale)
+    return pivot
+
+
+@kernel
+def roots(lanes, m, base, root):
+    """BASE <- F, upper triangular, F'F = BASE + I, and ONE_OVER <- 1/F_ii, where `base` is 1; ROOT <- F, F'F = C +
+    RIDGE I, where `root` is. Only upper halves are read. Returns the smallest pivot of the latter, or nan.
+
+    One waits for square roots while the other is worked on."""
+    worst = same(math.inf)
+    for i in range(m):
+        if base == 1:
+            root_row(lanes, m, i, BASE, vector(m, NONE), BASE, ONE_OVER)
+        if root == 1:
+            worst = least(root_row(lanes, m, i, C, vector(m, SCALARS) + RIDGE * 8, ROOT, OVER_ROOT), worst)
     return -highest(worst * -1.0)
 
 
 @kernel
-def solve(lanes, m, factor, target):
-    """Matrix `target` <- F'^-1 times it, for F of `roots`, the last to be called."""
-    f, t, r, over = matrix(m, factor), matrix(m, target), (m + 2) * 8, vector(m, ONE_OVER)
+def solve(lanes, m, target, lower):
+    """Matrix `target` <- F'^-1 times it, F in BASE; lower=1: a lower triangle, and what is made is one."""
+    f, t, r, over = matrix(m, BASE), matrix(m, target), (m + 2) * 8, vector(m, ONE_OVER)
     for i in range(m):
         scale = load(lanes, over + i * 8)
-        for j in range(0, m * 8, 24):
+        for j in range(0, (i + 1) * 8 if lower == 1 else m * 8, 24):
             u, v, w = load(lanes, t + i * r + j), load(lanes, t + i * r + j + 8), load(lanes, t + i * r + j + 16)
-            for k in range(i):
+            for k in range(lower * j // 8, i):
                 own = load(lanes, f + k * r + i * 8)
                 u = u - own * load(lanes, t + k * r + j)
                 v = v - own * load(lanes, t + k * r + j + 8)
@@ -97,8 +108,9 @@ def solve(lanes, m, factor, target):
 
 
 @kernel
-def subtract(lanes, m, left, right, target, symmetric):
-    """Matrix `target` -= left' right; symmetric=1: so is the result, half of it is computed."""
+def subtract(lanes, m, left, right, target, symmetric, lower):
+    """Matrix `target` -= left' right; symmetric=1: so is the result, half of it is computed. lower=1: left is a lower
+    triangle, and right too if the result is symmetric."""
     a, b, t, r = matrix(m, left), matrix(m, right), matrix(m, target), (m + 2) * 8
     for i in range(0, m, 3):
         for j in range(symmetric * i * 8, m * 8, 24):
@@ -106,7 +118,7 @@ def subtract(lanes, m, left, right, target, symmetric):
             u0, u1, u2 = load(lanes, u), load(lanes, u + 8), load(lanes, u + 16)
             v0, v1, v2 = load(lanes, v), load(lanes, v + 8), load(lanes, v + 16)
             w0, w1, w2 = load(lanes, w), load(lanes, w + 8), load(lanes, w + 16)
-            for k in range(m):
+            for k in range(lower * (j // 8 if symmetric == 1 else i), m):
                 down, across = a + k * r + i * 8, b + k * r + j
                 here, next_one, last = load(lanes, across), load(lanes, across + 8), load(lanes, across + 16)
                 own = load(lanes, down)
@@ -165,23 +177,11 @@ def curvatures(lanes, n, bound):
 @kernel
 def ratios(lanes, n):
     """RATIO <- phat(y)/p(y) of the unscented mixture: weight 1/n at z, 1/(2n) at each z +- sqrt(n) F' e_i, F'F = C, the
-    last outcome being the reference; HIT says where y is. Logits that move by more than 700 are taken to move by that:
-    phat stays a distribution."""
+    last outcome being the reference; F is in ROOT, HIT says where y is. Logits that move by more than 700 are taken to
+    move by that: phat stays a distribution."""
     m = n - 1
-    c, f, r, p, hit, scalars = (
-        matrix(m, C),
-        matrix(m, ROOT),
-        (m + 2) * 8,
-        vector(m, P),
-        vector(m, HIT),
-        vector(m, SCALARS),
-    )
-    trace, sums, still, spread = same(0.0), same(0.0), load(lanes, p + m * 8), math.sqrt(float(n))
-    for i in range(m):
-        trace = trace + load(lanes, c + i * (r + 8))
-    store(lanes, scalars + RIDGE * 8, trace * 1e-12 + 1e-290)
-    if not (roots(lanes, m, C, scalars + RIDGE * 8, ROOT) > 0.0 and total(trace) >= 0.0):
-        raise ValueError("a Gram matrix is no longer positive definite: a context or a bound is out of range")
+    f, r, p, hit, scalars = matrix(m, ROOT), (m + 2) * 8, vector(m, P), vector(m, HIT), vector(m, SCALARS)
+    sums, still, spread = same(0.0), load(lanes, p + m * 8), math.sqrt(float(n))
     for i in range(m):  # of every sigma point: the outcomes from i on, which it moves
         high, low, above, below = still, still, same(1.0), same(1.0)
         for j in range(i, m):
@@ -197,18 +197,21 @@ def ratios(lanes, n):
 
 
 @kernel
-def gains(lanes, m):
-    """From C, P and CURVATURE c: D += D_t = 2 c (diag p - pp') = L L', LC <- L'C, BASE <- F, F'F = I + L'C L, and
-    V <- F'^-1 L', so that G_t = V'V. Column j of L: TOPS_j at j, HEADS_j p_i at i > j."""
-    c, lc, v, base, r = matrix(m, C), matrix(m, LC), matrix(m, V), matrix(m, BASE), (m + 2) * 8
+def factors(lanes, m, into, mixture):
+    """BASE <- F, F'F = I + L'C L, and mixture=1: ROOT <- F, F'F = C. From C, P and CURVATURE c: D += D_t =
+    2 c (diag p - pp') = L L', LC <- L'C, matrix `into` <- L'. Column j of L: TOPS_j at j, HEADS_j p_i at i < j."""
+    c, lc, v, base, r = matrix(m, C), matrix(m, LC), matrix(m, into), matrix(m, BASE), (m + 2) * 8
     p, tops, heads, at = vector(m, P), vector(m, TOPS), vector(m, HEADS), hessian(m)
     twice, tail = load(lanes, vector(m, SCALARS) + CURVATURE * 8) * 2.0, load(lanes, p + m * 8)
-    for j in range(m * 8 - 8, -8, -8):
-        own, after = load(lanes, p + j), root(tail)
+    before = 1.0 / tail
+    for j in range(0, m * 8, 8):
+        own, less = load(lanes, p + j), tail
         tail = tail + own
-        head = root(twice * own / tail)
-        store(lanes, tops + j, head * after)
-        store(lanes, heads + j, head / after * -1.0)
+        after = 1.0 / tail
+        top = root(less * after * (twice * own))
+        store(lanes, tops + j, top)
+        store(lanes, heads + j, top * before * -1.0)
+        before = after
     for j in range(0, m * 8, 8):
         weight = twice * load(lanes, p + j)
         store(lanes, at, load(lanes, at) + weight)
@@ -216,37 +219,48 @@ def gains(lanes, m):
             store(lanes, at, load(lanes, at) - weight * load(lanes, p + k))
             at += 8
     for k in range(0, m * 8, 8):
-        later = same(0.0)
-        for t in range(m - 1, -1, -1):
+        earlier = same(0.0)
+        for t in range(m):
             row = load(lanes, c + t * r + k)
-            store(lanes, lc + t * r + k, row * load(lanes, tops + t * 8) + later * load(lanes, heads + t * 8))
-            later = later + row * load(lanes, p + t * 8)
+            store(lanes, lc + t * r + k, row * load(lanes, tops + t * 8) + earlier * load(lanes, heads + t * 8))
+            earlier = earlier + row * load(lanes, p + t * 8)
     for t in range(m):
-        later = same(0.0)
-        for k in range(m - 1, t - 1, -1):
+        earlier, head, made = same(0.0), load(lanes, heads + t * 8), same(0.0)
+        for k in range(t + 1):
             row = load(lanes, lc + t * r + k * 8)
-            made = row * load(lanes, tops + k * 8) + later * load(lanes, heads + k * 8)
-            store(lanes, base + t * r + k * 8, made)
-            later = later + row * load(lanes, p + k * 8)
-        store(lanes, base + t * r + t * 8, load(lanes, base + t * r + t * 8) + 1.0)
-        head = load(lanes, heads + t * 8)
+            made = row * load(lanes, tops + k * 8) + earlier * load(lanes, heads + k * 8)
+            store(lanes, base + k * r + t * 8, made)
+            earlier = earlier + row * load(lanes, p + k * 8)
+        store(lanes, base + t * r + t * 8, made + 1.0)
         for k in range(t):
-            store(lanes, v + t * r + k * 8, same(0.0))
-        store(lanes, v + t * r + t * 8, load(lanes, tops + t * 8))
-        for k in range(t + 1, m):
             store(lanes, v + t * r + k * 8, head * load(lanes, p + k * 8))
-    roots(lanes, m, BASE, vector(m, NONE), BASE)
-    solve(lanes, m, BASE, V)
+        store(lanes, v + t * r + t * 8, load(lanes, tops + t * 8))
+        for k in range(t + 1, rows(t + 1)):
+            store(lanes, v + t * r + k * 8, same(0.0))
+    root_of_c(lanes, m, 1, mixture)
 
 
 @inlined
-def image(lanes, m, which, turned, source, target):
-    """Vector `target` <- matrix times vector `source`; turned=1: the transpose."""
+def root_of_c(lanes, m, base, mixture):
+    """`roots`, the second with a ridge that is nothing beside the trace."""
+    c, r, trace = matrix(m, C), (m + 2) * 8, same(0.0)
+    for i in range(m):
+        trace = trace + load(lanes, c + i * (r + 8))
+    store(lanes, vector(m, SCALARS) + RIDGE * 8, trace * 1e-12 + 1e-290)
+    smallest = roots(lanes, m, base, mixture)
+    if mixture == 1 and not (smallest > 0.0 and total(trace) >= 0.0):
+        raise ValueError("a Gram matrix is no longer positive definite: a context or a bound is out of range")
+
+
+@inlined
+def image(lanes, m, which, turned, lower, source, target):
+    """Vector `target` <- matrix times vector `source`; turned=1: the transpose; lower=1: the matrix is a lower
+    triangle."""
     a, r, x, y = matrix(m, which), (m + 2) * 8, vector(m, source), vector(m, target)
     down, across = (8, r) if turned == 1 else (r, 8)
     for i in range(0, m, 3):
         u, v, w = same(0.0), same(0.0), same(0.0)
-        for k in range(m):
+        for k in range(i if lower == 1 and turned == 1 else 0, min(i + 3, m) if lower == 1 and turned == 0 else m):
             own, at = load(lanes, x + k * 8), a + i * down + k * across
             u = u + own * load(lanes, at)
             v = v + own * load(lanes, at + down)
@@ -260,19 +274,20 @@ def shifts(lanes, m, visits):
     MOVED += R (a - G_t C a), R = I at the first visit."""
     right, both, shift, moved = vector(m, RIGHT), vector(m, BOTH), vector(m, SHIFT), vector(m, MOVED)
     z, form = vector(m, Z), same(0.0)
-    image(lanes, m, C, 0, RIGHT, SHIFT)
-    image(lanes, m, V, 0, SHIFT, TOPS)
-    image(lanes, m, V, 1, TOPS, BOTH)
+    own = FIRST if visits == 0 else V
+    image(lanes, m, C, 0, 0, RIGHT, SHIFT)
+    image(lanes, m, own, 0, 1, SHIFT, TOPS)
+    image(lanes, m, own, 1, 1, TOPS, BOTH)
     for j in range(0, m * 8, 8):
         store(lanes, both + j, load(lanes, right + j) - load(lanes, both + j))
-    image(lanes, m, C, 0, BOTH, SHIFT)
+    image(lanes, m, C, 0, 0, BOTH, SHIFT)
     for j in range(0, m * 8, 8):
         here = load(lanes, shift + j)
         form = form + here * load(lanes, right + j)
         store(lanes, z + j, load(lanes, z + j) - here)
     store(lanes, vector(m, SCALARS) + FORM * 8, form)
     if visits > 0:
-        image(lanes, m, R, 0, BOTH, SHIFT)
+        image(lanes, m, R, 0, 0, BOTH, SHIFT)
         both = shift
     for j in range(0, m * 8, 8):
         store(lanes, moved + j, load(lanes, moved + j) + load(lanes, both + j))
@@ -280,37 +295,40 @@ def shifts(lanes, m, visits):
 
 @kernel
 def settle(lanes, m, visits):
-    """C and R after the visit before, number `visits`; they are needed only if there is another."""
+    """C, R and GAIN after the visit before, number `visits`; they are needed only if there is another."""
     lc, u, r = matrix(m, LC), matrix(m, U), (m + 2) * 8
     for i in range(m):
         for j in range(0, m * 8, 8):
             store(lanes, u + i * r + j, load(lanes, lc + i * r + j))
-    solve(lanes, m, BASE, U)
-    subtract(lanes, m, U, U, C, 1)
+    solve(lanes, m, U, 0)
+    subtract(lanes, m, U, U, C, 1, 0)
     if visits == 1:
-        at = matrix(m, R)
+        at, gain = matrix(m, R), matrix(m, GAIN)
         for i in range(m):
             for j in range(m):
                 store(lanes, at + i * r + j * 8, same(1.0 if i == j else 0.0))
-        subtract(lanes, m, V, U, R, 0)
+                store(lanes, gain + i * r + j * 8, same(0.0))
+        subtract(lanes, m, FIRST, U, R, 0, 1)
+        subtract(lanes, m, FIRST, FIRST, GAIN, 1, 1)
     else:
-        subtract(lanes, m, VR, U, R, 0)
+        subtract(lanes, m, VR, U, R, 0, 0)
 
 
 @kernel
-def add_gain(lanes, m, visits):
-    """GAIN -= R G_t R'; after the first visit, VR <- V R'."""
-    if visits == 0:
-        subtract(lanes, m, V, V, GAIN, 1)
-        return
+def add_gain(lanes, m):
+    """After the first visit: VR <- V R', GAIN -= R G_t R'."""
     at, v, r, turned = matrix(m, VR), matrix(m, V), (m + 2) * 8, matrix(m, R)
     for i in range(m):
-        for j in range(m):
-            sums = same(0.0)
-            for k in range(0, m * 8, 8):
-                sums = sums + load(lanes, v + i * r + k) * load(lanes, turned + j * r + k)
-            store(lanes, at + i * r + j * 8, sums)
-    subtract(lanes, m, VR, VR, GAIN, 1)
+        for j in range(0, m, 3):
+            own, across = v + i * r, turned + j * r
+            x, y, z = same(0.0), same(0.0), same(0.0)
+            for k in range(0, (i + 1) * 8, 8):
+                here = load(lanes, own + k)
+                x = x + here * load(lanes, across + k)
+                y = y + here * load(lanes, across + r + k)
+                z = z + here * load(lanes, across + 2 * r + k)
+            store_three(lanes, at + i * r + j * 8, x, y, z)
+    subtract(lanes, m, VR, VR, GAIN, 1, 0)
 
 
 @kernel
@@ -321,6 +339,7 @@ def learn_lanes(lanes, n, visits, bound, mixture, what):
     what: SET; POSTERIOR, c = 1/2; or MIXTURE: RATIO from C and P, nothing else. mixture=0: not the ratio."""
     m = n - 1
     if what == MIXTURE:
+        root_of_c(lanes, m, 0, 1)
         ratios(lanes, n)
         return
     if visits > 0:
@@ -330,15 +349,18 @@ def learn_lanes(lanes, n, visits, bound, mixture, what):
     active, curvature = load(lanes, scalars + ACTIVE * 8), scalars + CURVATURE * 8
     if what == SET:
         curvatures(lanes, n, bound)
-        if mixture == 1:
-            ratios(lanes, n)
         store(lanes, curvature, load(lanes, curvature) * active)
     else:
         store(lanes, curvature, active * 0.5)
+    mixture, own = mixture if what == SET else 0, FIRST if visits == 0 else V
+    factors(lanes, m, own, mixture)
+    if mixture == 1:
+        ratios(lanes, n)
     for j in range(0, m * 8, 8):
         store(lanes, right + j, (load(lanes, p + j) - load(lanes, hit + j)) * active)
-    gains(lanes, m)
-    add_gain(lanes, m, visits)
+    solve(lanes, m, own, 1)  # G_t = V'V
+    if visits > 0:
+        add_gain(lanes, m)
     shifts(lanes, m, visits)
 
 

@@ -9,7 +9,7 @@ from .. import _checks as check
 from .._jit import announced, direct
 from ..problem import Problem
 from .reward_refresh import mixture_refresh
-from .reward_sets import BERNSTEIN, FIRST, FORMS, GROWTH, Form, reward_learn, reward_range, reward_set_parts
+from .reward_sets import BERNSTEIN, FIRST, FORMS, GROWTH, Form, reward_learn, reward_ranges, reward_set_parts
 from .store import empty_store, remember, with_room
 
 
@@ -48,10 +48,10 @@ class RewardSet:
         parts = reward_set_parts(p, form, -math.log(self.delta), regularization)
         self._par, self._state, self._work = parts
         self._store = empty_store(1, 1, 1, d, 64 if form == "bernstein" else 0)
-        self._low, self._high = np.zeros(1), np.zeros(1)
+        self._low, self._high = np.zeros((1, 1)), np.zeros((1, 1))
         with announced(f"the estimator RewardSet, {form}"):
             self._learn = direct(reward_learn, *parts, 0, 0, 0.0, np.zeros(d), 0.0)
-            self._range = direct(reward_range, *parts, 0, 0, np.zeros(d), 0.0, self._low, self._high)
+            self._ranges = direct(reward_ranges, *parts, np.zeros(d), 0.0, self._low, self._high)
             if self._par.form == BERNSTEIN:
                 self._refresh = direct(mixture_refresh, *parts, self._store, 0, 0)
 
@@ -82,8 +82,8 @@ class RewardSet:
         """(low, high): bounds on the mean reward at x."""
         x = self._problem.context(x, "x")
         norm = float(np.linalg.norm(x))
-        self._range(self._par, self._state, self._work, 0, 0, x, norm, self._low, self._high)
-        return float(self._low[0]), float(self._high[0])
+        self._ranges(self._par, self._state, self._work, x, norm, self._low, self._high)
+        return float(self._low[0, 0]), float(self._high[0, 0])
 
     @property
     def samples(self) -> int:

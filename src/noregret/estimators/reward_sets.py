@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 
 from .. import _checks as check
 from .._checks import Floats
-from .._jit import address, caller, direct, inlined, kernel
-from .._linear_algebra import invert, rank_one, times
+from .._eight import load, same, total
+from .._jit import address, caller, direct, inlined, kernel, merged
+from .._linear_algebra import invert, predictors, rank_one, times
 from ..problem import Problem
 from ..theory.widths import ridge_radius
 from .reward_logistic import logistic_learn, logistic_range
@@ -42,8 +43,8 @@ class RewardSetPar(NamedTuple):
     form: int  # KNOWN, RIDGE, HOEFFDING, BERNSTEIN or LOGISTIC
     logistic: int  # 1: means are sigma(theta'x)
     refresh: Any  # address of `mixture_refresh`, under BERNSTEIN
-    learn: Any  # addresses of what learns a reward and says a range in this form
-    range: Any
+    learn: Any  # addresses of what learns a reward and what says all ranges in this form
+    ranges: Any
     log: float  # ln(1/delta), of one pair
     bound: float  # B_r
     regularization: float  # lambda of RIDGE and LOGISTIC
@@ -135,9 +136,9 @@ def reward_set_parts(
         start = direct(renew, par, state, work, 0, 0)
         for s, a in np.ndindex(S, A):
             start(par, state, work, s, a)
-    x, parts, (learn, limit) = f(d), (par, state, work, 0, 0), _KERNELS[kind, logistic]
-    made = address(learn, *parts, 0.0, x, 0.0), address(limit, *parts, x, 0.0, work.low, work.high)
-    return par._replace(learn=made[0], range=made[1]), state, work
+    x, parts, (learn, ranges) = f(d), (par, state, work), _KERNELS[kind, logistic]
+    made = address(learn, *parts, 0, 0, 0.0, x, 0.0), address(ranges, *parts, x, 0.0, f(shape), f(shape))
+    return par._replace(learn=made[0], ranges=made[1]), state, work
 
 
 def _regularization(p: Problem, kind: int) -> float:
@@ -201,45 +202,64 @@ def renew_ridge(par, state, work, s, a):
 
 
 @kernel
-def range_logistic(par, state, work, s, a, x, norm, low, high):
-    logistic_range(par, state, work, s, a, x, norm, low, high)
+def ranges_logistic(par, state, work, x, norm, low, high):
+    for s in range(low.shape[0]):
+        for a in range(low.shape[1]):
+            logistic_range(par, state, work, s, a, x, norm, low[s, a : a + 1], high[s, a : a + 1])
 
 
 @kernel
-def range_mixture(par, state, work, s, a, x, norm, low, high):
-    low[0], high[0] = 0.0, min(1.0, par.bound * norm)
-    mixture_range(par, state, work, s, a, x, low, high)
+def ranges_mixture(par, state, work, x, norm, low, high):
+    for s in range(low.shape[0]):
+        for a in range(low.shape[1]):
+            low[s, a], high[s, a] = 0.0, min(1.0, par.bound * norm)
+            mixture_range(par, state, work, s, a, x, low[s, a : a + 1], high[s, a : a + 1])
 
 
 @kernel
-def range_known(par, state, work, s, a, x, norm, low, high):
-    centre = 0.0
-    for b in range(x.shape[0]):
-        centre += state.moment[s, a, b] * x[b]
-    low[0] = high[0] = min(max(centre, 0.0), 1.0)
+def ranges_known(par, state, work, x, norm, low, high):
+    predictors(state.moment, x, low)
+    for s in range(low.shape[0]):
+        for a in range(low.shape[1]):
+            low[s, a] = high[s, a] = min(max(low[s, a], 0.0), 1.0)
 
 
 @kernel
-def range_ridge(par, state, work, s, a, x, norm, low, high):
-    low[0], high[0] = 0.0, min(1.0, par.bound * norm)
-    centre, w = 0.0, 0.0
-    times(state.inverse[s, a, 0], x, work.h)
-    for b in range(x.shape[0]):
-        centre += work.h[b] * state.moment[s, a, b]
-        w += work.h[b] * x[b]
-    w = ridge_radius(state.growth[s, a], par.bound, par.regularization, par.log) * math.sqrt(max(w, 0.0))
-    lo, hi = max(low[0], centre - w), min(high[0], centre + w)
-    if lo <= hi:
-        low[0], high[0] = lo, hi
+def ranges_ridge(par, state, work, x, norm, low, high):
+    d, centres, forms, growth = x.shape[0], merged(low), merged(high), merged(state.growth)
+    inverses, moments = merged(state.inverse), merged(state.moment)
+    for i in range(centres.shape[0]):
+        centre, form = 0.0, 0.0
+        if d % 8 == 0:
+            flat, moment, sums, squares = merged(inverses[i, 0]), moments[i], same(0.0), same(0.0)
+            for c in range(0, d, 8):
+                row = same(0.0)
+                for b in range(d):
+                    row = row + load(flat, b * d + c) * x[b]
+                sums, squares = sums + row * load(moment, c), squares + row * load(x, c)
+            centre, form = total(sums), total(squares)
+        else:
+            times(inverses[i, 0], x, work.h)
+            for b in range(d):
+                centre += work.h[b] * moments[i, b]
+                form += work.h[b] * x[b]
+        centres[i], forms[i] = centre, form
+    top = min(1.0, par.bound * norm)
+    for i in range(centres.shape[0]):
+        w = ridge_radius(growth[i], par.bound, par.regularization, par.log) * math.sqrt(max(forms[i], 0.0))
+        lo, hi = max(centres[i] - w, 0.0), min(centres[i] + w, top)
+        empty = lo > hi
+        low_end, high_end = 0.0 if empty else lo, top if empty else hi
+        centres[i], forms[i] = low_end, high_end
 
 
 _KERNELS = {  # by form, and whether rewards are logistic
-    (KNOWN, False): (learn_nothing, range_known),
-    (KNOWN, True): (learn_nothing, range_logistic),
-    (RIDGE, False): (learn_ridge, range_ridge),
-    (HOEFFDING, False): (learn_mixture, range_mixture),
-    (BERNSTEIN, False): (learn_mixture, range_mixture),
-    (LOGISTIC, True): (learn_logistic, range_logistic),
+    (KNOWN, False): (learn_nothing, ranges_known),
+    (KNOWN, True): (learn_nothing, ranges_logistic),
+    (RIDGE, False): (learn_ridge, ranges_ridge),
+    (HOEFFDING, False): (learn_mixture, ranges_mixture),
+    (BERNSTEIN, False): (learn_mixture, ranges_mixture),
+    (LOGISTIC, True): (learn_logistic, ranges_logistic),
 }
 _apply = caller()
 
@@ -251,11 +271,11 @@ def reward_learn(par, state, work, s, a, reward, x, norm):
 
 
 @kernel
-def reward_range(par, state, work, s, a, x, norm, low, high):
-    """low[0], high[0] <- bounds on the mean reward of pair (s, a) at x; norm = ||x||. O(d^2 + C).
+def reward_ranges(par, state, work, x, norm, low, high):
+    """low, high [S, A] <- bounds on the mean rewards at x; norm = ||x||. O(d^2 + C) a pair.
 
-    Where the set is empty (an assumption must be wrong, or chance was unkind) only what is known beforehand is said."""
-    _apply(par.range, (par, state, work, s, a, x, norm, low, high))
+    Where a set is empty (an assumption must be wrong, or chance was unkind) only what is known beforehand is said."""
+    _apply(par.ranges, (par, state, work, x, norm, low, high))
 
 
 @inlined
