@@ -131,25 +131,6 @@ def predictors(W, x, z):
 
 
 @kernel
-def column_predictors(columns, x, z):
-    """z [n] = columns' x, columns [d, n]: for weights that stay as they are, without a sum over a short row."""
-    d, n = columns.shape
-    b = 0
-    for i in range(n):
-        z[i] = 0.0
-    while b + 4 <= d:
-        p, q, r, t = x[b], x[b + 1], x[b + 2], x[b + 3]
-        for i in range(n):
-            z[i] += columns[b, i] * p + columns[b + 1, i] * q + columns[b + 2, i] * r + columns[b + 3, i] * t
-        b += 4
-    while b < d:
-        p = x[b]
-        for i in range(n):
-            z[i] += columns[b, i] * p
-        b += 1
-
-
-@kernel
 def sparse_predictors(W, x, layout, z):
     """z [S, A, M] = W [S, A, M, d] x where there is something: supported next states of available pairs. The rest of z
     is left alone."""

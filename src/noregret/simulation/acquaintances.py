@@ -59,6 +59,6 @@ def look_up(known, x):
 def model(truth, known, c):
     """The truth with the arrays of acquaintance c for its own."""
     return Truth(
-        truth.gradient, truth.planner, truth.seed, truth.layout, truth.weights, truth.columns, truth.theta,
-        truth.logistic, known.P[c], known.r[c], truth.Q, truth.noise, known.best[c], known.optimal[c], truth.own,
+        truth.gradient, truth.planner, truth.seed, truth.layout, truth.weights, truth.theta, truth.logistic,
+        known.P[c], known.r[c], truth.Q, truth.noise, known.best[c], known.optimal[c], truth.own,
     )  # fmt: skip

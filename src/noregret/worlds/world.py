@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from .. import _checks as check
 from .._checks import Floats
 from .._jit import announced, apart, direct, inlined, merged, strict
-from .._linear_algebra import column_predictors, predictors, sparse_predictors
+from .._linear_algebra import pair_predictors, predictors
 from .._random import LUCK, START, uniforms
 from ..links import LinearCombination, apply_gradient, sigmoid
 from ..planning import NONE, Plan, apply_planner, backward_induction, evaluate, expectation, planner_address
@@ -29,7 +29,6 @@ class Truth(NamedTuple):
     seed: int
     layout: Layout
     weights: Floats  # [S, A, M, d]
-    columns: Floats  # [d, S A M], the same once more; [0, 0] where next states differ between pairs
     theta: Floats  # [S, A, d]
     logistic: int  # 1: mean rewards are sigma(theta'x)
     P: Floats  # [S, A, M]
@@ -46,10 +45,7 @@ def individual(truth, x):
     """truth.P, truth.r <- the MDP of the individual with context x."""
     S, A = truth.r.shape
     rows = merged(truth.P)
-    if truth.columns.shape[0] > 0:
-        column_predictors(truth.columns, x, merged(rows))
-    else:
-        sparse_predictors(truth.weights, x, truth.layout, truth.P)
+    pair_predictors(truth.weights, x, truth.layout, truth.P)
     apply_gradient(truth.gradient, (rows, merged(truth.layout.count)))
     predictors(truth.theta, x, truth.r)
     if truth.logistic == 1:
@@ -356,8 +352,7 @@ class World:
         S, A, M = p.layout.outcomes.shape
         shape = (p.horizon + 1, S)
         addresses = p.link.gradient_address(), planner_address(p.layout)
-        columns = self.slots.reshape(S * A * M, -1).T.copy() if p.layout.dense else f((0, 0))
-        weights: Any = self.slots.copy(), columns, self.reward_weights.copy(), int(p.rewards == "logistic")
+        weights: Any = self.slots.copy(), self.reward_weights.copy(), int(p.rewards == "logistic")
         policy = np.zeros((p.horizon, S), np.int64)
         scratch: Any = f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), policy, f(shape), f(shape)
         made: Truth = apart(Truth(*addresses, seed, p.layout, *weights, *scratch))
