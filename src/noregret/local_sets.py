@@ -36,19 +36,19 @@ class LocalSets(NamedTuple):
     half: Floats  # [S, A], bound on |<P* - P, V>| over span(V): half the 1-norm width
     low: Floats  # [S, A], of the mean reward
     high: Floats  # [S, A]
-    slopes: Floats  # [J + M + 3, N], flat, N padded: see `derive`; empty where next states differ between pairs
+    slopes: Floats  # [`slope_rows(M)`, N], flat, N padded: see `derive`; empty where next states differ between pairs
     packed: Floats  # [N, J], flat, J = `packed_row(M)`: cov relative to the last outcome, rows from their diagonal on
     from_packed: NDArray[np.int64]  # [1], 1: that is what is known, not cov (`unpack`)
-    lanes: Floats  # [3/2 M M + 7 M + 12, 8], flat, scratch
+    lanes: Floats  # [3/2 M M + 8 M + 28, 8], flat, scratch
 
 
 def local_sets(layout: Layout) -> LocalSets:
     """Room for the sets of every pair."""
     S, A, M = layout.outcomes.shape
     f = room_for
-    J, six = M * (M + 1) // 2, (f((S, A)), f((S, A)), f((S, A)), f((S, A)), f((S, A)), f((S, A)))
-    slopes = f((J + M + 3) * padded(S * A) if layout.dense == 1 else 0)
-    packed, lanes = f(padded(S * A) * packed_row(M)), f((M * M + 7 * M + M * M // 2 + 12) * WIDTH)
+    six = f((S, A)), f((S, A)), f((S, A)), f((S, A)), f((S, A)), f((S, A))
+    slopes = f(slope_rows(M) * padded(S * A) if layout.dense == 1 else 0)
+    packed, lanes = f(padded(S * A) * packed_row(M)), f((M * M + 8 * M + M * M // 2 + 28) * WIDTH)
     return LocalSets(f((S, A, M)), f((S, A, M)), f((S, A, M, M)), *six, slopes, packed, f(1, np.int64), lanes)
 
 
@@ -56,6 +56,12 @@ def local_sets(layout: Layout) -> LocalSets:
 def packed_row(M: int) -> int:
     """Numbers of a row of `LocalSets.packed`."""
     return (M * (M - 1) // 2 + 7) // 8 * 8 + 8
+
+
+@formula
+def slope_rows(M: int) -> int:
+    """Rows of `LocalSets.slopes`."""
+    return M * (M - 1) // 2 + M + 3
 
 
 @kernel
@@ -92,25 +98,18 @@ def log_softmax(z, n, logp, p):
         p[j] = 0.0
 
 
-@kernel
-def softmax_all(z, count, P):
-    """P [N, M] <- softmax of the first count[i] entries of every row of z, the rest 0."""
-    flat, (N, M) = merged(P), P.shape
-    for i in range(N):
-        top = z[i, 0]
-        for j in range(1, count[i]):
-            top = max(top, z[i, j])
-        for j in range(M):
-            P[i, j] = z[i, j] - top
-    for i in range(N * M):  # one loop over everything: rows are short
-        flat[i] = exp(flat[i])
-    for i in range(N):
-        total = 0.0
-        for j in range(count[i]):
-            total += P[i, j]
-        scale = 1.0 / total
-        for j in range(M):
-            P[i, j] = P[i, j] * scale if j < count[i] else 0.0
+@inlined
+def softmax(z, n, p):
+    """p <- softmax(z) over the first n entries; the rest of p <- 0."""
+    top, total = z[0], 0.0
+    for j in range(1, n):
+        top = max(top, z[j])
+    for j in range(p.shape[0]):
+        p[j] = exp(z[j] - top) if j < n else 0.0
+        total += p[j]
+    scale = 1.0 / total
+    for j in range(n):
+        p[j] *= scale
 
 
 @inlined
@@ -147,12 +146,14 @@ def series(r):
 
 @kernel
 def derive(local, layout, bound, table, smallest, spans=0):
-    """local.second, local.half and local.slopes from z, P, cov, rho and span; bound = B_p ||x||; table [4, M+1] and
-    smallest [M] are scratch. spans=1: local.span too, by `largest_span`.
+    """local.P, local.second, local.half and local.slopes from z, cov, rho and span; bound = B_p ||x||; table [4, M+1]
+    and smallest [M] are scratch. spans=1: local.span too, by `largest_span`.
 
+        P      = softmax(z)
         second = min(rho^2 lambda, span^2/4) psi(span),   lambda >= lambda_max(cov^{1/2} (diag P - PP') cov^{1/2})
         half   = min(tanh(span/4), half of `theory.widths.logit_prior_cap`)
-        slopes[(j, k), pair], j <= k:   rho^2 g' cov g = sum of them times V_j V_k,   g = P * (V - <P, V>)
+        slopes[(j, k), pair], j <= k < M - 1:   rho^2 g' cov g = sum of them times V_j V_k,   g = P * (V - <P, V>),
+                                                for V whose last entry is 0, which a constant makes it
 
     and behind them, for all pairs side by side, P, second, half, and 0, or inf where rho is infinite.
 
@@ -203,18 +204,7 @@ def derive(local, layout, bound, table, smallest, spans=0):
                 v = v * (scale * load(lanes, r + k * 8))
                 store(lanes, (j * M + k) * 8, v)
                 store(lanes, (k * M + j) * 8, v)
-        trace = same(0.0)
-        for j in range(M):
-            for k in range(0, j + 1, 3):  # three at a time; two rows of zeros lie behind the last
-                u, v, w = same(0.0), same(0.0), same(0.0)
-                for i in range(M):
-                    own = load(lanes, (j * M + i) * 8)
-                    u = u + own * load(lanes, (k * M + i) * 8)
-                    v = v + own * load(lanes, ((k + 1) * M + i) * 8)
-                    w = w + own * load(lanes, ((k + 2) * M + i) * 8)
-                trace = trace + u * u * (1.0 if k == j else 2.0)
-                trace = trace + v * v * (1.0 if k + 1 == j else 2.0 if k + 1 < j else 0.0)
-                trace = trace + w * w * (1.0 if k + 2 == j else 2.0 if k + 2 < j else 0.0)
+        trace = fourth_powers(lanes, M)
         if local.slopes.shape[0] > 0:
             slopes(local, M, first, r, factor, never, p)
         size = load(lanes, wide)
@@ -241,6 +231,38 @@ def derive(local, layout, bound, table, smallest, spans=0):
 
 
 @inlined
+def fourth_powers(lanes, M):
+    """tr B^4 of eight symmetric matrices: the squares of the entries of B^2, two rows and four columns at a time. Rows
+    behind the last are read, and count nothing."""
+    trace, r = same(0.0), M * 8
+    for j in range(0, M, 2):
+        for k in range(0, j + 2, 4):
+            a, b, c, d = same(0.0), same(0.0), same(0.0), same(0.0)
+            e, f, g, h = same(0.0), same(0.0), same(0.0), same(0.0)
+            for i in range(0, r, 8):
+                one, two, at = load(lanes, j * r + i), load(lanes, j * r + r + i), k * r + i
+                v = load(lanes, at)
+                a, e = a + one * v, e + two * v
+                v = load(lanes, at + r)
+                b, f = b + one * v, f + two * v
+                v = load(lanes, at + 2 * r)
+                c, g = c + one * v, g + two * v
+                v = load(lanes, at + 3 * r)
+                d, h = d + one * v, h + two * v
+            trace = trace + a * a * times_met(k, j, M) + b * b * times_met(k + 1, j, M)
+            trace = trace + c * c * times_met(k + 2, j, M) + d * d * times_met(k + 3, j, M)
+            trace = trace + e * e * times_met(k, j + 1, M) + f * f * times_met(k + 1, j + 1, M)
+            trace = trace + g * g * times_met(k + 2, j + 1, M) + h * h * times_met(k + 3, j + 1, M)
+    return trace
+
+
+@inlined
+def times_met(k, j, M):
+    """How often a sum over a symmetric matrix meets entry (j, k), where it goes over k <= j."""
+    return 0.0 if k > j or j >= M else 1.0 if k == j else 2.0
+
+
+@inlined
 def eight_caps(lanes, M, p, table, scratch):
     """Half of `theory.widths.logit_prior_cap` of eight pairs with M outcomes, as `beliefs.prior_caps`; table is that of
     `beliefs.tabulate`."""
@@ -261,16 +283,32 @@ def eight_caps(lanes, M, p, table, scratch):
 
 @kernel
 def side_by_side(local, first, bound, p, logits, rooms, scratch):
-    """Lanes of eight pairs with M outcomes each: P, z, what bounds z, and cov, rows up to their diagonal."""
-    M, lanes, J = local.P.shape[2], local.lanes, packed_row(local.P.shape[2])
+    """local.P, and lanes of eight pairs with M outcomes each: P, z, what bounds z, and cov, rows up to its diagonal."""
+    M, lanes, J, flat = local.P.shape[2], local.lanes, packed_row(local.P.shape[2]), merged(merged(local.P))
     m, at = M - 1, scratch
     for j in range(0, M, 8):
-        turn(merged(merged(local.P)), first * M + j, M, lanes, scratch)
-        for k in range(0, 8 * min(8, M - j), 8):
-            store(lanes, p + j * 8 + k, load(lanes, scratch + k))
         turn(merged(merged(local.z)), first * M + j, M, lanes, scratch)
         for k in range(0, 8 * min(8, M - j), 8):
             store(lanes, logits + j * 8 + k, load(lanes, scratch + k))
+    top, mass = load(lanes, logits), same(0.0)
+    for j in range(8, M * 8, 8):
+        top = most(top, load(lanes, logits + j))
+    for j in range(0, M * 8, 8):
+        e = exps(load(lanes, logits + j) - top)
+        store(lanes, p + j, e)
+        mass = mass + e
+    scale = 1.0 / mass
+    for j in range(0, M * 8, 8):
+        store(lanes, p + j, load(lanes, p + j) * scale)
+    for j in range(0, M, 8):
+        turn(lanes, p + j * 8, 8, lanes, scratch + j * 8)
+    for i in range(8):
+        j, row, here = 0, (first + i) * M, scratch + i * 8
+        while j + 8 <= M:
+            store(flat, row + j, load(lanes, here + j * 8))
+            j += 8
+        for k in range(M - j):
+            flat[row + j + k] = lanes[here + j * 8 + k]
     for j in range(0, m * M // 2, 8):
         turn(local.packed, first * J + j, J, lanes, scratch + j * 8)
     for j in range(m):
@@ -290,6 +328,7 @@ def one_by_one(local, layout, first, here, bound, p, logits, rooms):
     cov, packed, row = merged(local.cov), local.packed, packed_row(local.P.shape[2])
     for i in range(here):
         n, at = count[first + i], (first + i) * row
+        softmax(z[first + i], n, P[first + i])
         for j in range(M):
             lanes[rooms + j * 8 + i] = bound if j < n - 1 else 0.0 if j == n - 1 else -1e300
             lanes[p + j * 8 + i] = P[first + i, j]
@@ -310,7 +349,7 @@ def behind_slopes(local, all_of_it):
     S, A, M = local.P.shape
     if local.slopes.shape[0] == 0:
         return
-    step, at, P = local.slopes.shape[0] // (M * (M + 1) // 2 + M + 3), M * (M + 1) // 2, merged(local.P)
+    step, at, P = local.slopes.shape[0] // slope_rows(M), M * (M - 1) // 2, merged(local.P)
     second, half = merged(local.second), merged(local.half)
     for i in range(S * A):
         here = (at + M) * step + i
@@ -339,11 +378,11 @@ def widest(lanes, M, logits, rooms, rho2s, out):
 def slopes(local, M, first, r, factor, never, p):
     """local.slopes of the pairs at hand, as far as they are known."""
     lanes, out = local.lanes, local.slopes
-    step = out.shape[0] // (M * (M + 1) // 2 + M + 3)
+    step = out.shape[0] // slope_rows(M)
     at = first
-    for j in range(M):
+    for j in range(M - 1):
         own = load(lanes, r + j * 8) * load(lanes, factor)
-        for k in range(j, M):
+        for k in range(j, M - 1):
             v = load(lanes, (j * M + k) * 8) * own * load(lanes, r + k * 8)
             store(out, at, v * (1.0 if j == k else 2.0))
             at += step

@@ -28,7 +28,7 @@ from ._checks import Floats
 from ._eight import least, load, most, root, same, store
 from ._jit import address, caller, inlined, kernel, merged
 from ._random import PERTURBATION, TIE, inverse_normal, uniforms, words
-from ._tiles import padded, set_product, set_widest_product
+from ._tiles import WIDTH, padded, set_product, set_widest_product
 from .local_sets import LocalSets
 from .maximisation import MaximisationWork, largest_mean, maximisation_work
 from .planning import backward_induction_with, choose, hook_addresses
@@ -55,7 +55,8 @@ class SearchWork(NamedTuple):
     best: Floats  # [1], a maximum found
     reward: Floats  # [S, A], as planned with
     Q: Floats  # [S, A]
-    products: Floats  # [M(M+1)/2], V_j V_k
+    shifted: Floats  # [M], padded, V less its last entry
+    products: Floats  # [M(M-1)/2], padded, of those
     forms: Floats  # [N], N padded, rho^2 g' cov g of all pairs
     means: Floats  # [N], P V
     row: Floats  # [N], backed up
@@ -70,7 +71,8 @@ def search_parts(
     S, A, M = layout.outcomes.shape
     f, i, N = np.zeros, np.zeros((1, 1), np.int64), padded(S * A)
     work = SearchWork(
-        f(M), f(M), np.ones(1), f(1), f((S, A)), f((S, A)), f(M * (M + 1) // 2), f(N), f(N), f(N), f(N),
+        f(M), f(M), np.ones(1), f(1), f((S, A)), f((S, A)), f(M + WIDTH), f(M * (M - 1) // 2 + WIDTH), f(N), f(N),
+        f(N), f(N),
         maximisation_work(M),
     )  # fmt: skip
     par = SearchPar(layout, seed, kind, float(draws), 0, 0, 0, 0)
@@ -147,14 +149,15 @@ def of_all(local, V, work):
     """work.forms, work.means <- rho^2 g' cov g, 0 where rho is infinite, and P V of all pairs; the smallest and largest
     entry of V."""
     S, forms, means, slopes = V.shape[0], work.forms, work.means, local.slopes
-    low, high, at, n = math.inf, -math.inf, 0, work.forms.shape[0]
+    low, high, at, n, last = math.inf, -math.inf, 0, work.forms.shape[0], V.shape[0] - 1
     for j in range(S):
         low, high = min(low, V[j]), max(high, V[j])
-    for j in range(S):
-        v = V[j] - low  # g does not change with a constant, and rounding is that of differences
-        for k in range(j, S):
-            work.products[at] = v * (V[k] - low)
-            at += 1
+        work.shifted[j] = V[j] - V[last]  # g does not change with a constant, and rounding is that of differences
+    for j in range(last):
+        own = work.shifted[j]
+        for k in range(j, last, 8):
+            store(work.products, at + k - j, load(work.shifted, k) * own)
+        at += last - j
     g = 0
     while g + 40 <= n:
         set_widest_product(forms, g, 0, work.products, 0, 0, 1, slopes, g, n, at)
@@ -171,7 +174,7 @@ def of_all(local, V, work):
 def eight_bonuses(local, work, g, span, room):
     """`bonus` of the pairs g, ..., g + 7, where next values spread over `span` > 0; room = max V - <P, V>."""
     S, n = local.P.shape[2], work.forms.shape[0]
-    at = (S * (S + 1) // 2 + S) * n + g
+    at = (S * (S - 1) // 2 + S) * n + g
     second, half, never = load(local.slopes, at), load(local.slopes, at + n), load(local.slopes, at + 2 * n)
     most_of_all = least(half * span, room)
     taylor = root(most(load(work.forms, g), same(0.0))) + second * span + never

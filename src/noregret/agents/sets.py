@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import Floats
-from .._jit import caller, inlined, kernel, merged
+from .._jit import caller, inlined, kernel
 from .._linear_algebra import pair_predictors
 from ..estimators.likelihood_ratio import (
     LikelihoodPar,
@@ -33,7 +33,7 @@ from ..estimators.reward_sets import RewardSetPar, RewardSetState, RewardSetWork
 from ..estimators.rewards import KNOWN, RewardPar, RewardState
 from ..estimators.sign_union import sign_union_sets
 from ..estimators.store import Store
-from ..local_sets import LocalSets, behind_slopes, packed_row, softmax_all, unpack
+from ..local_sets import LocalSets, behind_slopes, packed_row, unpack
 from ..optimism import SearchPar, SearchWork, apply_assess, apply_optimum, reads_cov
 from ..problem import Layout
 from ..theory.widths import sigma
@@ -139,9 +139,7 @@ def ranges(par, state, work, x, norm):
 @inlined
 def finish(par, state, work, x, norm, bound, spans):
     """What all ellipsoids of logits have in common; spans=1: their spans are not known yet."""
-    local, count = work.local, par.layout.count
-    softmax_all(merged(local.z), merged(count), merged(local.P))
-    apply_derive(par.derive, (local, par.layout, bound, work.table, work.smallest, spans))
+    apply_derive(par.derive, (work.local, par.layout, bound, work.table, work.smallest, spans))
     ranges(par, state, work, x, norm)
 
 
