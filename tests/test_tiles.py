@@ -16,10 +16,14 @@ from noregret.estimators.likelihood_ratio import half_size, likelihood_parts, li
 
 
 @kernel
-def all_tiles(C, A, B, out):
+def all_tiles(C, A, B, out, less):
     for r in range(0, 8, 4):
         for e in range(0, 24, 8):
             tiles.add_products(C, r * 24 + e, 24, A, r, 1, 8, B, e, 24, 5)
+    tiles.subtract_wide_products(less, 0, 24, A, 0, 1, 8, B, 0, 24, 5)
+    for e in range(0, 24, 8):
+        tiles.subtract_products(less, 96 + e, 24, A, 4, 1, 8, B, e, 24, 5)
+        tiles.subtract_product(less, 192 + e, 0, A, 3, 0, 8, B, e, 24, 5)
     tiles.set_wide_product(out, 0, 0, A, 3, 0, 8, B, 0, 24, 5)
     tiles.set_product(out, 24, 0, A, 3, 0, 8, B, 8, 24, 5)
     tiles.set_square_product(out, 32, 24, A, 2, 1, 8, B, 0, 24, 5)
@@ -30,9 +34,11 @@ def test_products():
     g = np.random.default_rng(0)
     C, A, B, out = g.normal(size=(8, 24)), g.normal(size=(5, 8)), g.normal(size=(5, 24)), np.zeros(152)
     flat = C.ravel().copy()
-    all_tiles(flat, A.ravel(), B.ravel(), out)
+    less = np.concatenate([flat, C[3]])
+    all_tiles(flat, A.ravel(), B.ravel(), out, less)
     product = A.T @ B
     np.testing.assert_allclose(flat.reshape(8, 24), C + product, rtol=1e-12, atol=1e-13)
+    np.testing.assert_allclose(less.reshape(9, 24), np.vstack([C - product, C[3] - product[3]]), rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(out[:24], product[3], rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(out[24:32], product[3, 8:16], rtol=1e-12, atol=1e-13)
     np.testing.assert_allclose(out[32:104].reshape(3, 24), product[2:5], rtol=1e-12, atol=1e-13)

@@ -280,8 +280,7 @@ else:
         if isinstance(value, tuple):
             return type(value), *map(_kind, value)
         if isinstance(value, np.ndarray):
-            flags = value.flags
-            return value.dtype, value.ndim, flags.c_contiguous, flags.f_contiguous, flags.writeable, flags.aligned
+            return value.dtype, value.ndim, value.flags.num  # orders, whether writeable and aligned; who owns it
         return (int, value.bit_length() > 63) if type(value) is int else type(value)
 
     @intrinsic
@@ -294,35 +293,33 @@ else:
         return _passed(value)(value), generate
 
     def _compiled(function: Any, args: Any, by_address: bool = False) -> Any:
-        """`function` compiled for the types of `args`; asked for again, it is looked up by what decides them."""
+        """(what is compiled of `function` for the types of `args`, its address); asked for again, both are looked up by
+        what decides the types."""
         key = function, by_address, _kind(args)
         if key not in _made:
             signature = tuple(_passed(typeof(a)) if by_address else typeof(a) for a in args)
-            made = function.bare if isinstance(function, Kernel) else function
-            made.compile(signature)
-            _made[key] = made.overloads[signature]
+            dispatcher = function.bare if isinstance(function, Kernel) else function
+            dispatcher.compile(signature)
+            made = dispatcher.overloads[signature]
+            _made[key] = made, int(made.library.get_pointer_to_function(made.fndesc.llvm_func_name))
         return _made[key]
 
     def address(function: Any, *args: Any) -> Any:
         """Address of `function` compiled for the types of `args`, from the cache where it is there."""
-        made = _compiled(function, args, by_address=True)
+        made, where = _compiled(function, args, by_address=True)
         if made.signature.return_type != types.none:
             raise TypeError(f"{function.__name__}: a kernel called by address returns nothing")
-        return _where(made)
-
-    def _where(made: Any) -> int:
-        return int(made.library.get_pointer_to_function(made.fndesc.llvm_func_name))
+        return where
 
     def direct(function: Any, *args: Any) -> Any:
         """`function` compiled for the types of `args`, as a callable that no longer looks at them.
 
         The dispatcher spends about 8 us on the types of an agent's forty arrays; this skips it. Call it with the same
         types only."""
-        made = _compiled(function, args, by_address=True)
+        made, where = _compiled(function, args, by_address=True)
         if made.signature.return_type != types.none:
-            return _compiled(function.entered, args).entry_point
-        where = _where(made)
-        enter = _compiled(_enter, (where, args)).entry_point
+            return _compiled(function.entered, args)[0].entry_point
+        enter = _compiled(_enter, (where, args))[0].entry_point
         return lambda *args: enter(where, args)
 
     def caller(*fixed: Any) -> Any:
@@ -426,6 +423,8 @@ def apart(value: Any, _seen: dict[int, Any] | None = None) -> Any:
     base = value.base
     while isinstance(base, np.ndarray) and isinstance(base.base, np.ndarray):
         base = base.base
+    if isinstance(base, np.ndarray) and base.dtype == np.uint8 and base.nbytes == value.nbytes + APART + LINE:
+        return value  # it comes from `room_for`
     if isinstance(base, np.ndarray) and _begin(value) % LINE == 0:
         if _begin(base) + base.nbytes >= _begin(value) + value.nbytes + APART:
             return value

@@ -6,7 +6,7 @@ vectors of eight doubles are written down directly, and come out as whatever the
 the same sums are plain loops.
 """
 
-from typing import Any
+from typing import Any, Literal
 
 from llvmlite import ir  # type: ignore[import-untyped]
 from numba import types
@@ -24,9 +24,10 @@ def padded(n: int, to: int = WIDTH) -> int:
     return -(-n // to) * to
 
 
-def _product(rows: int, groups: int, fresh: bool) -> Any:
-    """C[c + r cs + l] <- sum_k A[a + r ar + k ak] B[b + k bs + l], added to what is there unless fresh: a kernel
-    product(C, c, cs, A, a, ar, ak, B, b, bs, count) for r < rows, l < WIDTH groups, k < count."""
+def _product(rows: int, groups: int, what: Literal["set", "add", "subtract"]) -> Any:
+    """C[c + r cs + l] <- sum_k A[a + r ar + k ak] B[b + k bs + l], or that added to what is there, or subtracted: a
+    kernel product(C, c, cs, A, a, ar, ak, B, b, bs, count) for r < rows, l < WIDTH groups, k < count."""
+    fresh = what == "set"
     if DISABLED:
 
         def plain(C: Any, c: int, cs: int, A: Any, a: int, ar: int, ak: int, B: Any, b: int, bs: int, n: int) -> None:
@@ -34,7 +35,8 @@ def _product(rows: int, groups: int, fresh: bool) -> Any:
                 for at in range(WIDTH * groups):
                     total = 0.0 if fresh else C[c + r * cs + at]
                     for k in range(n):
-                        total += A[a + r * ar + k * ak] * B[b + k * bs + at]
+                        term = A[a + r * ar + k * ak] * B[b + k * bs + at]
+                        total += -term if what == "subtract" else term
                     C[c + r * cs + at] = total
 
         return plain
@@ -80,7 +82,8 @@ def _product(rows: int, groups: int, fresh: bool) -> Any:
                     for g, row in enumerate(across):
                         total = sums[r * groups + g]
                         term = builder.fmul(same, row, flags=("contract",))
-                        builder.store(builder.fadd(builder.load(total), term, flags=("contract",)), total)
+                        join = builder.fsub if what == "subtract" else builder.fadd
+                        builder.store(join(builder.load(total), term, flags=("contract",)), total)
             for at, total in zip(starts, sums, strict=True):
                 builder.store(builder.load(total), place(out, at), align=8)
             return context.get_dummy_value()
@@ -90,11 +93,13 @@ def _product(rows: int, groups: int, fresh: bool) -> Any:
     return product
 
 
-add_product = _product(1, 1, False)
-add_products = _product(4, 1, False)  # four rows
-add_wide_products = _product(4, 3, False)  # four rows, three groups of eight
-set_product = _product(1, 1, True)
-set_square_product = _product(3, 3, True)  # three rows, three groups of eight
-set_wide_product = _product(1, 3, True)  # three groups of eight
-set_widest_product = _product(1, 5, True)  # five
-set_sixfold_product = _product(1, 6, True)  # six
+add_products = _product(4, 1, "add")  # four rows
+add_wide_products = _product(4, 3, "add")  # four rows, three groups of eight
+subtract_product = _product(1, 1, "subtract")
+subtract_products = _product(4, 1, "subtract")
+subtract_wide_products = _product(4, 3, "subtract")
+set_product = _product(1, 1, "set")
+set_square_product = _product(3, 3, "set")  # three rows, three groups of eight
+set_wide_product = _product(1, 3, "set")  # three groups of eight
+set_widest_product = _product(1, 5, "set")  # five
+set_sixfold_product = _product(1, 6, "set")  # six

@@ -179,12 +179,17 @@ def derive(local, layout, bound, table, smallest, spans=0):
             lanes[factor + i] = rho2 if rho2 < math.inf else 0.0
             lanes[never + i] = 0.0 if rho2 < math.inf else math.inf
             lanes[wide + i], lanes[rho2s + i] = span[first + i], min(rho2, 1e300)
-        if alike == 1 and here == 8 and local.from_packed[0] == 1:
-            side_by_side(local, first, bound, p, logits, rooms, rho2s + 8)
+        side = int(alike == 1 and here == 8 and local.from_packed[0] == 1)
+        if side == 1:
+            side_by_side(local, first, p, logits, rho2s + 8)
         else:
             one_by_one(local, layout, first, here, bound, p, logits, rooms)
         if spans == 1:
-            widest(lanes, M, logits, rooms, rho2s, wide)
+            if side == 1:
+                reach = largest_reach(lanes, M - 1, 0, 8, M * 8, logits, bound, load(lanes, rho2s))
+                store(lanes, wide, root(reach))
+            else:
+                widest(lanes, M, logits, rooms, rho2s, wide)
             for i in range(here):
                 span[first + i] = lanes[wide + i]
         centre = same(0.0)
@@ -282,8 +287,8 @@ def eight_caps(lanes, M, p, table, scratch):
 
 
 @kernel
-def side_by_side(local, first, bound, p, logits, rooms, scratch):
-    """local.P, and lanes of eight pairs with M outcomes each: P, z, what bounds z, and cov, rows up to its diagonal."""
+def side_by_side(local, first, p, logits, scratch):
+    """local.P, and lanes of eight pairs with M outcomes each: P, z, and cov, rows up to the diagonal."""
     M, lanes, J, flat = local.P.shape[2], local.lanes, packed_row(local.P.shape[2]), merged(merged(local.P))
     m, at = M - 1, scratch
     for j in range(0, M, 8):
@@ -312,18 +317,16 @@ def side_by_side(local, first, bound, p, logits, rooms, scratch):
     for j in range(0, m * M // 2, 8):
         turn(local.packed, first * J + j, J, lanes, scratch + j * 8)
     for j in range(m):
-        store(lanes, rooms + j * 8, same(bound))
         store(lanes, (m * M + j) * 8, same(0.0))
         for k in range(j, m):
             store(lanes, (k * M + j) * 8, load(lanes, at))
             at += 8
-    store(lanes, rooms + m * 8, same(0.0))
     store(lanes, (m * M + m) * 8, same(0.0))
 
 
 @kernel
 def one_by_one(local, layout, first, here, bound, p, logits, rooms):
-    """The same for fewer pairs, or where numbers of outcomes differ, or cov is known."""
+    """The same for fewer pairs, or where numbers of outcomes differ, or cov is known; and what bounds z."""
     M, lanes, count, P, z = local.P.shape[2], local.lanes, merged(layout.count), merged(local.P), merged(local.z)
     cov, packed, row = merged(local.cov), local.packed, packed_row(local.P.shape[2])
     for i in range(here):
@@ -358,6 +361,24 @@ def behind_slopes(local, all_of_it):
             local.slopes[here + 2 * step] = math.inf
             for j in range(M):
                 local.slopes[(at + j) * step + i] = P[i, j]
+
+
+@inlined
+def largest_reach(lanes, m, cov, down, across, logits, bound, rho2):
+    """The square of `largest_span` of eight pairs with m + 1 outcomes each: entry (j, k), j <= k < m, of cov, which is
+    relative to the last outcome, at cov + j down + k across."""
+    last, largest = load(lanes, logits + m * 8), same(0.0)
+    for j in range(m):
+        own, centre = load(lanes, cov + j * (down + across)), load(lanes, logits + j * 8)
+        gap = centre - last
+        reach = most(gap, gap * -1.0) + bound
+        largest = most(largest, least(own * rho2, reach * reach))
+        for k in range(j + 1, m):
+            gap = load(lanes, logits + k * 8) - centre
+            reach = most(gap, gap * -1.0) + 2.0 * bound
+            both = own + load(lanes, cov + k * (down + across)) - load(lanes, cov + j * down + k * across) * 2.0
+            largest = most(largest, least(both * rho2, reach * reach))
+    return largest
 
 
 @inlined

@@ -13,12 +13,14 @@ from .._eight import dots, load, store
 from .._fold import fold_half, fold_whole
 from .._jit import caller, inlined, kernel
 from .._tiles import (
-    add_product,
     add_products,
     add_wide_products,
     set_product,
     set_sixfold_product,
     set_wide_product,
+    subtract_product,
+    subtract_products,
+    subtract_wide_products,
 )
 
 WAITING = 16  # episodes of a pair that are added to its precision at once
@@ -141,7 +143,7 @@ def fold_any(sigma, m, d, J, forms):
 
 @kernel
 def update(sigma, turned, rows, m, d, E):
-    """Sigma += turned' rows, both [m, E]."""
+    """Sigma -= turned' rows, both [m, E]."""
     end, at = up(m * d, 8), 0
     for j in range(m):
         first = j * d // 8 * 8
@@ -150,16 +152,16 @@ def update(sigma, turned, rows, m, d, E):
             e = 0
             if b + 4 <= d:
                 while e + 24 <= width:
-                    add_wide_products(sigma, at + e, width, turned, j * d + b, 1, E, rows, first + e, E, m)
+                    subtract_wide_products(sigma, at + e, width, turned, j * d + b, 1, E, rows, first + e, E, m)
                     e += 24
                 while e < width:
-                    add_products(sigma, at + e, width, turned, j * d + b, 1, E, rows, first + e, E, m)
+                    subtract_products(sigma, at + e, width, turned, j * d + b, 1, E, rows, first + e, E, m)
                     e += 8
                 b += 4
                 at += 4 * width
             else:
                 while e < width:
-                    add_product(sigma, at + e, 0, turned, j * d + b, 0, E, rows, first + e, E, m)
+                    subtract_product(sigma, at + e, 0, turned, j * d + b, 0, E, rows, first + e, E, m)
                     e += 8
                 b += 1
                 at += width

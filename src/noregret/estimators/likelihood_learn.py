@@ -166,7 +166,7 @@ def close_pairs(par, state, work, n, context):
             root_rows(lanes, matrix(m, FIRST) + i, rows, m, d, E, turned)
         else:
             turn_rows(lanes, matrix(m, GAIN) + i, rows, m, d, E, turned)
-        update(state.covariance[s, a], turned, rows, m, d, E)
+        update(state.covariance[s, a], turned, turned if work.visits[i] == 1 else rows, m, d, E)
         fold(state.covariance[s, a], m, d, J, work.places, state.forms[s, a])
         recent, total_visits, slot = state.recent[s, a], state.samples[s, a], int(state.pending[s, a])
         note(lanes, hessian(m) + i, context, m, J, recent, slot)
@@ -183,7 +183,7 @@ def close_pairs(par, state, work, n, context):
 
 @kernel
 def turn_rows(lanes, gain, rows, m, d, E, turned):
-    """turned <- -G K', where -G is a lane."""
+    """turned <- -G K', where -G is a lane, and rows <- -K'."""
     across = (m + 2) * 8
     for j in range(0, m, 3):
         e = 0
@@ -194,11 +194,14 @@ def turn_rows(lanes, gain, rows, m, d, E, turned):
             for k in range(j, min(j + 3, m)):
                 set_product(turned, k * E + e, 0, lanes, gain + k * 8, 0, across, rows, e, E, m)
             e += 8
+    for j in range(0, m * E, E):
+        for e in range(j, j + m * d, 8):
+            store(rows, e, load(rows, e) * -1.0)
 
 
 @kernel
 def root_rows(lanes, half, rows, m, d, E, turned):
-    """turned <- V K', rows <- -V K', where V, a lower triangle with G = V'V, is a lane."""
+    """turned <- V K', where V, a lower triangle with G = V'V, is a lane."""
     across = (m + 2) * 8
     for j in range(0, m, 3):
         e = 0
@@ -209,9 +212,6 @@ def root_rows(lanes, half, rows, m, d, E, turned):
             for k in range(j, min(j + 3, m)):
                 set_product(turned, k * E + e, 0, lanes, half + k * across, 0, 8, rows, e, E, k + 1)
             e += 8
-    for j in range(0, m * E, E):
-        for e in range(j, j + m * d, 8):
-            store(rows, e, load(turned, e) * -1.0)
 
 
 @kernel

@@ -140,7 +140,7 @@ class LikelihoodWork(NamedTuple):
     x: Floats  # [d], then zeros
     lanes: Floats  # small matrices of eight pairs, `likelihood_small`
     rows: Floats  # [8, ...], K' of eight pairs, rows of E
-    turned: Floats  # -G K', rows of E
+    turned: Floats  # V K' or -G K', rows of E
     products: Floats  # [WAITING, T], x_b x_c
     packed: Floats  # [8, J + 8], flat, covariances
     column: Floats  # [E]
@@ -177,9 +177,9 @@ def likelihood_parts(
     radius = np.ascontiguousarray(lam * norm2[count] + 2.0 * log_inverse_delta)
     E, J, T = padded((M - 1) * d), padded(M * (M - 1) // 2), d * (d + 1) // 2
     work = likelihood_work(M, d, E, J, kron)
-    learn = address(learn_lanes, work.lanes, 1, 0, 0.0, 0, 0)
+    learn, refresh = (address(learn_lanes, work.lanes, 1, 0, 0.0, 0, 0), refresh_address(1)) if kept else (0, 0)
     par = LikelihoodPar(
-        refresh_address(1), 0, learn, 0, 0, 0, 0, predictor, int(posterior), int(kron), weight_bound, float(lam), E, J
+        refresh, 0, learn, 0, 0, 0, 0, predictor, int(posterior), int(kron), weight_bound, float(lam), E, J
     )  # fmt: skip
     head, tail = f((S, A, M, d)), (radius, f((S, A), np.int64), count.astype(np.int64), np.full((S, A), float(lam)))
     none = f((S, A), np.int64)
@@ -203,6 +203,8 @@ def likelihood_parts(
             forms, parts = f(T * J), (m, d, J, work.places)
             direct(fold, half, *parts, forms)(half, *parts, forms)
             state.forms[count == n] = forms
+    if not kept:
+        return par, state, work
     par, x = par._replace(renew=address(renew, par, state, work, 1, 1, 0, 0)), f(d)
     if kron:
         return par._replace(one=address(kron_visit, par, state, work, 1, 0, 0, 0, x, 0.0)), state, work

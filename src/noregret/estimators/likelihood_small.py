@@ -9,7 +9,7 @@ import math
 
 from .._eight import either, exps, highest, least, load, most, root, same, store, total
 from .._jit import caller, inlined, kernel
-from ..local_sets import series
+from ..local_sets import largest_reach, series
 
 # C; L'C; F, F'F = I + L'C L; V of the first visit, and of a later one; -G; V C; V R'; R
 C, LC, BASE, FIRST, V, GAIN, U, VR, R = range(9)
@@ -156,19 +156,9 @@ def predict(lanes, n):
 def curvatures(lanes, n, bound):
     """CURVATURE <- `theory.widths.lower_curvature` of `local_sets.largest_span`, bound = B_p ||x||."""
     m = n - 1
-    c, r, z, scalars = matrix(m, C), (m + 2) * 8, vector(m, Z), vector(m, SCALARS)
-    rho2, last, largest = load(lanes, scalars + RHO2 * 8), load(lanes, z + m * 8), same(0.0)
-    for j in range(m):
-        own, centre = load(lanes, c + j * (r + 8)), load(lanes, z + j * 8)
-        gap = centre - last
-        reach = most(gap, gap * -1.0) + bound
-        largest = most(largest, least(own * rho2, reach * reach))
-        for k in range(j + 1, m):
-            gap = load(lanes, z + k * 8) - centre
-            reach = most(gap, gap * -1.0) + 2.0 * bound
-            far = (own + load(lanes, c + k * (r + 8)) - load(lanes, c + j * r + k * 8) * 2.0) * rho2
-            largest = most(largest, least(far, reach * reach))
-    size = root(largest)
+    r, scalars = (m + 2) * 8, vector(m, SCALARS)
+    rho2 = load(lanes, scalars + RHO2 * 8)
+    size = root(largest_reach(lanes, m, matrix(m, C), r, 8, vector(m, Z), bound, rho2))
     safe = most(size, same(0.5))
     far = (exps(safe * -1.0) - 1.0 + safe) / (safe * safe)
     store(lanes, scalars + CURVATURE * 8, either(size, same(0.5), series(size * -1.0), far))
