@@ -1,11 +1,11 @@
-"""How kernels are compiled, cached and called by address: the only module that knows Numba's internals.
+"""How kernels are compiled, cached and called by address: the module that, with `_reference`, knows Numba's internals.
 
 A *kernel* works on arrays its caller owns: it allocates nothing, returns nothing (or one number) and releases
 the GIL. `_nrt=False` makes the compiler enforce the first point and drops the reference counts, about a third of
-the time at small sizes. Eight private points of Numba are used, all here: the options `_nrt` and
+the time at small sizes. Eight private points of Numba are used, in these two: the options `_nrt` and
 `no_cpython_wrapper`, the cache file's `_source_stamp` and `_load_index`, the `entry_point` of a compiled function, the
 array structure behind `merged`, the calling convention behind `caller`, and how named tuples lie in memory
-(`Reference`).
+(`_reference`).
 `tests/test_jit.py` fails if a Numba release moves one.
 
 Kernels reach each other in two ways. Inside a module they call each other by name and are inlined. Across the
@@ -20,41 +20,36 @@ results agree with the compiled ones to rounding, not to the bit.
 import functools
 import inspect
 import math
-import os
 import struct
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from types import FunctionType
 from typing import Any, TypeVar
 
 import numpy as np
-from llvmlite import ir  # type: ignore[import-untyped]
 from numba import config, njit, typeof, types
-from numba.core import cgutils, errors, event
-from numba.core.typing.templates import AttributeTemplate, infer_getattr
-from numba.extending import intrinsic, lower_getattr_generic, models, overload, register_jitable, register_model
+from numba.core import cgutils, errors
+from numba.extending import intrinsic, overload, register_jitable
 from numba.np.arrayobj import make_array, populate_array
 
 from ._checks import shown
+from ._reference import passed
 
 F = TypeVar("F", bound=Callable[..., Any])
 DISABLED = bool(config.DISABLE_JIT)
 
 # Not the full "fast": nan and inf must keep their meaning, and the exponential's rounding trick must survive.
 _RELAXED = {"reassoc", "contract", "nsz", "arcp"}
-LINE = 64  # bytes of the cache that are read together
-APART = 512  # bytes: eight numbers at a time, eight times unrolled
+
 _OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrapper": True}
 
 
 # Changing these compiles nothing anew
 WITHOUT_KERNELS = {
     "cli", "gym", "studies", "report", "live",
-    "figures.py", "claims.py", "_checks.py", "_files.py", "_sealed.py", "_threads.py", "problem.py", "agents/files.py",
-    "agents/practice.py", "agents/trusted.py", "simulation/run.py", "worlds/bandit.py", "worlds/blind.py",
-    "worlds/hard.py", "worlds/random_worlds.py", "worlds/sparse.py", "worlds/tilt.py",
+    "figures.py", "claims.py", "_announce.py", "_checks.py", "_files.py", "_sealed.py", "_threads.py", "problem.py",
+    "agents/files.py", "agents/practice.py", "agents/trusted.py", "simulation/run.py", "worlds/bandit.py",
+    "worlds/blind.py", "worlds/hard.py", "worlds/random_worlds.py", "worlds/sparse.py", "worlds/tilt.py",
 }  # fmt: skip
 
 
@@ -196,59 +191,6 @@ def answering(function: F) -> F:
     return asked  # type: ignore[return-value]
 
 
-class Reference(types.Type):  # type: ignore[misc]
-    """A named tuple that lies in memory, to a kernel that is called by address: entries are read where they are used,
-    parts that are named tuples are references again. By value every call would copy an agent's hundred arrays.
-
-    What is behind a reference does not change while a call lasts; the compiler is told so. The function that made it
-    must not read through it, only pass it on."""
-
-    def __init__(self, to: Any) -> None:
-        self.to = to
-        super().__init__(name=f"Reference({to})")
-
-
-@register_model(Reference)
-class _ReferenceModel(models.PrimitiveModel):  # type: ignore[misc]
-    def __init__(self, manager: Any, kind: Any) -> None:
-        super().__init__(manager, kind, manager.lookup(kind.to).get_value_type().as_pointer())
-
-
-@infer_getattr
-class _ReferenceEntries(AttributeTemplate):  # type: ignore[misc]
-    key = Reference
-
-    def generic_resolve(self, reference: Any, name: str) -> Any:
-        if name in reference.to.fields:
-            return _passed(reference.to.types[reference.to.fields.index(name)])
-        return None
-
-
-@lower_getattr_generic(Reference)
-def _entry(context: Any, builder: Any, reference: Any, value: Any, name: str) -> Any:
-    place = reference.to.fields.index(name)
-    where = cgutils.gep_inbounds(builder, value, 0, place)
-    return where if isinstance(reference.to.types[place], types.BaseNamedTuple) else _read(builder, where)
-
-
-def _read(builder: Any, where: Any) -> Any:
-    """What is in memory, number by number: of an array most are never used."""
-    kind = where.type.pointee
-    if not hasattr(kind, "elements") and not hasattr(kind, "count"):
-        value = builder.load(where)
-        value.set_metadata("invariant.load", builder.module.add_metadata([]))
-        return value
-    made = ir.Constant(kind, ir.Undefined)
-    for i in range(len(kind.elements) if hasattr(kind, "elements") else kind.count):
-        made = builder.insert_value(made, _read(builder, cgutils.gep_inbounds(builder, where, 0, i)), i)
-    return made
-
-
-def _passed(kind: Any) -> Any:
-    """The type a kernel called by address sees."""
-    return Reference(kind) if isinstance(kind, types.BaseNamedTuple) else kind
-
-
 if DISABLED:
 
     def reference(value: Any) -> Any:
@@ -290,14 +232,14 @@ else:
         def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             return cgutils.alloca_once_value(builder, values[0])
 
-        return _passed(value)(value), generate
+        return passed(value)(value), generate
 
     def _compiled(function: Any, args: Any, by_address: bool = False) -> Any:
         """(what is compiled of `function` for the types of `args`, its address); asked for again, both are looked up by
         what decides the types."""
         key = function, by_address, _kind(args)
         if key not in _made:
-            signature = tuple(_passed(typeof(a)) if by_address else typeof(a) for a in args)
+            signature = tuple(passed(typeof(a)) if by_address else typeof(a) for a in args)
             dispatcher = function.bare if isinstance(function, Kernel) else function
             dispatcher.compile(signature)
             made = dispatcher.overloads[signature]
@@ -335,7 +277,7 @@ else:
                 raise errors.TypingError(f"called with {args.types}, declared for {fixed}")
 
             def generate(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-                given, kinds = signature.args[1].types, [_passed(kind) for kind in signature.args[1].types]
+                given, kinds = signature.args[1].types, [passed(kind) for kind in signature.args[1].types]
                 pointer = context.call_conv.get_function_type(types.none, kinds).as_pointer()
                 target = builder.inttoptr(values[0], pointer)
                 unpacked = [
@@ -392,86 +334,3 @@ def _through(where, args):
 
 
 _enter = None if DISABLED else _compile(_through, _RELAXED)
-
-
-def room_for(shape: Any, dtype: Any = np.float64) -> Any:
-    """Zeros [shape] that begin at a multiple of LINE bytes and are followed by APART bytes of their own."""
-    size = (math.prod(shape) if isinstance(shape, tuple) else shape) * np.dtype(dtype).itemsize
-    room = np.zeros(size + APART + LINE, np.uint8)
-    start = -_begin(room) % LINE
-    return room[start : start + size].view(dtype).reshape(shape)
-
-
-def _begin(array: Any) -> int:
-    return int(array.__array_interface__["data"][0])
-
-
-def apart(value: Any, _seen: dict[int, Any] | None = None) -> Any:
-    """The same array, or nested tuples of arrays, where every array begins at a multiple of LINE bytes and is followed
-    by APART bytes of its own; arrays for which that is so already stay the same objects.
-
-    Before a loop that may work on several entries at once, the compiler puts a test that what is written begins not
-    just behind what is read. Small arrays that happen to lie side by side fail it, the loop then adds in another order,
-    and two agents with the same past differ in the last digit by where their memory came from. And eight numbers that
-    lie across two lines of the cache take twice as long to read."""
-    seen = {} if _seen is None else _seen
-    if isinstance(value, tuple):
-        parts = [apart(part, seen) for part in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    if not isinstance(value, np.ndarray):
-        return value
-    base = value.base
-    while isinstance(base, np.ndarray) and isinstance(base.base, np.ndarray):
-        base = base.base
-    if isinstance(base, np.ndarray) and base.dtype == np.uint8 and base.nbytes == value.nbytes + APART + LINE:
-        return value  # it comes from `room_for`
-    if isinstance(base, np.ndarray) and _begin(value) % LINE == 0:
-        if _begin(base) + base.nbytes >= _begin(value) + value.nbytes + APART:
-            return value
-    if id(value) not in seen:
-        made = room_for(value.shape, value.dtype)
-        made[...] = value
-        made.setflags(write=value.flags.writeable)
-        seen[id(value)] = made
-    return seen[id(value)]
-
-
-def _to_stderr(line: str) -> None:
-    print(f"noregret: {line}", file=sys.stderr, flush=True)
-
-
-_say: list[Callable[[str], None]] = [_to_stderr]  # the last one speaks
-
-
-class _OnCompile(event.Listener):  # type: ignore[misc]
-    """Numba triggers `numba:compile` only when the cache had nothing: the first one is worth a line."""
-
-    def __init__(self, what: str) -> None:
-        self.what, self.said = what, False
-
-    def on_start(self, event: Any) -> None:
-        if not self.said:
-            self.said = True
-            if not os.environ.get("NOREGRET_QUIET"):
-                _say[-1](f"compiling {self.what} (once; kept for later runs)")
-
-    def on_end(self, event: Any) -> None:
-        pass
-
-
-@contextmanager
-def announced(what: str) -> Iterator[None]:
-    """Say that `what` is being compiled, if it is and NOREGRET_QUIET is not set: on stderr unless `announce_with` is
-    active."""
-    with event.install_listener("numba:compile", _OnCompile(what)):
-        yield
-
-
-@contextmanager
-def announce_with(say: Callable[[str], None]) -> Iterator[None]:
-    """Send announcements to `say` for a while."""
-    _say.append(say)
-    try:
-        yield
-    finally:
-        _say.remove(say)

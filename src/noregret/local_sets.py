@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 
 from ._checks import Floats
 from ._eight import either, exps, least, load, most, root, same, store, turn
-from ._jit import formula, inlined, kernel, merged, room_for
+from ._jit import formula, inlined, kernel, merged
+from ._memory import room_for
 from ._tiles import WIDTH, padded
 from .beliefs import prior_caps, tabulate
 from .links import exp

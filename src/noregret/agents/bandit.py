@@ -15,8 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _checks as check
+from .._announce import announced
 from .._checks import Floats
-from .._jit import announced, inlined
+from .._jit import inlined
 from .._linear_algebra import refresh_address
 from ..estimators.online_newton import NewtonPar, NewtonState, NewtonWork, newton_parts
 from ..estimators.rewards import RewardState, reward_parts

@@ -21,8 +21,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _checks as check
+from .._announce import announced
 from .._checks import Floats
-from .._jit import address, announced, apart, direct, kernel
+from .._jit import address, direct, kernel
+from .._memory import apart
 from .._threads import Lock, locked
 from ..planning import Plan
 from ..problem import Problem

@@ -10,8 +10,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _checks as check
+from .._announce import announced
 from .._checks import Floats
-from .._jit import address, announced, invoke, kernel
+from .._jit import address, invoke, kernel
 from .._threads import locked
 from ..planning import Plan
 from ..problem import Problem

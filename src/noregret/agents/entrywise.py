@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _checks as check
+from .._announce import announced
 from .._checks import Floats
-from .._jit import announced, inlined, kernel, merged
+from .._jit import inlined, kernel, merged
 from ..estimators.entrywise import EntryPar, EntryState, entry_beliefs, entry_parts, entry_step
 from ..estimators.rewards import (
     RewardPar,

@@ -10,8 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from .. import _checks as check
+from .._announce import announced
 from .._checks import Floats
-from .._jit import address, announced, caller, inlined, kernel, merged
+from .._jit import address, caller, inlined, kernel, merged
 from .._random import TIE, words
 from ..beliefs import BeliefPar, BeliefWork, belief_parts, estimate, widths
 from ..estimators.conversion import (

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import _checks as check
+from .._announce import announced
 from .._checks import Floats
-from .._jit import announced, inlined, kernel
+from .._jit import inlined, kernel
 from .._linear_algebra import apply_refresh, refresh_address, times
 from ..planning import backward_induction_with, hook_addresses
 from ..problem import Layout, Problem

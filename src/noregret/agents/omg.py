@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _checks as check
+from .._announce import announced
 from .._checks import Floats
-from .._jit import address, announced, caller, inlined, kernel, merged
+from .._jit import address, caller, inlined, kernel, merged
 from .._linear_algebra import cholesky, solve_factored
 from .._random import EXPLORE, uniforms
 from ..planning import NONE, apply_planner, evaluate, expectation

@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _checks as check
+from .._announce import announced
 from .._checks import Floats
-from .._jit import address, announced
+from .._jit import address
 from .._threads import locked
 from ..planning import Plan
 from ..problem import Problem

@@ -7,8 +7,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _checks as check
+from .._announce import announced
 from .._checks import Floats
-from .._jit import address, announced, apart, direct
+from .._jit import address, direct
+from .._memory import apart
 from .._threads import locked
 from ..estimators.likelihood_ratio import PREDICTORS, likelihood_parts
 from ..estimators.mixture import mixture_parts

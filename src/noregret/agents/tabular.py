@@ -18,8 +18,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _checks as check
+from .._announce import announced
 from .._checks import Floats
-from .._jit import address, announced, inlined, kernel
+from .._jit import address, inlined, kernel
 from ..planning import backward_induction_with, hook_addresses, planner_address
 from ..problem import Layout, Problem
 from .base import Agent, told

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from .. import _checks as check
-from .._jit import announce_with
+from .._announce import announce_with
 from ..agents import agent_class
 from ..agents import names as agent_names
 from ..figures import MANY, regret_figure

@@ -10,7 +10,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from rich.table import Table
 
 from .. import _checks as check
-from .._jit import announce_with
+from .._announce import announce_with
 from ..agents import with_kernel
 from ..agents.referral import CRITERIA, Referral
 from ..figures import referral_figure

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from .. import _checks as check
-from .._jit import announce_with
+from .._announce import announce_with
 from .options import terminal
 from .study_view import View
 

@@ -13,7 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from .. import _checks as check
-from .._jit import announce_with
+from .._announce import announce_with
 from .options import terminal
 
 QUICK_SECTIONS = "sets,agents,radii,errata"

@@ -40,8 +40,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .._checks import Floats
-from .._jit import address, direct, inlined, kernel, room_for
+from .._jit import address, direct, inlined, kernel
 from .._linear_algebra import refresh_address
+from .._memory import room_for
 from .._tiles import WIDTH, padded
 from ..links import MultinomialLogit
 from .kronecker import logits_at

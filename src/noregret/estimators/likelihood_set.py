@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _checks as check
+from .._announce import announced
 from .._checks import Floats
-from .._jit import announced, direct
+from .._jit import direct
 from ..links import MultinomialLogit
 from ..local_sets import derive, largest_span, local_sets, log_softmax
 from ..problem import Layout, Problem

@@ -7,8 +7,9 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _checks as check
+from .._announce import announced
 from .._checks import Floats
-from .._jit import announced, direct
+from .._jit import direct
 from ..links import Constants, Link
 from ..problem import Problem
 from ..theory import widths

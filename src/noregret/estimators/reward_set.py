@@ -6,7 +6,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _checks as check
-from .._jit import announced, direct
+from .._announce import announced
+from .._jit import direct
 from ..problem import Problem
 from .reward_refresh import mixture_refresh
 from .reward_sets import BERNSTEIN, FIRST, FORMS, GROWTH, Form, reward_learn, reward_ranges, reward_set_parts

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from .. import _checks as check
 from .._checks import Floats
-from .._jit import apart, direct
+from .._jit import direct
+from .._memory import apart
 from ..agents.base import Agent
 from ..agents.controls import FixedPolicy, UniformRandom
 from ..agents.referral import Referral

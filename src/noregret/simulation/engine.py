@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from .._announce import announced
 from .._checks import Floats
-from .._jit import address, announced, apart, inlined, invoke, kernel, reference
+from .._jit import address, inlined, invoke, kernel, reference
+from .._memory import apart
 from ..agents.base import Agent
 from ..worlds import World
 from ..worlds.contexts import Adversary

@@ -6,8 +6,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import _checks as check
+from .._announce import announced
 from .._checks import Floats
-from .._jit import announced, apart, direct, kernel
+from .._jit import direct, kernel
+from .._memory import apart
 from ..planning import NONE, apply_planner
 from .world import World, detour, individual, transition
 

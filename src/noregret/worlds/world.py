@@ -8,9 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import _checks as check
+from .._announce import announced
 from .._checks import Floats
-from .._jit import announced, apart, direct, inlined, merged, strict
+from .._jit import direct, inlined, merged, strict
 from .._linear_algebra import pair_predictors, predictors
+from .._memory import apart
 from .._random import LUCK, START, uniforms
 from ..links import LinearCombination, apply_gradient, sigmoid
 from ..planning import NONE, Plan, apply_planner, backward_induction, evaluate, expectation, planner_address
