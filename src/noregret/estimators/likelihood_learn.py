@@ -83,6 +83,7 @@ def open_pairs(par, state, work, n, context, known, covariances):
     products_of(context, work.products)
     for i in range(8):
         work.visits[i] = 0
+    for i in range(used, 8):
         for j in range(n):
             lanes[vector(m, Z) + j * 8 + i] = 0.0
         lanes[vector(m, SCALARS) + RHO2 * 8 + i] = 0.0
