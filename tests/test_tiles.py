@@ -12,6 +12,7 @@ from noregret._jit import kernel
 from noregret.agents.base import Trajectory
 from noregret.agents.set_learning import learn_outcomes
 from noregret.estimators import likelihood_half as half
+from noregret.estimators import likelihood_small as small
 from noregret.estimators.likelihood_ratio import half_size, likelihood_parts, likelihood_step
 
 
@@ -109,3 +110,32 @@ def test_an_episode_at_once(n, d):
     state = whole[1]
     for s in range(n):
         np.testing.assert_allclose(state.precision[s, 0] @ state.inverse[s, 0], np.eye(n * d), atol=1e-10)
+
+
+@pytest.mark.parametrize(("m", "least"), [(1, 1e-3), (3, 1e-12), (4, 1e-3), (9, 1e-6), (9, 1e-200)])
+def test_the_gain_of_a_visit(m, least):
+    """V'V = (D^-1 + C)^-1, D = 2 c (diag p - pp') over the first m outcomes, V a lower triangle; ROOT'ROOT = C."""
+    g, lanes = np.random.default_rng(m), np.zeros(small.room(m))
+    p = np.maximum(g.dirichlet(np.full(m + 1, 0.3), 8), least)
+    p /= p.sum(1, keepdims=True)
+    root, c = g.normal(size=(8, m, m)), g.random(8)
+    C = root @ root.swapaxes(1, 2)
+    entries = np.arange(m)[:, None] * (m + 2) + np.arange(m)
+
+    def of(which):
+        start = small.matrix(m, which)
+        return lanes[start : start + small.matrix(m, 1)].reshape(-1, 8)[entries].transpose(2, 0, 1)
+
+    start = small.matrix(m, small.C)
+    lanes[start : start + small.matrix(m, 1)].reshape(-1, 8)[entries] = C.transpose(1, 2, 0)
+    start = small.vector(m, small.P)
+    lanes[start : start + 8 * (m + 1)] = p.T.ravel()
+    start = small.vector(m, small.SCALARS) + 8 * small.CURVATURE
+    lanes[start : start + 8] = c
+    small.factors(lanes, m, small.V, 1)
+    small.solve(lanes, m, small.V, 1)
+    V, ROOT = np.tril(of(small.V)), np.triu(of(small.ROOT))
+    D = 2.0 * c[:, None, None] * (p[:, :m, None] * np.eye(m) - p[:, :m, None] * p[:, None, :m])
+    wanted = np.linalg.solve(np.eye(m) + D @ C, D)
+    np.testing.assert_allclose(V.swapaxes(1, 2) @ V, wanted, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(ROOT.swapaxes(1, 2) @ ROOT, C, rtol=1e-9, atol=1e-9)

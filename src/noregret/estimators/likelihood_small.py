@@ -77,16 +77,16 @@ def root_row(lanes, m, i, source, ridge, target, over):
 
 
 @kernel
-def roots(lanes, m, base, root):
-    """BASE <- F, upper triangular, F'F = BASE + I, and ONE_OVER <- 1/F_ii, where `base` is 1; ROOT <- F, F'F = C +
-    RIDGE I, where `root` is. Only upper halves are read. Returns the smallest pivot of the latter, or nan.
+def roots(lanes, m, base, mixture):
+    """base=1: BASE <- F, upper triangular, F'F = BASE, and ONE_OVER <- 1/F_ii; mixture=1: ROOT <- F, F'F = C + RIDGE I.
+    Only upper halves are read. Returns the smallest pivot of the latter, or nan.
 
     One waits for square roots while the other is worked on."""
     worst = same(math.inf)
     for i in range(m):
         if base == 1:
             root_row(lanes, m, i, BASE, vector(m, NONE), BASE, ONE_OVER)
-        if root == 1:
+        if mixture == 1:
             worst = least(root_row(lanes, m, i, C, vector(m, SCALARS) + RIDGE * 8, ROOT, OVER_ROOT), worst)
     return -highest(worst * -1.0)
 
@@ -192,12 +192,12 @@ def factors(lanes, m, into, mixture):
     2 c (diag p - pp') = L L', LC <- L'C, matrix `into` <- L'. Column j of L: TOPS_j at j, HEADS_j p_i at i < j."""
     c, lc, v, base, r = matrix(m, C), matrix(m, LC), matrix(m, into), matrix(m, BASE), (m + 2) * 8
     p, tops, heads, at = vector(m, P), vector(m, TOPS), vector(m, HEADS), hessian(m)
-    twice, tail = load(lanes, vector(m, SCALARS) + CURVATURE * 8) * 2.0, load(lanes, p + m * 8)
-    before = 1.0 / tail
+    twice, mass = load(lanes, vector(m, SCALARS) + CURVATURE * 8) * 2.0, load(lanes, p + m * 8)
+    before = 1.0 / mass
     for j in range(0, m * 8, 8):
-        own, less = load(lanes, p + j), tail
-        tail = tail + own
-        after = 1.0 / tail
+        own, less = load(lanes, p + j), mass
+        mass = mass + own
+        after = 1.0 / mass
         top = root(less * after * (twice * own))
         store(lanes, tops + j, top)
         store(lanes, heads + j, top * before * -1.0)
