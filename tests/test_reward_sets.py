@@ -360,14 +360,15 @@ def test_a_store_with_gaps_or_without_a_reward():
     np.testing.assert_array_equal(kept, state.variance[1, 0])
 
 
-def test_ridge_is_that_of_mean_reward_and_known_means_are_points():
-    X, r, _ = population(np.random.default_rng(6), 300)
-    est = nr.estimators.RewardSet(3, math.sqrt(2), delta=0.01, form="ridge")
-    old = nr.estimators.MeanReward(3, reward_bound=math.sqrt(2), delta=0.01)
+@pytest.mark.parametrize("d", [3, 8, 16])
+def test_ridge_is_that_of_mean_reward_and_known_means_are_points(d):
+    X, r, _ = population(np.random.default_rng(6), 300 * d, d)
+    est = nr.estimators.RewardSet(d, math.sqrt(2), delta=0.01, form="ridge")
+    old = nr.estimators.MeanReward(d, reward_bound=math.sqrt(2), delta=0.01)
     for x, y in zip(X, r, strict=True):
         est.update(x, y)
         old.update(x, y)
-    for x in population(np.random.default_rng(7), 20)[0]:
+    for x in population(np.random.default_rng(7), 20, d)[0]:
         centre, half = float(old.weights @ x), math.sqrt(old.radius * (x @ old.inverse @ x))
         assert est.interval(x) == pytest.approx((max(0.0, centre - half), min(1.0, centre + half)), abs=1e-9)
     for kind in ("linear", "logistic"):
