@@ -178,9 +178,9 @@ def likelihood_parts(
     radius = np.ascontiguousarray(lam * norm2[count] + 2.0 * log_inverse_delta)
     E, J, T = padded((M - 1) * d), padded(M * (M - 1) // 2), d * (d + 1) // 2
     work = likelihood_work(M, d, E, J, kron)
-    learn, refresh = (address(learn_lanes, work.lanes, 1, 0, 0.0, 0, 0), refresh_address(1)) if kept else (0, 0)
+    learn = address(learn_lanes, work.lanes, 1, 0, 0.0, 0, 0) if kept else 0
     par = LikelihoodPar(
-        refresh, 0, learn, 0, 0, 0, 0, predictor, int(posterior), int(kron), weight_bound, float(lam), E, J
+        refresh_address(1), 0, learn, 0, 0, 0, 0, predictor, int(posterior), int(kron), weight_bound, float(lam), E, J
     )  # fmt: skip
     head, tail = f((S, A, M, d)), (radius, f((S, A), np.int64), count.astype(np.int64), np.full((S, A), float(lam)))
     none = f((S, A), np.int64)
