@@ -407,6 +407,6 @@ def test_estimated_rewards_are_refreshed_where_no_posterior_is_kept():
     world = nr.worlds.random_logit(1, 1, 5, 2)
     agent = nr.LRORL(world.problem, bonus_scale=0.5, reward_sets="ridge")
     assert agent.state.sampler.samples.size == 0
-    assert agent.par.sampler.refresh != 0
+    assert agent.par.refresh != 0
     run = nr.simulate(agent, world, 500, every=500)
     assert run.final[0] == pytest.approx(0.0, abs=1e-9)

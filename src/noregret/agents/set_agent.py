@@ -10,6 +10,7 @@ from .. import _checks as check
 from .._announce import announced
 from .._checks import Floats
 from .._jit import address, direct
+from .._linear_algebra import refresh_address
 from .._memory import apart
 from .._threads import locked
 from ..estimators.likelihood_ratio import PREDICTORS, likelihood_parts
@@ -162,8 +163,8 @@ class SetAgent(Agent):
             search, search_work = search_parts(p.layout, local, self.seed, bonus, self._perturbations())
         par = SetPar(
             seed=self.seed, layout=p.layout, starts=p.starts, describe=0, derive=0, draw=0,
-            planner=planner_address(p.layout), several=0, best_draw=0, search=search, transitions=transitions[0],
-            sampler=sampler_par, rewards=reward_par, means=mean_par,
+            planner=planner_address(p.layout), refresh=refresh_address(d), several=0, best_draw=0,
+            search=search, transitions=transitions[0], sampler=sampler_par, rewards=reward_par, means=mean_par,
             log_transition=log_p, logits=int(not linear),
             scale=float(o.get("bonus_scale", 1.0)), kappa=float(o.get("kappa", 0.0)),
             posterior_scale=float(o.get("posterior_scale", 1.0)), certify=int(self.bounds_values),

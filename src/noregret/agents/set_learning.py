@@ -20,7 +20,7 @@ def learn_rest(par, state, work, k, h, s, a, y, reward, x, norm):
     if not math.isnan(reward):
         reward_learn(par.rewards, state.rewards, work.rewards, s, a, reward, x, norm)
         if par.estimates == 1:
-            reward_step(par.means, state.means, par.sampler.refresh, s, a, reward, x, norm, work.zx, work.gram)
+            reward_step(par.means, state.means, par.refresh, s, a, reward, x, norm, work.zx, work.gram)
         if reward_due(par.rewards, state.rewards, s, a) == 1:
             reward_refresh(par.rewards, state.rewards, work.rewards, state.store, s, a)
 

@@ -48,6 +48,7 @@ class SetPar(NamedTuple):
     derive: Any  # address of `local_sets.derive`
     draw: Any  # address of the kernel that fills work.P and work.r
     planner: Any  # address of `planning.backward_induction`
+    refresh: Any  # address of `_linear_algebra.refresh_inverse`, for the estimated mean rewards
     several: Any  # address of `best_of_draws`, and of its hook, where it is needed
     best_draw: Any
     search: SearchPar

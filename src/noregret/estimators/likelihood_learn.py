@@ -163,11 +163,9 @@ def close_pairs(par, state, work, n, context):
     for i in range(work.used[0]):
         s, a, rows = work.who[i] // A, work.who[i] % A, work.rows[i]
         move(state.weights[s, a], lanes, vector(m, MOVED) + i, rows, n, d, E, work.column)
-        if work.visits[i] == 1:
-            root_rows(lanes, matrix(m, FIRST) + i, rows, m, d, E, turned)
-        else:
-            turn_rows(lanes, matrix(m, GAIN) + i, rows, m, d, E, turned)
-        update(state.covariance[s, a], turned, turned if work.visits[i] == 1 else rows, m, d, E)
+        once = work.visits[i] == 1
+        turn_rows(lanes, matrix(m, FIRST if once else GAIN) + i, int(once), rows, m, d, E, turned)
+        update(state.covariance[s, a], turned, turned if once else rows, m, d, E)
         fold(state.covariance[s, a], m, d, J, work.places, state.forms[s, a])
         recent, total_visits, slot = state.recent[s, a], state.samples[s, a], int(state.pending[s, a])
         note(lanes, hessian(m) + i, context, m, J, recent, slot)
@@ -183,36 +181,23 @@ def close_pairs(par, state, work, n, context):
 
 
 @kernel
-def turn_rows(lanes, gain, rows, m, d, E, turned):
-    """turned <- -G K', where -G is a lane, and rows <- -K'."""
+def turn_rows(lanes, start, lower, rows, m, d, E, turned):
+    """turned <- a matrix times K', whose first entry in its lane is at `start`. lower=1: V, a lower triangle, G = V'V;
+    lower=0: -G, and rows <- -K', so that Sigma loses K G K' in `update` either way."""
     across = (m + 2) * 8
     for j in range(0, m, 3):
-        e = 0
+        e, count = 0, min(j + 3, m) if lower == 1 else m
         while e + 24 <= m * d:
-            set_square_product(turned, j * E + e, E, lanes, gain + j * 8, 8, across, rows, e, E, m)
+            set_square_product(turned, j * E + e, E, lanes, start + j * across, across, 8, rows, e, E, count)
             e += 24
         while e < m * d:
             for k in range(j, min(j + 3, m)):
-                set_product(turned, k * E + e, 0, lanes, gain + k * 8, 0, across, rows, e, E, m)
+                set_product(turned, k * E + e, 0, lanes, start + k * across, 0, 8, rows, e, E, count)
             e += 8
-    for j in range(0, m * E, E):
-        for e in range(j, j + m * d, 8):
-            store(rows, e, load(rows, e) * -1.0)
-
-
-@kernel
-def root_rows(lanes, half, rows, m, d, E, turned):
-    """turned <- V K', where V, a lower triangle with G = V'V, is a lane."""
-    across = (m + 2) * 8
-    for j in range(0, m, 3):
-        e = 0
-        while e + 24 <= m * d:
-            set_square_product(turned, j * E + e, E, lanes, half + j * across, across, 8, rows, e, E, min(j + 3, m))
-            e += 24
-        while e < m * d:
-            for k in range(j, min(j + 3, m)):
-                set_product(turned, k * E + e, 0, lanes, half + k * across, 0, 8, rows, e, E, k + 1)
-            e += 8
+    if lower == 0:
+        for j in range(0, m * E, E):
+            for e in range(j, j + m * d, 8):
+                store(rows, e, load(rows, e) * -1.0)
 
 
 @kernel
