@@ -231,7 +231,7 @@ def test_order_of_learning_and_late_rewards():
         twin.make_room(3)
         for k in expected:
             context, path = paths[k]
-            twin.episode = k
+            twin._set_clock(k)
             twin.begin_episode(context)
             for s, a, r, after in path:
                 twin.act(s, action=a)

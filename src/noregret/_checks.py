@@ -6,7 +6,9 @@ import inspect
 import itertools
 import math
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -81,11 +83,29 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     return str(value)
 
 
+_budget: ContextVar[list[float] | None] = ContextVar("budget", default=None)
+
+
 def memory(what: str, needed: float) -> None:
-    """A sentence where `needed` bytes are more than this machine has, before anything of that size is made."""
-    there = _memory()
+    """A sentence where `needed` bytes are more than this machine has, or than is left of a `budget`, before anything of
+    that size is made."""
+    there, left = _memory(), _budget.get()
     if needed > there:
         raise ValueError(f"{what} would need at least {_bytes(needed)} of memory, there are {_bytes(there)}")
+    if left is not None:
+        left[0] -= needed
+        if left[0] < 0.0:
+            raise ValueError(f"{what} would need {_bytes(needed)} of memory, more than may be taken for it")
+
+
+@contextmanager
+def budget(limit: float) -> Iterator[None]:
+    """What is asked of `memory` meanwhile, all of it together, may be at most so many bytes."""
+    token = _budget.set([limit])
+    try:
+        yield
+    finally:
+        _budget.reset(token)
 
 
 def _memory() -> float:

@@ -64,7 +64,8 @@ def _package_stamp() -> tuple[Any, ...]:
         if not {p.relative_to(here).parts[0], p.relative_to(here).as_posix()} & WITHOUT_KERNELS
     ]  # fmt: skip
     files = sorted((str(p.relative_to(here)), p.stat().st_mtime_ns, p.stat().st_size) for p in found)
-    return (tuple(files), repr(sorted(_OPTIONS.items())), repr(sorted(_RELAXED)))
+    checked = bool(config.BOUNDSCHECK)  # code with and without bounds checks must not share a cache
+    return (tuple(files), repr(sorted(_OPTIONS.items())), repr(sorted(_RELAXED)), checked)
 
 
 _STAMP = _package_stamp()
@@ -152,6 +153,12 @@ def inlined(function: Callable[..., Any]) -> Any:
     return _compile(function, _RELAXED, inline="always")
 
 
+def entrance(function: Callable[..., Any]) -> Any:
+    """What Python calls in a kernel's place: it calls the kernel by address, and does what must happen in the same
+    breath (`behind`)."""
+    return function if DISABLED else _compile(function, _RELAXED)
+
+
 def strict(function: Callable[..., Any]) -> Any:
     """Compile with IEEE semantics: random numbers, exp, whatever must come out the same everywhere."""
     return _kernel(function, False)
@@ -201,6 +208,9 @@ if DISABLED:
 
     def direct(function: Any, *args: Any) -> Any:
         return function
+
+    def behind(through: Any, function: Any, args: Any, *rest: Any) -> Any:
+        return lambda args, *rest: through(function, args, *rest)
 
     def caller(*fixed: Any) -> Any:
         return lambda function, args: function(*args)
@@ -263,6 +273,13 @@ else:
             return _compiled(function.entered, args)[0].entry_point
         enter = _compiled(_enter, (where, args))[0].entry_point
         return lambda *args: enter(where, args)
+
+    def behind(through: Any, function: Any, args: Any, *rest: Any) -> Any:
+        """The kernel `function` behind an `entrance`, both compiled for the types of args and rest: a callable
+        (args, *rest) that runs through(address of the kernel, args, *rest). Call it with the same types only."""
+        where = address(function, *args)
+        enter = _compiled(through, (where, args, *rest))[0].entry_point
+        return lambda args, *rest: enter(where, args, *rest)
 
     def caller(*fixed: Any) -> Any:
         """`call(address, (a, b, ...))`: call a kernel by its address; what it raises is raised here.

@@ -49,3 +49,15 @@ def apart(value: Any, _seen: dict[int, Any] | None = None) -> Any:
         made.setflags(write=value.flags.writeable)
         seen[id(value)] = made
     return seen[id(value)]
+
+
+def copied(value: Any, seen: dict[int, Any]) -> Any:
+    """Nested tuples of arrays of their own, laid out like the given ones; what is one array stays one."""
+    if isinstance(value, tuple):
+        parts = [copied(part, seen) for part in value]
+        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    if not isinstance(value, np.ndarray):
+        return value
+    if id(value) not in seen:
+        seen[id(value)] = apart(value.copy())
+    return seen[id(value)]

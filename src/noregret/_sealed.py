@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.lib import format as npy
 
-FORMAT = 3
+FORMAT = 4
 _LONGEST_HEADER = 2**24  # bytes
 _KINDS = "biuf"  # of array types: booleans and numbers
 

@@ -14,6 +14,7 @@ far, and may then change the rows of its policy for the steps to come (docs/sema
 """
 
 import inspect
+import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -23,12 +24,17 @@ from numpy.typing import ArrayLike, NDArray
 from .. import _checks as check
 from .._announce import announced
 from .._checks import Floats
-from .._jit import address, direct, kernel
-from .._memory import apart
+from .._jit import address, behind, kernel
+from .._memory import apart, copied
 from .._threads import Lock, locked
 from ..planning import Plan
 from ..problem import Problem
+from .commit import learned, observed, opened
 from .practice import InPractice
+from .refutation import SIZE
+
+EPISODE, STEP, ASKED, OPEN = range(4)  # of the clock (`commit`)
+_NO_VALUES: Floats = apart(np.zeros((0, 0)))
 
 
 class PlanBuffer(NamedTuple):
@@ -90,25 +96,29 @@ class Agent(InPractice):
     fused = True  # whether the compiled loop may run it; False: part of it is Python
     pause = 0  # after so many steps of every episode the rest is planned anew; 0: never
     bounds_values = False  # whether plan values bound the optimal values from above, with the agent's probability
-    room = 0  # episodes the state has room for, for agents that store what they saw; 0: nothing is stored
     regret_delta: float | None = None  # share of delta left for bounds on the regret, None if nothing is claimed
 
+    _owner: "Agent | None" = None  # the agent that this one is a part of
+    _keeper: Any = None  # weak reference to the `Live` that has taken it over
+
     def __init__(self, problem: Problem, seed: int = 0, **options: Any) -> None:
-        self._lock = Lock()
+        self._own_lock, self._own_clock, self._own_evidence = Lock(), np.zeros(4, np.int64), np.zeros(SIZE)
         refusal = self.refusal(told(problem))
         if refusal is not None:
             raise ValueError(refusal)
         self.problem, self.seed, self.options = problem, check.integer("seed", seed, 0), options
         check.memory(f"{self.name} with these sizes and options", 8.0 * self._kept())
-        self.par, self.state, self.work = apart(self._build())
+        self.par, self._own_state, self.work = apart(self._build())
         H, S = problem.horizon, problem.n_states
-        self.episode = 0  # episodes finished
         self._x: Floats = apart(np.zeros(problem.context_dim))
+        self._next_x: Floats = apart(np.zeros(problem.context_dim))  # of an episode that may come to nothing
         self._out: PlanBuffer = apart(PlanBuffer(np.zeros((H, S), np.int64), np.zeros((H + 1, S))))
         self._path: Trajectory = apart(Trajectory(np.zeros(H + 1, np.int64), np.zeros(H, np.int64), np.zeros(H)))
         self._others = np.zeros(H, np.bool_)  # steps of this episode whose action somebody else chose
-        self._step, self._asked, self._open = 0, False, False
-        self._direct: tuple[Any, Any] | None = None  # the kernels for the live verbs
+        self._spare: Trajectory = apart(Trajectory(*(a.copy() for a in self._path)))  # steps that come from elsewhere
+        self._refutation: str | None = None
+        self._caveats: tuple[str, ...] = ()
+        self._direct: tuple[Any, Any] | None = None  # the kernels for the live verbs, behind `commit`'s entrances
         self._direct_replan: Any = None
 
     def _build(self) -> tuple[Any, Any, Any]:
@@ -153,15 +163,99 @@ class Agent(InPractice):
         made = type(self)(self.problem, seed=self.seed if seed is None else seed, **self.options)
         return made.with_encoder(self.encoder)
 
-    def _share_lock(self, *parts: "Agent") -> None:
-        """Have the agents this one is made of, whose arrays are its own, take turns with it: one lock for all."""
-        for part in parts:
-            part._lock = self._lock
-            part._share_lock(*part._made_of())
+    # What is one for an agent and all it is made of -----------------------------------------------------------------
+    def _free(self, name: str) -> Self:
+        """The agent, if nobody has taken it over; a sentence about the argument `name` otherwise."""
+        by = self._taken_by()
+        if by is not None:
+            raise ValueError(
+                f"{name} must be free, this {self.name} was taken over by {by}: use a fresh or a loaded one"
+            )
+        return self
 
-    def _made_of(self) -> tuple["Agent", ...]:
-        """All agents whose arrays it works on."""
-        return tuple(self.parts().values())
+    def _taken_by(self) -> str | None:
+        if self._owner is not None:
+            return f"a {type(self._owner).__name__}"
+        return "a Live" if self._keeper is not None and self._keeper() is not None else None
+
+    def _own_verb(self, verb: str) -> None:
+        """A sentence where this agent is in somebody else's hands."""
+        by = self._taken_by()
+        if by is not None:
+            raise RuntimeError(f"{verb}: this {self.name} was taken over by {by}, which has to be asked")
+
+    def _keep(self, keeper: Any) -> None:
+        """Taken over by a `Live`, for as long as there is one."""
+        self._keeper = weakref.ref(keeper)
+
+    def _root(self) -> "Agent":
+        root = self
+        while root._owner is not None:
+            root = root._owner
+        return root
+
+    @property
+    def _lock(self) -> Lock:  # type: ignore[override]
+        return self._root()._own_lock
+
+    @property
+    def _clock(self) -> NDArray[np.int64]:
+        return self._root()._own_clock
+
+    @property
+    def _evidence(self) -> Floats:
+        return self._root()._own_evidence
+
+    @property
+    def state(self) -> Any:
+        """Named tuples of the arrays that are learned; of a part, those in the state of the whole."""
+        return self._own_state if self._owner is None else self._owner._state_of(self)
+
+    def _state_of(self, part: "Agent") -> Any:
+        """What in the state is that part's: the field under its name."""
+        name = next(name for name, made in self._made_of().items() if made is part)
+        return getattr(self.state, name)
+
+    def _made_of(self) -> dict[str, "Agent"]:
+        """All agents whose arrays it works on, by their field in the state."""
+        return self.parts()
+
+    @property
+    def episode(self) -> int:
+        """Episodes finished."""
+        return int(self._clock[EPISODE])
+
+    @property
+    def _step(self) -> int:
+        return int(self._clock[STEP])
+
+    @property
+    def _asked(self) -> bool:
+        return bool(self._clock[ASKED])
+
+    @property
+    def _open(self) -> bool:
+        return bool(self._clock[OPEN])
+
+    def _set_clock(self, episode: int, step: int = 0, asked: int = 0, opened: int = 0) -> None:
+        self._clock[:] = episode, step, asked, opened
+
+    # What is known against it ---------------------------------------------------------------------------------------
+    @property
+    def refuted(self) -> str | None:
+        """What was seen that contradicts the assumptions, in one sentence; None as long as nothing was."""
+        return self._root()._refutation
+
+    @locked
+    def refute(self, sentence: str) -> None:
+        """Note that an assumption was seen to be false. The first such sentence is kept, and saved."""
+        root = self._root()
+        root._refutation = root._refutation or str(sentence)
+
+    def _caveat(self, sentence: str) -> None:
+        """Add a condition to what is promised; saved. Said again, it is not repeated."""
+        root = self._root()
+        root._caveats = tuple(dict.fromkeys((*root._caveats, str(sentence))))
 
     def parts(self) -> dict[str, "Agent"]:
         """The agents this one is made of, by the name of the argument; empty unless it wraps others."""
@@ -177,20 +271,58 @@ class Agent(InPractice):
     def begin_episode(self, x: ArrayLike | Mapping[str, Any]) -> Plan:
         """Plan for an individual with context x [d], or with a row by column names where the agent has an `encoder`.
         Arrays of the returned plan are the caller's."""
+        self._own_verb("begin_episode")
+        return self._begin(x)
+
+    def _begin(self, x: Any) -> Plan:
         if self._open:
             raise RuntimeError("begin_episode: the last episode is still open, call end_episode first")
-        x = self.problem.context(self.encoded(x))
+        self._next_x[:] = self.problem.context(self.encoded(x))
         self.make_room(1)
-        if self._direct is None:
-            self._direct = self._compile(direct)
-        self._x[:] = x
-        self._others[:] = False
-        self._direct[0](self.par, self.state, self.work, self._x, self.episode, self._out)
-        self._step, self._asked, self._open = 0, False, True
+        plan, k = self._compiled_verbs()[0], self.episode
+        args, told = (self.par, self.state, self.work, self._next_x, k, self._out), np.array((k, 0, 0, 1))
+        plan(args, self._x, self._others, self._clock, told)
+        return self._plan_made()
+
+    def _plan_made(self) -> Plan:
+        """The plan in the buffers, in arrays of its own."""
         values, lower = self._out.values.copy(), self._lower()
         upper = values.copy() if self.bounds_values else None
         gap = None if upper is None or lower is None else float((upper[0] - lower[0])[self.problem.starts].max())
         return Plan(self._out.policy.copy(), values, upper, lower, gap)
+
+    def _compiled_verbs(self) -> tuple[Any, Any]:
+        """(plan, learn) behind their entrances (`commit`)."""
+        if self._direct is None:
+            clock = np.zeros(4, np.int64), np.zeros(4, np.int64)
+            (plan, planned), (learn, met) = self._calls()
+            with announced(self.name):
+                self._direct = (
+                    behind(opened, plan, planned, self._x, self._others, *clock),
+                    behind(learned, learn, met, self._own_evidence, _NO_VALUES, *clock),
+                )
+        return self._direct
+
+    def _compiled_again(self) -> Any:
+        """`replan_kernel` behind its entrance, for agents with a pause."""
+        if self._direct_replan is None:
+            args = self.par, self.state, self.work, self._x, 0, 1, self._path, self._out
+            with announced(self.name):
+                clock = np.zeros(4, np.int64)
+                self._direct_replan = behind(observed, self.replan_kernel, args, 0.0, 0, clock, clock)
+        return self._direct_replan
+
+    def plan_on(self, par: Any, state: Any, work: Any, x: Floats, k: int, out: PlanBuffer) -> None:
+        """Run `plan_kernel` on arrays laid out like the agent's, such as copies: the agent itself does not change."""
+        mark = np.zeros(4, np.int64)
+        args = par, state, work, x, k, out
+        self._compiled_verbs()[0](args, np.zeros_like(x), np.zeros_like(self._others), mark, mark)
+
+    def replan_on(self, par: Any, state: Any, work: Any, x: Floats, k: int, path: Trajectory, out: PlanBuffer) -> None:
+        """Likewise `replan_kernel`, after `pause` steps of `path`."""
+        n, mark = self.pause, np.zeros(4, np.int64)
+        args = par, state, work, x, k, n, path, out
+        self._compiled_again()(args, float(path.rewards[n - 1]), int(path.states[n]), mark, mark)
 
     @property
     @locked
@@ -209,6 +341,7 @@ class Agent(InPractice):
         action: somebody else chose this one; it is noted and returned. Confidence sets hold for any actions that are
         chosen by what the agent is told (the context, the state, the past); what is promised of the plan is then about
         the plan, not about what was done."""
+        self._own_verb("act")
         if not self._open:
             raise RuntimeError("act: no episode is open, call begin_episode first")
         h = self._step
@@ -221,8 +354,8 @@ class Agent(InPractice):
         if h == 0 and starts is not None and s not in starts:
             raise ValueError(f"state must be one of the problem's initial_states {starts} at step 0, got {s}")
         chosen = int(self._out.policy[h, s]) if action is None else self.problem.action(action, s)
-        self._path.states[h], self._path.actions[h], self._others[h] = s, chosen, action is not None
-        self._asked = True
+        path, others, clock = self._path, self._others, self._clock
+        path.states[h], path.actions[h], others[h], clock[ASKED] = s, chosen, action is not None, 1  # one breath
         return chosen
 
     @locked
@@ -231,43 +364,89 @@ class Agent(InPractice):
 
         Guarantees need that whether a reward is missing, or an episode ends early, does not depend on what was not
         seen."""
+        self._own_verb("observe")
         if not self._asked:
             raise RuntimeError("observe: nothing was done yet, call act first")
         h = self._step
         s = self.problem.next_state(next_state, self._path.states[h], self._path.actions[h])
         r = self.problem.reward(reward)
-        self._path.rewards[h], self._path.states[h + 1] = r, s
-        self._step, self._asked = h + 1, False
-        if 0 < self.pause == h + 1 < self.problem.horizon:
-            if self._direct_replan is None:
-                self._direct_replan = self._compile_replan(direct)
-            self._direct_replan(
-                self.par, self.state, self.work, self._x, self.episode, h + 1, self._path, self._out
-            )  # fmt: skip
+        path, clock = self._path, self._clock
+        if not 0 < self.pause == h + 1 < self.problem.horizon:
+            path.rewards[h], path.states[h + 1], clock[STEP : ASKED + 1] = r, s, (h + 1, 0)  # one breath
+            return
+        args = self.par, self.state, self.work, self._x, self.episode, h + 1, path, self._out
+        self._compiled_again()(args, r, s, clock, np.array((self.episode, h + 1, 0, 1)))
 
     @locked
     def end_episode(self) -> None:
         """Learn from the steps observed, which may be fewer than H."""
+        self._own_verb("end_episode")
         if not self._open:
             raise RuntimeError("end_episode: no episode is open, call begin_episode first")
-        self._open = self._asked = False  # whatever happens, nothing is learned twice
-        self.episode += 1
-        self._learn(self.episode - 1, self._step)
+        k, n, upper = self.episode, self._step, self._out.values if self.bounds_values else _NO_VALUES
+        self._learn(k, self._x, n, self._path, upper, self._clock, np.array((k + 1, 0, 0, 0)))
 
-    def _learn(self, k: int, n: int) -> None:
-        """Learn from the n steps in the buffers as those of individual k. Learning looks at the steps, not at the plan:
-        no kernel that learns reads what planning left in `work`."""
-        if self._direct is None:  # loaded in the middle of an episode, or nothing was planned yet
-            self._direct = self._compile(direct)
-        self._direct[1](self.par, self.state, self.work, self._x, k, n, self._path)
+    def _learn(self, k: int, x: Floats, n: int, path: Trajectory, upper: Floats, mark: Any, told: Any) -> None:
+        """Learn n steps as those of individual k, with upper values [H+1, S] of the plan made for them ([0, 0]: none),
+        and write `told` [4] to `mark`, in one breath. Learning looks at the steps, not at the plan: no kernel that
+        learns reads what planning left in `work`."""
+        learn = self._compiled_verbs()[1]
+        self.make_room(k + 1 - self.episode)
+        learn((self.par, self.state, self.work, x, k, n, path), self._evidence, upper, mark, told)
+
+    def _learn_steps(
+        self, k: int, x: Any, states: Any, actions: Any, rewards: Any, upper: Floats | None, mark: Any, told: Any
+    ) -> None:
+        """Likewise, of an individual k whose steps somebody else kept: states [n+1], actions [n], rewards [n]."""
+        n, path = len(actions), self._spare
+        self._next_x[:] = x
+        path.states[: n + 1], path.actions[:n], path.rewards[:n] = states, actions, rewards
+        self._learn(k, self._next_x, n, path, _NO_VALUES if upper is None else upper, mark, told)
+
+    def _learn_all(self, episodes: Any) -> None:
+        """Learn from all of these, (x, states, actions, rewards) each, or from none: on a copy that is then put in
+        place of the state."""
+        k, path, x, mark = self.episode, self._spare, self._next_x, np.zeros(4, np.int64)
+        learn = self._compiled_verbs()[1]
+        check.memory("a copy of the agent, to learn a log all or not at all", _bytes_in(self.state))
+        state = self._roomier(copied(self.state, {}), k + len(episodes))
+        for context, states, actions, rewards in episodes:
+            n = len(actions)
+            x[:] = context
+            path.states[: n + 1], path.actions[:n], path.rewards[:n] = states, actions, rewards
+            learn((self.par, state, self.work, x, k, n, path), self._evidence, _NO_VALUES, mark, mark)
+            k += 1
+        root, clock = self._root(), self._clock
+        root._own_state, clock[EPISODE] = state, k  # one breath
+
+    # Room -----------------------------------------------------------------------------------------------------------
+    @property
+    def room(self) -> int:
+        """Episodes the state has room for, for agents that store what they saw; 0: nothing is stored."""
+        return self._room_in(self.state)
+
+    def _room_in(self, state: Any) -> int:
+        return 0
 
     def make_room(self, episodes: int) -> None:
         """See that the state can take that many more episodes. Kernels allocate nothing, so agents that store what they
         saw are asked here, between episodes; for the others there is nothing to do."""
+        self._root()._take(self._root()._roomier(self._root().state, self.episode + episodes))
 
     def restore_room(self, room: int) -> None:
         """Before any episode: take the room that a file says there was."""
-        self.make_room(room)
+        self._take(self._restored(self.state, room))
+
+    def _take(self, state: Any) -> None:
+        self._own_state = state
+
+    def _roomier(self, state: Any, episodes: int) -> Any:
+        """The same state with room for so many episodes in all, which may be itself. Nothing of the agent changes."""
+        return state
+
+    def _restored(self, state: Any, room: int) -> Any:
+        """Likewise for `restore_room`, where the parts have taken theirs already."""
+        return self._roomier(state, room)
 
     # For the engine -----------------------------------------------------------------------------------------------
     def compiled(self) -> tuple[Any, Any]:
@@ -275,18 +454,20 @@ class Agent(InPractice):
         return self._compile(address)
 
     def _compile(self, how: Callable[..., Any]) -> tuple[Any, Any]:
-        head = self.par, self.state, self.work, self._x, 0
         with announced(self.name):
-            return how(self.plan_kernel, *head, self._out), how(self.learn_kernel, *head, 0, self._path)
+            plan, learn = (how(kernel, *args) for kernel, args in self._calls())
+            return plan, learn
+
+    def _calls(self) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
+        """The two kernels, each with arguments as it will be called."""
+        head = self.par, self.state, self.work, self._x, 0
+        return (self.plan_kernel, (*head, self._out)), (self.learn_kernel, (*head, 0, self._path))
 
     def compiled_replan(self) -> Any:
         """Address of `replan_kernel`, for agents with a pause."""
-        return self._compile_replan(address)
-
-    def _compile_replan(self, how: Callable[..., Any]) -> Any:
         head = self.par, self.state, self.work, self._x, 0
         with announced(self.name):
-            return how(self.replan_kernel, *head, 0, self._path, self._out)
+            return address(self.replan_kernel, *head, 0, self._path, self._out)
 
     # Files --------------------------------------------------------------------------------------------------------
     @locked
@@ -295,3 +476,10 @@ class Agent(InPractice):
         from .files import write
 
         write(self, path)
+
+
+def _bytes_in(value: Any) -> float:
+    """Of all arrays in nested named tuples."""
+    if isinstance(value, tuple):
+        return sum(map(_bytes_in, value))
+    return float(value.nbytes) if isinstance(value, np.ndarray) else 0.0

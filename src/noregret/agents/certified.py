@@ -115,11 +115,13 @@ class Certified(Agent):
         refusal = LRORL.refusal(agent.problem)
         if refusal is not None:
             raise ValueError(refusal.replace(LRORL.name, self.name))
-        self.agent, self.judge, begun = agent, LRORL(agent.problem, seed=agent.seed, **options), agent.episode
+        self.agent, self.judge = agent._free("agent"), LRORL(agent.problem, seed=agent.seed, **options)
         super().__init__(agent.problem, agent.seed, **options)
-        self.episode, self.group = begun, agent.group  # type: ignore[misc]
-        self._share_lock(*self._made_of())
+        self.group = agent.group  # type: ignore[misc]
+        self._set_clock(agent.episode)
+        self.make_room(0)
         self.encoder = agent.encoder
+        agent._owner = self.judge._owner = self  # last: whatever was refused before, the agent is still free
 
     def _build(self) -> tuple[CertifiedPar, CertifiedState, CertifiedWork]:
         a, j = self.agent, self.judge
@@ -144,8 +146,8 @@ class Certified(Agent):
         """Of the judge."""
         return self.judge.regret_delta
 
-    def _made_of(self) -> tuple[Agent, ...]:
-        return self.agent, self.judge
+    def _made_of(self) -> dict[str, Agent]:
+        return {"agent": self.agent, "judge": self.judge}
 
     def parts(self) -> dict[str, Agent]:
         return {"agent": self.agent}
@@ -158,25 +160,14 @@ class Certified(Agent):
         """Likewise, with a fresh agent and a fresh judge."""
         return type(self)(self.agent.fresh(seed), **self.options).with_encoder(self.encoder)
 
-    @property
-    def episode(self) -> int:
-        """Episodes finished; the agent and the judge have the same clock."""
-        return self._episode
+    def _room_in(self, state: Any) -> int:
+        return self.judge._room_in(state.judge)
 
-    @episode.setter
-    def episode(self, value: int) -> None:
-        self._episode = self.agent.episode = self.judge.episode = value
+    def _roomier(self, state: Any, episodes: int) -> Any:
+        return CertifiedState(self.agent._roomier(state.agent, episodes), self.judge._roomier(state.judge, episodes))
 
-    def make_room(self, episodes: int) -> None:
-        for part in (self.agent, self.judge):
-            part.make_room(episodes)
-        self.room = self.judge.room
-        self.state = CertifiedState(self.agent.state, self.judge.state)
-
-    def restore_room(self, room: int) -> None:
-        self.judge.make_room(room)
-        self.room = self.judge.room
-        self.state = CertifiedState(self.agent.state, self.judge.state)
+    def _restored(self, state: Any, room: int) -> Any:
+        return CertifiedState(state.agent, self.judge._roomier(state.judge, room))
 
     def _lower(self) -> Floats | None:
         return np.array(self.work.judge.lower)

@@ -6,19 +6,20 @@ from typing import Any
 
 import numpy as np
 
+from .. import _checks as check
 from .._files import write_whole
 from .._sealed import digest, seal, unseal
 from ..links import LinearCombination, Link, MultinomialLogit
 from ..problem import Problem
 from .base import Agent
-from .trusted import check_state, fixed_in, nodes, stored_episodes
+from .trusted import check_clock, check_state, fixed_in, nodes
 
 _LINKS: dict[str, Callable[[], Link]] = {"logit": MultinomialLogit, "linear": LinearCombination}
 _SIZES = ("n_states", "n_actions", "horizon", "context_dim")
 _FIELDS = (*_SIZES, "context_bound", "weight_bound", "reward_bound", "long_contexts", "rewards")
 _ARRAYS = ("support", "available", "known_rewards")
 _COUNTS = ("memory", "max_balls", "clusters", "draws")  # options that say how much room to take
-_MODEST = 2**30  # bytes that are nobody's attempt to use up the memory
+_MODEST, _TIMES = 2**26, 16  # bytes that any file may ask for, and how many for each of its own
 _NAMES = ("state_names", "action_names", "feature_names", "initial_states")
 
 
@@ -37,6 +38,7 @@ def _live(agent: Agent) -> Iterator[tuple[str, Any]]:
     yield from _leaves("plan", agent._out)
     yield from _leaves("path", agent._path)
     yield "context", agent._x
+    yield "evidence", agent._evidence
 
 
 def _describe(agent: Agent, prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
@@ -72,6 +74,7 @@ def contents(agent: Agent) -> tuple[dict[str, Any], dict[str, Any]]:
     header["problem"] = _describe_problem(agent.problem, "", arrays)
     header["clock"] = [agent.episode, agent._step, agent._asked, agent._open]
     header["others"] = [int(h) for h in np.flatnonzero(agent._others)]
+    header["refuted"], header["caveats"] = agent._refutation, list(agent._caveats)
     if agent.encoder is not None:
         header["encoder"] = agent.encoder.to_dict()
     return header, arrays
@@ -93,11 +96,13 @@ def write(agent: Agent, path: Any) -> None:
         write_whole(path, lambda file: seal(file, {"holds": "agent"} | header, arrays))
 
 
-def load(path: Any, link: Link | None = None, expert: Callable[..., Any] | None = None) -> Agent:
+def load(
+    path: Any, link: Link | None = None, expert: Callable[..., Any] | None = None, memory: float | None = None
+) -> Agent:
     """The agent that `save` wrote, ready to go on.
 
     A custom link is code, not data: hand it in again (`link`); likewise the `expert` of a `Referral`, where it was a
-    function.
+    function. memory: bytes that may be taken for what the file asks for; None: 64 MiB, or 16 times the file's length.
 
     A file that is damaged, cut short, of another program or of a newer version is refused with a sentence; nothing in a
     file is ever run.
@@ -121,14 +126,19 @@ def load(path: Any, link: Link | None = None, expert: Callable[..., Any] | None 
         raise ValueError(f"{path} holds an agent with open individuals: read it with noregret.Live.load")
     if header.get("holds") != "agent":
         raise ValueError(f"{path} holds no agent")
-    return rebuilt(path, header, arrays, link, expert)
+    return rebuilt(path, header, arrays, link, expert, memory)
 
 
-def rebuilt(path: Any, header: dict[str, Any], arrays: dict[str, Any], link: Link | None, expert: Any) -> Agent:
+def rebuilt(
+    path: Any, header: dict[str, Any], arrays: dict[str, Any], link: Link | None, expert: Any, memory: Any = None
+) -> Agent:
     """The agent in a file's `contents`; ValueError where they make none."""
+    held = sum(a.nbytes for a in arrays.values())
+    limit = max(_MODEST, _TIMES * held) if memory is None else check.positive("memory", memory)
     try:
-        _plausible(header, arrays)
-        agent = revived(header, arrays, _problem(header["problem"], "", arrays, link), link, expert)
+        _plausible(header, arrays, held)
+        with check.budget(limit):
+            agent = revived(header, arrays, _problem(header["problem"], "", arrays, link), link, expert)
         _works(agent)
         return agent
     except MemoryError:
@@ -138,19 +148,15 @@ def rebuilt(path: Any, header: dict[str, Any], arrays: dict[str, Any], link: Lin
         raise ValueError(f"{path} cannot be loaded: {' '.join(str(said).split())[:400]}") from None
 
 
-def _plausible(header: dict[str, Any], arrays: dict[str, Any]) -> None:
+def _plausible(header: dict[str, Any], arrays: dict[str, Any], held: int) -> None:
     """Before anything is made for it: whether an agent of the declared sizes can have written so short a file."""
-    own, held = header["problem"], sum(a.nbytes for a in arrays.values())
+    own = header["problem"]
     S, H, d = own["n_states"], own["horizon"], own["context_dim"]
     shapes = {"plan.policy": (H, S), "plan.values": (H + 1, S), "context": (d,)}
     for name, shape in shapes.items():
         if arrays[name].shape != shape:
             raise ValueError(f"{name} has the shape {arrays[name].shape}, the problem's sizes ask for {shape}")
     for spec in _specs(header, 0):
-        p = spec.get("problem", own)
-        least = 8 * p["n_states"] * p["n_actions"] * (p["n_states"] + p["context_dim"])
-        if least > max(_MODEST, 64 * held):
-            raise ValueError(f"its sizes ask for {least} bytes at the least, for a file of {held}")
         asked = {name: spec["options"].get(name) or 0 for name in _COUNTS} | {"room": spec["room"]}
         for name, value in asked.items():
             if not 0 <= value <= max(10**6, held):
@@ -189,24 +195,40 @@ def revived(
         raise ValueError("the clock is not one")
     if not 0 <= episode < 2**62 or not 0 <= step <= p.horizon or any(a.min() < 0 or a.max() >= n for a, n in within):
         raise ValueError("the clock, the plan or the path is out of range")
-    agent.episode, agent._step, agent._asked, agent._open = int(episode), int(step), bool(asked), bool(opened)
-    if agent._asked and (not agent._open or agent._step == p.horizon):
+    if asked and (not opened or step == p.horizon):
         raise ValueError("the clock, the plan or the path is out of range")
-    if agent._open:
+    agent._set_clock(episode, step, asked, opened)
+    check_clock(agent)
+    if opened:
         p.policy(policy, "the plan")
         for h in range(agent._step):
             s, a = int(path.states[h]), int(path.actions[h])
             p.next_state(int(path.states[h + 1]), s, p.action(a, s))
             p.reward(float(path.rewards[h]))
         p.context(agent._x)
-    if any(k >= agent.episode for k in stored_episodes(agent.state, p.horizon)):
-        raise ValueError("it keeps steps of individuals that it has not met")
-    agent._others[header.get("others", [])] = True
+    agent._others[_steps_in(header.get("others", []), p.horizon)] = True
+    agent._refutation, agent._caveats = _said(header)
     if "encoder" in header:
         from ..live.encoder import Encoder
 
         agent.encoder = Encoder.from_dict(header["encoder"])
     return agent
+
+
+def _steps_in(value: Any, horizon: int) -> list[int]:
+    if not isinstance(value, list) or any(type(h) is not int or not 0 <= h < horizon for h in value):
+        raise ValueError("others must be steps")
+    return value
+
+
+def _said(header: dict[str, Any]) -> tuple[str | None, tuple[str, ...]]:
+    """What speaks against the agent, and the conditions of its promises."""
+    refuted, caveats = header["refuted"], header["caveats"]
+    if not (refuted is None or isinstance(refuted, str)) or not isinstance(caveats, list):
+        raise ValueError("refuted and caveats must be sentences")
+    if len(caveats) > 100 or not all(isinstance(c, str) and len(c) <= 1000 for c in [refuted or "", *caveats]):
+        raise ValueError("refuted and caveats must be sentences")
+    return refuted, tuple(caveats)
 
 
 def _works(agent: Agent) -> None:
@@ -215,7 +237,7 @@ def _works(agent: Agent) -> None:
     if getattr(twin, "_ask", None) is not None:  # nobody is asked for the sake of a file
         first = np.tile(p.layout.available.argmax(1), (p.horizon, 1))
         twin._ask = lambda x: first  # type: ignore[attr-defined]
-    twin._open = twin._asked = False
+    twin._set_clock(agent.episode)
     x = np.full(p.context_dim, min(p.context_bound, 1.0) / p.context_dim)
     for _ in range(2):
         plan, s = twin.begin_episode(x), int(p.starts[0])

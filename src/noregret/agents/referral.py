@@ -5,7 +5,7 @@ a threshold in some initial state the problem allows, the expert's policy is pla
 episode, whoever decided.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, Self
 
@@ -16,6 +16,7 @@ from .. import _checks as check
 from .._announce import announced
 from .._checks import Floats
 from .._jit import address
+from .._memory import apart, copied
 from .._threads import locked
 from ..planning import Plan
 from ..problem import Problem
@@ -93,11 +94,11 @@ class Referral(Agent):
         self._ask = expert if callable(expert) and not isinstance(expert, Agent) else None
         self.agent, self.expert = agent, self._expert(agent, expert)
         for name, part in (("agent", agent), ("expert", self.expert)):
+            part._free(name)
             if part.pause:
                 raise ValueError(f"{name} must plan whole episodes, {part.name} plans again within them")
             if part._open:
                 raise ValueError(f"{name} must not be in the middle of an episode")
-        begun = max(agent.episode, self.expert.episode)
         limit = check.nonnegative("threshold", threshold)
         if doubtful and limit > 1.0:
             raise ValueError(
@@ -106,9 +107,11 @@ class Referral(Agent):
         super().__init__(agent.problem, agent.seed, threshold=limit, criterion=criterion)
         self.encoder = agent.encoder
         self._out = agent._out  # one buffer, so that what the agent says of its plan is about this one
-        self.bounds_values, self.fused, self.episode = agent.bounds_values, self._ask is None, begun
+        self.bounds_values, self.fused = agent.bounds_values, self._ask is None
         self.group = agent.group  # type: ignore[misc]
-        self._share_lock(*self._made_of())
+        self._set_clock(max(agent.episode, self.expert.episode))
+        self.make_room(0)
+        agent._owner = self.expert._owner = self  # last: whatever was refused before, both are still free
 
     def _expert(self, agent: Agent, expert: Any) -> Agent:
         if expert is agent:
@@ -155,8 +158,8 @@ class Referral(Agent):
             " doubt" if self.options["criterion"] == "doubt" else ""
         )
 
-    def _made_of(self) -> tuple[Agent, ...]:
-        return self.agent, self.expert
+    def _made_of(self) -> dict[str, Agent]:
+        return {"agent": self.agent, "expert": self.expert}
 
     def parts(self) -> dict[str, Agent]:
         return {"agent": self.agent} if self._ask is not None else {"agent": self.agent, "expert": self.expert}
@@ -172,29 +175,27 @@ class Referral(Agent):
         expert = self.expert.fresh(seed) if self._ask is None else self._ask
         return type(self)(self.agent.fresh(seed), expert, **self.options).with_encoder(self.encoder)
 
-    @property
-    def episode(self) -> int:
-        """Episodes finished; the agent and the expert have the same clock."""
-        return self._episode
-
-    @episode.setter
-    def episode(self, value: int) -> None:
-        self._episode = self.agent.episode = self.expert.episode = value
-
     # Verbs and records --------------------------------------------------------------------------------------------
-    @locked
-    def begin_episode(self, x: ArrayLike | Mapping[str, Any]) -> ReferralPlan:
+    def _begin(self, x: Any) -> ReferralPlan:
         """Plan for an individual with context x [d] (or a row, see `Agent`), or have the expert plan."""
-        plan, k = super().begin_episode(x), self.episode
+        if self._ask is not None and not self._open:
+            self._hear(self.problem.context(self.encoded(x)))
+        return super()._begin(x)  # type: ignore[return-value]
+
+    def _hear(self, x: Floats) -> None:
+        """Ask the function about an individual who is going to be handed over. Who is, a plan on a copy says: so the
+        function may fail, or be interrupted, and nothing has changed."""
+        self.make_room(1)
+        seen: dict[int, Any] = {}
+        state, work, out, k = *(copied(v, seen) for v in (self.state, self.work, self._out)), self.episode
+        self.plan_on(self.par, state, work, apart(x), k, out)
+        if self._ask is not None and state.referred[k] == 1:
+            self.expert.par.policy[...] = self.problem.policy(self._ask(x.copy()), "the expert's policy")
+
+    def _plan_made(self) -> ReferralPlan:
+        plan, k = super()._plan_made(), self.episode
         referred, gap = bool(self.state.referred[k] == 1), float(self.state.gap[k])
         known = {f.name: getattr(plan, f.name) for f in fields(Plan)}
-        if referred and self._ask is not None:
-            try:
-                known["policy"] = self.problem.policy(self._ask(self._x.copy()), "the expert's policy")
-            except BaseException:
-                self._open, self.state.referred[k] = False, -1
-                raise
-            self._out.policy[...] = known["policy"]
         certified = not referred and self.options["criterion"] == "certificate"
         known |= {"certificate": gap if certified else None, "lower": None if referred else known["lower"]}
         return ReferralPlan(**known, referred=referred, gap=gap)
@@ -202,20 +203,21 @@ class Referral(Agent):
     def _lower(self) -> Floats | None:
         return self.agent._lower()
 
-    def make_room(self, episodes: int) -> None:
-        for part in (self.agent, self.expert):
-            part.make_room(episodes)
-        self.restore_room(self.episode + episodes)
+    def _room_in(self, state: Any) -> int:
+        return int(state.referred.size)
 
-    def restore_room(self, room: int) -> None:
-        referred, gap = self.state.referred, self.state.gap
-        if room > self.room:
-            more = max(room, 2 * self.room) - self.room
-            check.memory(f"the records of {room} individuals", 16.0 * room)
-            self.room += more
-            referred = np.concatenate([referred, np.full(more, -1, np.int64)])
-            gap = np.concatenate([gap, np.zeros(more)])
-        self.state = ReferralState(self.agent.state, self.expert.state, referred, gap)
+    def _roomier(self, state: Any, episodes: int) -> Any:
+        parts = self.agent._roomier(state.agent, episodes), self.expert._roomier(state.expert, episodes)
+        return self._restored(ReferralState(*parts, state.referred, state.gap), episodes)
+
+    def _restored(self, state: Any, room: int) -> Any:
+        have = self._room_in(state)
+        if room <= have:
+            return state
+        more = max(room, 2 * have) - have
+        check.memory(f"the records of {room} individuals", 16.0 * room)
+        referred = np.concatenate([state.referred, np.full(more, -1, np.int64)])
+        return state._replace(referred=referred, gap=np.concatenate([state.gap, np.zeros(more)]))
 
     @property
     @locked

@@ -82,10 +82,14 @@ class SetAgent(Agent):
         asked = self.options.get("reward_sets")
         return asked or ("hoeffding" if self.options.get("sets", "online") == "online" else "bernstein")
 
-    def make_room(self, episodes: int) -> None:
-        if self.stores:
-            self.state = self.state._replace(store=with_room(self.state.store, self.episode + episodes))
-            self.room = self.state.store.contexts.shape[0]
+    def _room_in(self, state: Any) -> int:
+        return int(state.store.contexts.shape[0])
+
+    def _roomier(self, state: Any, episodes: int) -> Any:
+        if self._room_in(state) == 0:  # nothing is ever stored
+            return state
+        store = with_room(state.store, episodes)
+        return state if store is state.store else state._replace(store=store)
 
     def _shares(self) -> tuple[float, float]:
         """ln(1/delta) of one pair's transition set, and of its reward interval."""
@@ -171,7 +175,6 @@ class SetAgent(Agent):
             estimates=int(self.draws_models or float(o.get("bonus_scale", 1.0)) != 1.0),
         )  # fmt: skip
         state = SetState(transitions[1], sampler, rewards, means, store, np.zeros(8, np.int64))
-        self.room = store.contexts.shape[0]
         values = f((H + 1, S)), f((H + 1, S)), f((H + 1, S))
         work = SetWork(
             transitions[2], sampler_work, reward_work, local, np.full(d, np.nan), search_work, f((S, A)), f((S, A)),

@@ -13,6 +13,7 @@ import numpy as np
 from ..problem import Problem
 
 _LARGE = 1e100
+_COUNTERS = {"samples", "visits", "refreshed", "begins", "used"}  # steps, of a pair or of all
 _FIXED = {"LikelihoodState": ("outcomes", "prior")}
 
 
@@ -93,6 +94,27 @@ def _chain(key: str, first: Any, before: Any) -> set[int]:
         met.add(at)
         at = int(before[at])
     return met
+
+
+def check_clock(agent: Any) -> None:
+    """A ValueError where the clock, the room, the steps that are kept and the numbers of steps do not go together."""
+    met, horizon, opened = agent.episode, agent.problem.horizon, agent._open
+    for part in _all_of(agent):
+        if 0 < part.room < met + opened:
+            raise ValueError(f"the clock says {met} individuals, there is room for {part.room}")
+    if any(k >= met for k in stored_episodes(agent.state, horizon)):
+        raise ValueError("it keeps steps of individuals that it has not met")
+    for key, node in nodes("state", agent.state):
+        for name in _COUNTERS & set(node._fields):
+            array = getattr(node, name)
+            if array.size and array.dtype.kind in "iu" and int(array.max()) > met * horizon:
+                raise ValueError(f"{key}.{name} counts more steps than {met} individuals have taken")
+
+
+def _all_of(agent: Any) -> Iterator[Any]:
+    yield agent
+    for part in agent._made_of().values():
+        yield from _all_of(part)
 
 
 def stored_episodes(state: Any, horizon: int) -> set[int]:

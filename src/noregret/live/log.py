@@ -235,6 +235,7 @@ def learn_from(agent: Agent, log: Log) -> int:
     """`Agent.learn_from`."""
     if not isinstance(log, Log):
         raise ValueError(f"log must be what noregret.read_log returns, got {type(log).__name__}")
+    agent._own_verb("learn_from")
     if agent._open:
         raise RuntimeError("learn_from: an episode is open, call end_episode first")
     p = agent.problem
@@ -249,16 +250,5 @@ def learn_from(agent: Agent, log: Log) -> int:
                 )
             for r in e.rewards:
                 p.reward(r)
-    agent.make_room(len(log))
-    for e in log:
-        take_in(agent, agent.episode, e.context, e.states, e.actions, e.rewards)
-        agent.episode += 1
+    agent._learn_all([(e.context, e.states, e.actions, e.rewards) for e in log])
     return len(log)
-
-
-def take_in(agent: Agent, k: int, x: Any, states: Any, actions: Any, rewards: Any) -> None:
-    """Have the agent learn these steps as those of individual k; its clock is the caller's."""
-    n, path = len(actions), agent._path
-    agent._x[:] = x
-    path.states[: n + 1], path.actions[:n], path.rewards[:n] = states, actions, rewards
-    agent._learn(k, n)

@@ -24,8 +24,7 @@ from numpy.typing import NDArray
 
 from .. import _checks as check
 from .._checks import Floats
-from .._jit import direct
-from .._memory import apart
+from .._memory import copied
 from ..agents.base import Agent
 from ..agents.controls import FixedPolicy, UniformRandom
 from ..agents.referral import Referral
@@ -135,17 +134,13 @@ def drawn_policies(agent: Agent, draws: int) -> NDArray[np.int64]:
 def _draw(agent: Agent, draws: int) -> NDArray[np.int64]:
     seen: dict[int, Any] = {}
     state, work, out, x, path = (copied(v, seen) for v in (agent.state, agent.work, agent._out, agent._x, agent._path))
-    if agent._direct is None:
-        agent._direct = agent._compile(direct)
-    if 0 < agent.pause <= agent._step and agent._direct_replan is None:
-        agent._direct_replan = agent._compile_replan(direct)
     check.memory(f"draws = {draws}", 8.0 * draws * out.policy.size)
-    k, made = agent.episode, np.zeros((draws, *out.policy.shape), np.int64)
+    k, made, again = agent.episode, np.zeros((draws, *out.policy.shape), np.int64), 0 < agent.pause <= agent._step
     for j in range(draws):
         par = reseeded(agent.par, other_seed(agent.seed, k, j))
-        agent._direct[0](par, state, work, x, k, out)
-        if 0 < agent.pause <= agent._step:
-            agent._direct_replan(par, state, work, x, k, agent.pause, path, out)
+        agent.plan_on(par, state, work, x, k, out)
+        if again:
+            agent.replan_on(par, state, work, x, k, path, out)
         made[j] = out.policy
         if isinstance(agent, Referral) and agent._ask is not None and state.referred[k] == 1:
             made[j] = _asked(agent)
@@ -173,15 +168,3 @@ def reseeded(par: Any, seed: int) -> Any:
     if not hasattr(par, "_fields"):
         return par
     return type(par)(*(seed if f == "seed" else reseeded(getattr(par, f), seed) for f in par._fields))
-
-
-def copied(value: Any, seen: dict[int, Any]) -> Any:
-    """Nested tuples of arrays of their own, laid out like the agent's; what is one array stays one."""
-    if isinstance(value, tuple):
-        parts = [copied(part, seen) for part in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
-    if not isinstance(value, np.ndarray):
-        return value
-    if id(value) not in seen:
-        seen[id(value)] = apart(value.copy())
-    return seen[id(value)]

@@ -42,7 +42,6 @@ from ..agents.files import fingerprint
 from ..links import Link
 from ..planning import Plan
 from .decision import Decision, described
-from .log import take_in
 from .people import Person, Who, read_people, write_people
 from .probabilities import NotAsked, check_draws, drawn_policies, from_policies, known_exactly
 from .tables import columns, is_missing, whole
@@ -80,13 +79,14 @@ class Live:
             raise ValueError(f"agent must be an agent of noregret, got {type(agent).__name__}")
         if agent.pause:
             raise ValueError(f"agent must plan whole episodes, {agent.name} plans again within them")
-        if agent._open:
+        if agent._free("agent")._open:
             raise ValueError("agent must not be in the middle of an episode")
         self.agent, self.draws = agent, check_draws(draws, 0)
         self.order, self.audit = check.one_of("order", order, ("end", "begin")), check.flag("audit", audit)
         self._lock = agent._lock  # people and agent are changed together
         self._people: dict[Who, Person] = {}
         self._waiting: list[Person] = []  # ended, not learned yet: order="begin"
+        agent._keep(self)
 
     @property
     @locked
@@ -109,12 +109,12 @@ class Live:
             raise ValueError(f"who: {check.shown(who)} is open already")
         agent, k = self.agent, self.agent.episode
         mark = fingerprint(agent) if self.audit else ""
-        plan = agent.begin_episode(x)
+        plan = agent._begin(x)
         drawn = np.zeros((0, *plan.policy.shape), np.int16)
         if self.draws > 0 and known_exactly(agent, 0, 0) is None:
             with suppress(NotAsked):
                 drawn = drawn_policies(agent, self.draws).astype(np.int16)
-        agent._open, agent.episode = False, k + 1
+        agent._set_clock(k + 1)
         self._people[who] = Person(
             who, k, agent._x.tolist(), plan.policy.copy(), plan.certificate, getattr(plan, "referred", None), mark,
             drawn,
@@ -260,7 +260,10 @@ class Live:
         for p in sorted(ready, key=lambda p: p.episode):
             self._waiting.remove(p)
             n = p.steps
-            take_in(self.agent, p.episode, p.context, [*p.states, 0][: n + 1], p.actions[:n], p.rewards)
+            mark = np.zeros(4, np.int64)
+            self.agent._learn_steps(
+                p.episode, p.context, [*p.states, 0][: n + 1], p.actions[:n], p.rewards, None, mark, mark
+            )
 
     def _person(self, who: Any) -> Person:
         who = int(who) if isinstance(who, np.integer) else who

@@ -202,7 +202,7 @@ class FusedSession(Session):
         self.agent.make_room(n)
         self._loop(*self.contexts(n))
         self.done += n
-        self.agent.episode += n
+        self.agent._set_clock(self.agent.episode + n)
         return n
 
 

@@ -1,0 +1,49 @@
+"""How a verb changes an agent: in one compiled call, so that no interruption comes between.
+
+Python may stop at any line: Ctrl-C, or no memory left. A kernel runs to its end. So the kernel that plans or learns and
+the clock that says so are written by the same call: afterwards the agent is as before the verb or as after it. The
+clock, int64 [4], holds what follows; `told` is what it is to say afterwards.
+
+    episode   individuals met so far
+    step      steps of the open episode whose outcome was observed
+    asked     1: an action was taken at this step, its outcome is not known yet
+    open      1: an episode is open
+
+Room for what is learned is made before, and arrays that are replaced by longer ones are put in place by one assignment.
+"""
+
+from .._jit import entrance, invoke
+from .refutation import watch
+
+
+@entrance
+def opened(where, args, kept, others, mark, told):
+    """Plan; then keep the context, forget whose actions they were, and open."""
+    invoke(where, args)
+    x = args[3]
+    for b in range(kept.shape[0]):
+        kept[b] = x[b]
+    for h in range(others.shape[0]):
+        others[h] = False
+    for i in range(mark.shape[0]):
+        mark[i] = told[i]
+
+
+@entrance
+def observed(where, args, reward, after, mark, told):
+    """The outcome of the last of n steps; then plan the rest anew."""
+    n, path = args[5], args[6]
+    path.rewards[n - 1] = reward
+    path.states[n] = after
+    invoke(where, args)
+    for i in range(mark.shape[0]):
+        mark[i] = told[i]
+
+
+@entrance
+def learned(where, args, evidence, upper, mark, told):
+    """Close, test what is assumed, learn: whatever a kernel may refuse, nothing is learned twice."""
+    for i in range(mark.shape[0]):
+        mark[i] = told[i]
+    watch(evidence, upper, args[5], args[6])
+    invoke(where, args)
