@@ -86,16 +86,16 @@ def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
 _budget: ContextVar[list[float] | None] = ContextVar("budget", default=None)
 
 
-def memory(what: str, needed: float) -> None:
+def memory(what: str, needed: float, now: float | None = None) -> None:
     """A sentence where `needed` bytes are more than this machine has, or than is left of a `budget`, before anything of
-    that size is made."""
+    that size is made. now: what is made at once, where others will make the rest, and ask for it."""
     there, left = _memory(), _budget.get()
     if needed > there:
         raise ValueError(f"{what} would need at least {_bytes(needed)} of memory, there are {_bytes(there)}")
     if left is not None:
-        left[0] -= needed
+        left[0] -= needed if now is None else now
         if left[0] < 0.0:
-            raise ValueError(f"{what} would need {_bytes(needed)} of memory, more than may be taken for it")
+            raise ValueError(f"{what} would need more memory than may be taken for so short a file (memory=...)")
 
 
 @contextmanager

@@ -138,7 +138,7 @@ class Problem:
         agents ask again for what else they keep (`Agent`)."""
         S, A, H, d = self.n_states, self.n_actions, self.horizon, self.context_dim
         what = f"a problem with n_states = {S}, n_actions = {A}, horizon = {H}, context_dim = {d}"
-        check.memory(what, 8.0 * (S * A * slots * (1 + d) + 2 * H * S))
+        check.memory(what, 8.0 * (S * A * slots * (1 + d) + 2 * H * S), now=8.0 * S * A * slots)
 
     @property
     def reach(self) -> float:

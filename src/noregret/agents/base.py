@@ -433,20 +433,12 @@ class Agent(InPractice):
         saw are asked here, between episodes; for the others there is nothing to do."""
         self._root()._take(self._root()._roomier(self._root().state, self.episode + episodes))
 
-    def restore_room(self, room: int) -> None:
-        """Before any episode: take the room that a file says there was."""
-        self._take(self._restored(self.state, room))
-
     def _take(self, state: Any) -> None:
         self._own_state = state
 
     def _roomier(self, state: Any, episodes: int) -> Any:
         """The same state with room for so many episodes in all, which may be itself. Nothing of the agent changes."""
         return state
-
-    def _restored(self, state: Any, room: int) -> Any:
-        """Likewise for `restore_room`, where the parts have taken theirs already."""
-        return self._roomier(state, room)
 
     # For the engine -----------------------------------------------------------------------------------------------
     def compiled(self) -> tuple[Any, Any]:

@@ -166,9 +166,6 @@ class Certified(Agent):
     def _roomier(self, state: Any, episodes: int) -> Any:
         return CertifiedState(self.agent._roomier(state.agent, episodes), self.judge._roomier(state.judge, episodes))
 
-    def _restored(self, state: Any, room: int) -> Any:
-        return CertifiedState(state.agent, self.judge._roomier(state.judge, room))
-
     def _lower(self) -> Floats | None:
         return np.array(self.work.judge.lower)
 

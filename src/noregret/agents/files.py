@@ -12,14 +12,14 @@ from .._sealed import digest, seal, unseal
 from ..links import LinearCombination, Link, MultinomialLogit
 from ..problem import Problem
 from .base import Agent
-from .trusted import check_clock, check_state, fixed_in, nodes
+from .trusted import by_episode, check_clock, check_state, fixed_in, nodes
 
 _LINKS: dict[str, Callable[[], Link]] = {"logit": MultinomialLogit, "linear": LinearCombination}
 _SIZES = ("n_states", "n_actions", "horizon", "context_dim")
 _FIELDS = (*_SIZES, "context_bound", "weight_bound", "reward_bound", "long_contexts", "rewards")
 _ARRAYS = ("support", "available", "known_rewards")
 _COUNTS = ("memory", "max_balls", "clusters", "draws")  # options that say how much room to take
-_MODEST, _TIMES = 2**26, 16  # bytes that any file may ask for, and how many for each of its own
+_MODEST, _TIMES = 2**25, 16  # bytes that any file may ask for, and how many for each of its own
 _NAMES = ("state_names", "action_names", "feature_names", "initial_states")
 
 
@@ -50,7 +50,7 @@ def _describe(agent: Agent, prefix: str, arrays: dict[str, Any]) -> dict[str, An
             arrays[f"{prefix}option.{key}"] = value
         else:
             options[key] = value
-    made = {"agent": agent.name, "seed": agent.seed, "options": options, "room": agent.room}
+    made = {"agent": agent.name, "seed": agent.seed, "options": options}
     parts: dict[str, Any] = {}
     for name, part in agent.parts().items():
         inner = f"{prefix}{name}."
@@ -68,8 +68,9 @@ def _describe_problem(p: Problem, prefix: str, arrays: dict[str, Any]) -> dict[s
 
 
 def contents(agent: Agent) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(header, arrays) of an agent's file."""
-    arrays = dict(_live(agent))
+    """(header, arrays) of an agent's file. Of what is kept for every individual, those met: room is no part of it."""
+    arrays, rows = dict(_live(agent)), agent.episode + agent._open
+    arrays |= {name: arrays[name][:rows] for name in by_episode(agent.state)}
     header = _describe(agent, "", arrays)
     header["problem"] = _describe_problem(agent.problem, "", arrays)
     header["clock"] = [agent.episode, agent._step, agent._asked, agent._open]
@@ -102,7 +103,7 @@ def load(
     """The agent that `save` wrote, ready to go on.
 
     A custom link is code, not data: hand it in again (`link`); likewise the `expert` of a `Referral`, where it was a
-    function. memory: bytes that may be taken for what the file asks for; None: 64 MiB, or 16 times the file's length.
+    function. memory: bytes that may be taken for what the file asks for; None: 32 MiB, or 16 times the file's length.
 
     A file that is damaged, cut short, of another program or of a newer version is refused with a sentence; nothing in a
     file is ever run.
@@ -157,7 +158,7 @@ def _plausible(header: dict[str, Any], arrays: dict[str, Any], held: int) -> Non
         if arrays[name].shape != shape:
             raise ValueError(f"{name} has the shape {arrays[name].shape}, the problem's sizes ask for {shape}")
     for spec in _specs(header, 0):
-        asked = {name: spec["options"].get(name) or 0 for name in _COUNTS} | {"room": spec["room"]}
+        asked = {name: spec["options"].get(name) or 0 for name in _COUNTS}
         for name, value in asked.items():
             if not 0 <= value <= max(10**6, held):
                 raise ValueError(f"{name} is {value}, for a file of {held} bytes")
@@ -178,7 +179,16 @@ def revived(
     """The agent with these `contents`, for a problem that is the one it was made for."""
     agent = _construct(header, "", arrays, problem, link, expert)
     fixed = {f"{key}.{name}" for key, node in nodes("state", agent.state) for name in fixed_in(node)}
-    for key, array in _live(agent):
+    episode, step, asked, opened = header["clock"]
+    if (type(episode), type(step), type(asked), type(opened)) != (int, int, bool, bool):
+        raise ValueError("the clock is not one")
+    if not 0 <= episode < 2**62:
+        raise ValueError("the clock, the plan or the path is out of range")
+    rows = episode + opened
+    agent.make_room(rows - agent.episode)
+    met = by_episode(agent.state)
+    for key, whole in _live(agent):
+        array = whole[:rows] if key in met else whole
         if key not in arrays or arrays[key].shape != array.shape or arrays[key].dtype != array.dtype:
             raise ValueError(f"{key} is missing or has the wrong shape or type")
         if key.startswith("state.") and np.isnan(arrays[key]).any():
@@ -190,10 +200,7 @@ def revived(
         check_state(key, node, problem)
     p, path, policy = problem, agent._path, agent._out.policy
     within = ((path.states, p.n_states), (path.actions, p.n_actions), (policy, p.n_actions))
-    episode, step, asked, opened = header["clock"]
-    if (type(episode), type(step), type(asked), type(opened)) != (int, int, bool, bool):
-        raise ValueError("the clock is not one")
-    if not 0 <= episode < 2**62 or not 0 <= step <= p.horizon or any(a.min() < 0 or a.max() >= n for a, n in within):
+    if not 0 <= step <= p.horizon or any(a.min() < 0 or a.max() >= n for a, n in within):
         raise ValueError("the clock, the plan or the path is out of range")
     if asked and (not opened or step == p.horizon):
         raise ValueError("the clock, the plan or the path is out of range")
@@ -282,6 +289,4 @@ def _construct(
         inner = f"{prefix}{name}."
         own = _problem(part["problem"], inner, arrays, link) if "problem" in part else problem
         parts[name] = _construct(part, inner, arrays, own, link)
-    agent = stored_class(spec["agent"]).rebuild(problem, spec["seed"], options, parts)
-    agent.restore_room(spec.get("room", 0))
-    return agent
+    return stored_class(spec["agent"]).rebuild(problem, spec["seed"], options, parts)

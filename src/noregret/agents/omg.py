@@ -202,6 +202,9 @@ class OMGCMDP(GLMAgent):
             regularization=regularization, reward_regularization=reward_regularization,
         )  # fmt: skip
 
+    def _kept(self) -> float:
+        return super()._kept() + 2.0 * (self.problem.horizon * self.problem.n_states) ** 2
+
     def _build(self) -> tuple[OMGPar, GLMState, OMGWork]:  # type: ignore[override]
         p, f = self.problem, np.zeros
         H, S, A, d = p.horizon, p.n_states, p.n_actions, p.context_dim
@@ -222,8 +225,10 @@ def reachable(problem: Problem, initial: Floats) -> NDArray[np.bool_]:
     count, outcomes, available, _ = problem.layout
     made = np.zeros((problem.horizon, problem.n_states), bool)
     made[0] = initial > 0.0
+    reached = available[..., None] & (np.arange(outcomes.shape[2]) < count[..., None])  # [S, A, M]
     for h in range(1, problem.horizon):
-        for s, a in np.argwhere(available):
-            if made[h - 1, s]:
-                made[h, outcomes[s, a, : count[s, a]]] = True
+        made[h, outcomes[made[h - 1]][reached[made[h - 1]]]] = True
+        if np.array_equal(made[h], made[h - 1]):
+            made[h:] = made[h]
+            break
     return made

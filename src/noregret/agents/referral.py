@@ -208,16 +208,12 @@ class Referral(Agent):
 
     def _roomier(self, state: Any, episodes: int) -> Any:
         parts = self.agent._roomier(state.agent, episodes), self.expert._roomier(state.expert, episodes)
-        return self._restored(ReferralState(*parts, state.referred, state.gap), episodes)
-
-    def _restored(self, state: Any, room: int) -> Any:
-        have = self._room_in(state)
-        if room <= have:
-            return state
-        more = max(room, 2 * have) - have
-        check.memory(f"the records of {room} individuals", 16.0 * room)
-        referred = np.concatenate([state.referred, np.full(more, -1, np.int64)])
-        return state._replace(referred=referred, gap=np.concatenate([state.gap, np.zeros(more)]))
+        referred, gap, have = state.referred, state.gap, self._room_in(state)
+        if episodes > have:
+            more = max(episodes, 2 * have) - have
+            check.memory(f"the records of {episodes} individuals", 16.0 * episodes)
+            referred, gap = np.concatenate([referred, np.full(more, -1)]), np.concatenate([gap, np.zeros(more)])
+        return ReferralState(*parts, referred, gap)
 
     @property
     @locked

@@ -122,10 +122,13 @@ class SetAgent(Agent):
     def _kept(self) -> float:
         self._options()
         (S, A, M), d, o = self.problem.layout.outcomes.shape, self.problem.context_dim, self.options
-        square = isinstance(self.problem.link, MultinomialLogit) and o.get("form", "full") == "full"
-        one = 1.0 * ((M - 1) * d) ** 2 if square else 2.0 * d * d
+        logit, stored = isinstance(self.problem.link, MultinomialLogit), o.get("sets", "online") != "online"
+        one = 3.0 * ((M - 1) * d) ** 2 if logit and o.get("form", "full") == "full" else 2.0 * d * d
+        sets = 6.0 * (M * d) ** 2 if stored else one
         drawn = 2.0 * o.get("draws", 1) * M * self.draws_models
-        return float(S * A * (one * (self.uses_sets + self.draws_models) + M * M + 4 * d * d + drawn))
+        pair = sets * self.uses_sets + one * self.draws_models + M * M + 4 * d * d + drawn
+        pair += 400.0 * (self.uses_sets + self.draws_models)  # what takes up eight places whatever the sizes
+        return float(S * A * pair + 27.0 * (M * d) ** 2 * (stored and self.uses_sets))
 
     def _build(self) -> tuple[SetPar, SetState, SetWork]:
         self._options()

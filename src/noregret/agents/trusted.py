@@ -17,6 +17,12 @@ _COUNTERS = {"samples", "visits", "refreshed", "begins", "used"}  # steps, of a 
 _FIXED = {"LikelihoodState": ("outcomes", "prior")}
 
 
+_BY_EPISODE = {
+    "Store": ("contexts", "outcomes", "rewards", "previous"),
+    "ReferralState": ("referred", "gap"),
+}  # a row for each individual
+
+
 def _kind(node: Any) -> str:
     return type(node).__name__
 
@@ -24,6 +30,13 @@ def _kind(node: Any) -> str:
 def fixed_in(node: Any) -> tuple[str, ...]:
     """Arrays of a node that no history changes."""
     return _FIXED.get(_kind(node), ())
+
+
+def by_episode(state: Any) -> set[str]:
+    """Names of the arrays of a state that have a row for each individual, and for those to come."""
+    made = {f"{key}.{name}" for key, node in nodes("state", state) for name in _BY_EPISODE.get(_kind(node), ())}
+    stored = {key for key, node in nodes("state", state) if _kind(node) == "Store" and not len(node.contexts)}
+    return {name for name in made if name.rpartition(".")[0] not in stored}
 
 
 def nodes(key: str, node: Any) -> Iterator[tuple[str, Any]]:
@@ -97,11 +110,8 @@ def _chain(key: str, first: Any, before: Any) -> set[int]:
 
 
 def check_clock(agent: Any) -> None:
-    """A ValueError where the clock, the room, the steps that are kept and the numbers of steps do not go together."""
-    met, horizon, opened = agent.episode, agent.problem.horizon, agent._open
-    for part in _all_of(agent):
-        if 0 < part.room < met + opened:
-            raise ValueError(f"the clock says {met} individuals, there is room for {part.room}")
+    """A ValueError where the clock, the steps that are kept and the numbers of steps do not go together."""
+    met, horizon = agent.episode, agent.problem.horizon
     if any(k >= met for k in stored_episodes(agent.state, horizon)):
         raise ValueError("it keeps steps of individuals that it has not met")
     for key, node in nodes("state", agent.state):
@@ -109,12 +119,6 @@ def check_clock(agent: Any) -> None:
             array = getattr(node, name)
             if array.size and array.dtype.kind in "iu" and int(array.max()) > met * horizon:
                 raise ValueError(f"{key}.{name} counts more steps than {met} individuals have taken")
-
-
-def _all_of(agent: Any) -> Iterator[Any]:
-    yield agent
-    for part in agent._made_of().values():
-        yield from _all_of(part)
 
 
 def stored_episodes(state: Any, horizon: int) -> set[int]:

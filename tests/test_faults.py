@@ -1,0 +1,138 @@
+"""Ctrl-C or too little memory at any line of a verb of an agent: it is undone or done, never in between, the agent can
+be used, and what it then saves can be loaded."""
+
+import warnings
+from contextlib import suppress
+
+import numpy as np
+import pytest
+
+import noregret as nr
+from faults import Injector, places
+from live import EVERYONE, make, place, played, steps_of, table_of
+from noregret.agents import files
+
+# One of each kind: their verbs come to every line that the verbs of the others come to
+KINDS = ("certified-psrl-stored", "certified-stored", "referral-function", "cece", "uniform-random")
+
+
+def everything(agent):
+    """All there is to an agent, as a value that can be compared; of the buffers what an open episode says."""
+    episode, step, asked, opened = agent._clock.tolist()
+    n, path = step + asked, agent._path
+    now = None
+    if opened:
+        now = (
+            agent._x.tolist(), agent.policy.tolist(), path.states[: max(n, step + (step > 0))].tolist(),
+            path.actions[:n].tolist(), repr(path.rewards[:step].tolist()), agent._others[:n].tolist(),
+        )  # fmt: skip
+    coder = None if agent.encoder is None else agent.encoder.to_dict()
+    return files.fingerprint(agent), (episode, step, asked, opened), now, coder, agent.refuted
+
+
+class Case:
+    """An agent after three people, in the middle of the fourth where a verb asks for it; fresh copies of it."""
+
+    def __init__(self, name, folder):
+        self.name, self.world, self.folder = name, place(name), folder
+        self.agent = make(name, self.world)
+        played(self.agent, self.world, range(3), g=np.random.default_rng(1))
+        columns, _ = steps_of(self.world, 3)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            self.log = nr.read_log(columns, self.agent.problem)
+        self.x, self.start = self.world.context(3, 3), int(self.world.problem.starts[0])
+
+    def copy(self):
+        return files.copy_of(self.agent)
+
+    def ready(self, verb):
+        """A copy on which the verb may be called."""
+        agent, H = self.copy(), self.agent.problem.horizon
+        if verb in ("begin", "learn_from", "make_room"):
+            return agent
+        agent.begin_episode(self.x)
+        steps = {"act": 0, "other": 0, "observe": 0, "pause": max(agent.pause - 1, 0), "certify": 0}.get(verb, H - 1)
+        state = self.start
+        for h in range(steps + (verb in ("end", "save"))):
+            state = self.after(agent, h, state)
+        if verb in ("observe", "pause"):
+            agent.act(state)
+        self.state = state
+        return agent
+
+    @staticmethod
+    def after(agent, h, state):
+        after = int(agent.problem.layout.outcomes[state, agent.act(state), 0])
+        agent.observe(1.0, after)
+        return after
+
+    def call(self, agent, verb):
+        p, s = agent.problem, int(agent._path.states[agent._step])
+        last = int(p.layout.available[self.start].nonzero()[0][-1])
+        return {
+            "begin": lambda: agent.begin_episode(self.x),
+            "act": lambda: agent.act(self.start),
+            "other": lambda: agent.act(self.start, action=last),
+            "observe": lambda: agent.observe(1.0, int(p.layout.outcomes[s, agent._path.actions[agent._step], 0])),
+            "pause": lambda: agent.observe(1.0, int(p.layout.outcomes[s, agent._path.actions[agent._step], 0])),
+            "end": agent.end_episode,
+            "learn_from": lambda: agent.learn_from(self.log),
+            "make_room": lambda: agent.make_room(500),
+            "certify": lambda: agent.certify(self.x, table_of(p)),
+            "save": lambda: agent.save(self.folder / "faulty.npz"),
+        }[verb]
+
+    def load(self, path):
+        return nr.load(path, expert=self.agent._ask if getattr(self.agent, "_ask", None) else None)
+
+    def go_on(self, agent):
+        """The rest of the episode, another person, saved and loaded on the way; what came of it."""
+        agent.save(self.folder / "on.npz")
+        agent = self.load(self.folder / "on.npz")
+        state = int(agent._path.states[agent._step]) if agent._open and agent._step + agent._asked else self.start
+        if agent._open:
+            while agent._step < agent.problem.horizon:
+                state = self.after(agent, agent._step, state)
+            agent.end_episode()
+        agent.begin_episode(self.world.context(3, 4))
+        self.after(agent, 0, self.start)
+        agent.end_episode()
+        return everything(agent)
+
+
+def verbs_of(agent):
+    made = ["begin", "act", "other", "observe", "end", "learn_from", "save"]
+    made += ["pause"] if agent.pause else []
+    made += ["certify"] if getattr(agent, "certifies", hasattr(agent, "judge")) else []
+    return [*made, "make_room"] if agent.room else made
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize("name", [n if n in KINDS else pytest.param(n, marks=pytest.mark.slow) for n in EVERYONE])
+def test_a_verb_is_undone_or_done(name, error, tmp_path):
+    """Every line of every verb, the first and the last time that it is come to."""
+    case = Case(name, tmp_path)
+    tried = 0
+    for verb in verbs_of(case.agent):
+        reference = case.ready(verb)
+        before, going = everything(reference), None
+        case.call(reference, verb)()  # compiles
+        after = everything(reference)
+        again = case.ready(verb)
+        lines = places(case.call(again, verb))
+        assert everything(again) == after, verb
+        outcome = {}
+        for at in lines:
+            agent, injector = case.ready(verb), Injector(at, error)
+            with suppress(error, ValueError):  # loading makes a sentence of a lack of memory
+                injector.run(case.call(agent, verb))
+            assert injector.fired, (verb, at)
+            found = everything(agent)
+            assert found in (before, after), (verb, at)
+            tried += 1
+            if at % 7 == 0:
+                going = case.go_on(agent)
+                assert outcome.setdefault(found == after, going) == going, (verb, at)
+    assert tried > 100
+    assert [p for p in tmp_path.iterdir() if p.suffix == ".part"] == []
