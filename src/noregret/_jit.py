@@ -47,10 +47,10 @@ _OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrap
 # Changing these compiles nothing anew
 WITHOUT_KERNELS = {
     "cli", "gym", "studies", "report", "live",
-    "figures.py", "claims.py", "_announce.py", "_checks.py", "_files.py", "_sealed.py", "_spreadsheets.py", "_threads.py",
-    "problem.py", "agents/files.py", "agents/practice.py", "agents/trusted.py", "simulation/checkpoint.py",
-    "simulation/run.py", "worlds/bandit.py",
-    "worlds/blind.py", "worlds/hard.py", "worlds/random_worlds.py", "worlds/sparse.py", "worlds/tilt.py",
+    "figures.py", "claims.py", "_announce.py", "_checks.py", "_files.py", "_sealed.py", "_spreadsheets.py",
+    "_threads.py", "problem.py", "agents/files.py", "agents/practice.py", "agents/trusted.py",
+    "simulation/checkpoint.py", "simulation/run.py", "worlds/bandit.py", "worlds/blind.py",
+    "worlds/hard.py", "worlds/random_worlds.py", "worlds/sparse.py", "worlds/tilt.py",
 }  # fmt: skip
 
 
