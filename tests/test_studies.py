@@ -10,7 +10,7 @@ import pytest
 
 import noregret as nr
 from noregret.simulation import engine
-from noregret.simulation.checkpoint import begun, resumed, snapshot
+from noregret.simulation.checkpoint import begun, episodes_done, resumed, snapshot
 from noregret.simulation.engine import CHUNK
 from noregret.simulation.named import agent_options
 from noregret.studies import Cell, Results, load
@@ -298,15 +298,60 @@ def test_a_damaged_checkpoint_begins_anew():
     for bad in (kept[:-30], b"", b"nonsense", kept[:100] + bytes(50) + kept[150:]):
         answer = work(Task(one, bad))
         assert np.array_equal(decode(answer.result).columns["regret"], want)
-    other = cell(episodes=CHUNK + 200)  # another cell's
-    world = other.make_world()
-    with pytest.raises(ValueError, match="not a checkpoint of that run"):
-        resumed(kept, world, 0, other.episodes, 7, False, None)
-    session = begun(one.make_agent(one.make_world()), one.make_world(), 0, one.episodes, one.every, False, None)
+    world, of = one.make_world(), one.run
+    where = world, 0, one.episodes, one.every, False, None
+    session = begun(one.make_agent(world), *where)
     session.advance()
-    again, seconds = resumed(snapshot(session, 1.5), one.make_world(), 0, one.episodes, one.every, False, None)
+    made = snapshot(session, of, 1.5)
+    again, seconds = resumed(made, of, *where)
     assert again.done == CHUNK
     assert seconds == 1.5
+    assert episodes_done(made, of) == CHUNK
+    for bad in (made[:-30], b"", b"nonsense", made[:-100] + bytes(50) + made[-50:]):
+        with pytest.raises(ValueError, match="not a checkpoint of that run"):
+            resumed(bad, of, *where)
+        assert episodes_done(bad, of) == 0
+
+
+def test_anothers_checkpoint_is_not_continued(monkeypatch):
+    """Of another seed, cell, semantics or version: the cell is begun anew, and says so. Seed 1's was continued, and
+    filed under seed 0."""
+    one, place = cell(episodes=CHUNK + 100, world={"seed": 7}), {"seed": 7}
+    want = decode(work(Task(one)).result).columns["regret"]
+    own = work(Task(one, patience=0.0)).checkpoint
+    others = [cell(episodes=CHUNK + 100, world=place, seed=1), cell(episodes=CHUNK + 100, world=place, delta=0.1)]
+    kept = [work(Task(other, patience=0.0)).checkpoint for other in others]
+    with monkeypatch.context() as patch:
+        patch.setattr(nr, "__version__", "0.0.9")
+        kept.append(work(Task(one, patience=0.0)).checkpoint)
+    said = ["it is another run's", "it is another run's", "it was made by noregret 0.0.9, this is"]
+    for bad, why in zip(kept, said, strict=True):
+        answer = work(Task(one, bad))
+        assert np.array_equal(decode(answer.result).columns["regret"], want)
+        assert why in answer.note
+        assert f"{one.id} is begun anew" in answer.note
+    with monkeypatch.context() as patch:
+        patch.setattr("noregret.studies.cell.SEMANTICS", 2)
+        assert "another run's" in work(Task(replace(one), own)).note
+    going_on = work(Task(one, own))
+    assert going_on.note == ""
+    assert going_on.episodes == 100
+    assert np.array_equal(decode(going_on.result).columns["regret"], want)
+
+
+@pytest.mark.parametrize("error", [NotImplementedError, RuntimeError, IndexError, OverflowError, MemoryError])
+def test_whatever_a_checkpoint_leads_to_the_cell_is_begun_anew(monkeypatch, error):
+    one = cell(episodes=CHUNK + 100)
+    kept = work(Task(one, patience=0.0)).checkpoint
+
+    def fails(*args, **options):
+        raise error("no such thing")
+
+    monkeypatch.setattr("noregret.simulation.checkpoint.revived", fails)
+    answer = work(Task(one, kept))
+    assert answer.failure is None
+    assert "not a checkpoint of that run" in answer.note
+    assert answer.episodes == one.episodes
 
 
 def test_a_failing_cell_says_why():

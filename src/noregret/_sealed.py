@@ -68,12 +68,21 @@ def seal(file: BinaryIO, header: dict[str, Any], arrays: dict[str, Any]) -> None
 def unseal(path: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """(header, arrays) of a file that `seal` wrote; a ValueError that says what is wrong with any other."""
     with open(path, "rb") as file:  # a file that is not there is the caller's to hear of
-        try:
-            return _read(file, os.fstat(file.fileno()).st_size)
-        except Refused as error:
-            raise ValueError(f"{path} {error}") from None
-        except Exception:  # whatever zip, JSON and NumPy make of damaged bytes
-            raise ValueError(f"{path} is damaged: its parts cannot be read") from None
+        return _taken(str(path), file, os.fstat(file.fileno()).st_size)
+
+
+def unseal_bytes(data: bytes, name: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The same of a file's bytes; `name` is what they are called in a sentence."""
+    return _taken(name, io.BytesIO(data), len(data))
+
+
+def _taken(name: str, file: BinaryIO, size: int) -> tuple[dict[str, Any], dict[str, Any]]:
+    try:
+        return _read(file, size)
+    except Refused as error:
+        raise ValueError(f"{name} {error}") from None
+    except Exception:  # whatever zip, JSON and NumPy make of damaged bytes
+        raise ValueError(f"{name} is damaged: its parts cannot be read") from None
 
 
 def _read(file: BinaryIO, size: int) -> tuple[dict[str, Any], dict[str, Any]]:

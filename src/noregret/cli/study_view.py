@@ -10,6 +10,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from ..simulation.checkpoint import episodes_done
 from ..studies.engines import Engine
 from ..studies.results import Results
 from ..studies.work import Answer, Task
@@ -33,7 +34,7 @@ class View:
         self.left = {cell.id: cell.episodes for cell in left}
         for cell in left:
             kept = results.checkpoint(cell.id)
-            self.left[cell.id] -= 0 if kept is None else _done_in(kept)
+            self.left[cell.id] -= 0 if kept is None else episodes_done(kept, cell.run)
         self.kind = {cell.id: (cell.agent, cell.world) for cell in left}
         self.done = self.failed = self.running = 0
         self.speeds: dict[Any, list[float]] = defaultdict(lambda: [0.0, 0.0])  # seconds, episodes
@@ -48,6 +49,8 @@ class View:
         self.recent.append((now, answer.episodes))
         while self.recent and self.recent[0][0] < now - RECENT:
             self.recent.popleft()
+        if answer.note:
+            self.say(answer.note)
         self.left[key] = task.cell.episodes - answer.done
         if answer.result is not None:
             self.done += 1
@@ -61,6 +64,9 @@ class View:
             del self.left[key]
             why = answer.failure.strip().splitlines()[-1]
             self.console.print(Text(f"failed  {key}  {task.cell.describe()}\n        {why}", style="red"))
+
+    def say(self, line: str) -> None:
+        self.console.print(Text(line, style="yellow"))
 
     def tick(self, running: int) -> None:
         self.running, now = running, time.monotonic()
@@ -122,20 +128,6 @@ class View:
         line = Table.grid()
         line.add_row(bar)
         return Group(line, table, Text(self.last[: self.console.width - 1], style="dim"))
-
-
-def _done_in(checkpoint: bytes) -> int:
-    """Episodes a checkpoint has behind it; 0 where it is damaged."""
-    import io
-    import json
-
-    import numpy as np
-
-    try:
-        with np.load(io.BytesIO(checkpoint), allow_pickle=False) as file:
-            return int(json.loads(bytes(file["header"]).decode())["done"])
-    except Exception:
-        return 0
 
 
 def _duration(seconds: float) -> str:

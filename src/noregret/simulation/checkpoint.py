@@ -1,18 +1,18 @@
-"""A session as bytes, between two of its chunks: what it takes to go on elsewhere as if it had not stopped."""
+"""A session as bytes, between two of its chunks: what it takes to go on elsewhere as if it had not stopped.
+
+A checkpoint names the run it belongs to and the version of the library that made it. Another run's, or another
+version's, is not continued: numbers are filed under the run that made them."""
 
 import io
-import json
 import math
-import zipfile
 from typing import Any
 
-import numpy as np
-
+from .._sealed import seal, unseal_bytes
 from ..agents.files import contents, revived
 from ..worlds import World
 from .engine import Session, session_kind
 
-FORMAT = 1
+FORMAT = 2
 _METER = ("total", "curve", "tally", "tallies")
 
 
@@ -27,28 +27,49 @@ def begun(
     return made
 
 
-def snapshot(session: Session, seconds: float) -> bytes:
-    """`seconds`: processor time so far, kept beside it."""
+def snapshot(session: Session, of: dict[str, Any], seconds: float) -> bytes:
+    """`of`: which run this is, in plain values; `seconds`: processor time so far, kept beside it."""
     header, arrays = contents(session.agent)
-    head = {"session": FORMAT, "agent": header, "done": session.done, "seconds": seconds}
+    head = {"holds": "checkpoint", "session": FORMAT, "of": of, "seed": session.seed, "agent": header}
+    head |= {"done": session.done, "seconds": seconds}
     arrays |= {f"meter.{name}": getattr(session.meter, name) for name in _METER}
     file = io.BytesIO()
-    np.savez(file, header=np.frombuffer(json.dumps(head).encode(), np.uint8), **arrays)
+    seal(file, head, arrays)
     return file.getvalue()
 
 
-def resumed(
-    data: bytes, world: World, seed: int, episodes: int, every: int, diagnostics: bool, epsilon: float | None
-) -> tuple[Any, float]:
-    """(session, processor seconds so far) from a `snapshot` of a session with the same arguments; ValueError where the
-    bytes are not one."""
+def episodes_done(data: bytes, of: dict[str, Any]) -> int:
+    """Episodes that a checkpoint of the run `of` has behind it; 0 where it is damaged, or another's."""
     try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as file:
-            arrays = {name: file[name] for name in file.files}
-        head = json.loads(bytes(arrays.pop("header")).decode())
-        if head["session"] != FORMAT:
-            raise ValueError("another format")
+        return int(_opened(data, of)[0]["done"])
+    except (ValueError, KeyError, TypeError):
+        return 0
+
+
+def _opened(data: bytes, of: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    from .. import __version__
+
+    head, arrays = unseal_bytes(data, "the checkpoint")
+    if head.get("holds") != "checkpoint" or head.get("session") != FORMAT:
+        raise ValueError("it is no checkpoint of a run")
+    if head.get("version") != __version__:
+        raise ValueError(f"it was made by noregret {head.get('version')}, this is {__version__}")
+    if head.get("of") != of:
+        raise ValueError("it is another run's")
+    return head, arrays
+
+
+def resumed(
+    data: bytes, of: dict[str, Any], world: World, seed: int, episodes: int, every: int, diagnostics: bool,
+    epsilon: float | None,
+) -> tuple[Any, float]:  # fmt: skip
+    """(session, processor seconds so far) from a `snapshot` of the run `of`, a session with the same arguments;
+    ValueError where the bytes are not one."""
+    try:
+        head, arrays = _opened(data, of)
         agent = revived(head["agent"], arrays, world.problem)
+        if head["seed"] != seed or agent.seed != seed:
+            raise ValueError("it has another seed")
         made = begun(agent, world, seed, episodes, every, diagnostics, epsilon)
         for name in _METER:
             target, kept = getattr(made.meter, name), arrays[f"meter.{name}"]
@@ -58,6 +79,6 @@ def resumed(
         made.done, seconds = int(head["done"]), float(head["seconds"])
         if not 0 <= made.done == agent.episode <= episodes:
             raise ValueError("the clocks disagree")
-    except (OSError, ValueError, KeyError, EOFError, TypeError, AttributeError, zipfile.BadZipFile) as error:
+    except Exception as error:  # whatever agents and worlds say of contents that are not theirs
         raise ValueError(f"this is not a checkpoint of that run, or it is damaged: {error}") from None
     return made, seconds

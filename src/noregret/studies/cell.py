@@ -62,6 +62,11 @@ class Cell:
         content = json.dumps(_plain(asdict(self)) | {"semantics": SEMANTICS}, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
+    @property
+    def run(self) -> dict[str, Any]:
+        """What a checkpoint of this cell is told by."""
+        return {"cell": self.id, "seed": self.seed, "semantics": SEMANTICS}
+
     def make_world(self) -> World:
         return named_world(self.world, self.world_options, self.episodes)
 

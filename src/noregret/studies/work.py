@@ -4,13 +4,12 @@ A worker reads and writes no files, so it may sit anywhere. A cell that is not d
 checkpoint, and goes on from there in whichever worker gets it next.
 """
 
-import contextlib
 import datetime
 import os
 import platform
 import time
 import traceback
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -31,7 +30,8 @@ class Task:
 
 @dataclass(frozen=True)
 class Answer:
-    """One of: result (a cell's file), checkpoint, failure (a traceback). episodes: run in this task."""
+    """One of: result (a cell's file), checkpoint, failure (a traceback). episodes: run in this task; version: of the
+    library that ran them; note: a line for people, or empty."""
 
     id: str
     episodes: int = 0
@@ -39,14 +39,19 @@ class Answer:
     result: bytes | None = None
     checkpoint: bytes | None = None
     failure: str | None = None
+    version: str = ""
+    note: str = ""
 
 
 def work(task: Task) -> Answer:
     """Never raises for what the cell does wrong."""
+    from .. import __version__
+
     try:
-        return _advanced(task)
+        answer = _advanced(task)
     except Exception:
-        return Answer(task.cell.id, failure=traceback.format_exc())
+        answer = Answer(task.cell.id, failure=traceback.format_exc())
+    return replace(answer, version=__version__)
 
 
 def _advanced(task: Task) -> Answer:
@@ -55,10 +60,12 @@ def _advanced(task: Task) -> Answer:
     cell, start = task.cell, time.monotonic()
     world = cell.make_world()
     where = world, cell.seed, cell.episodes, cell.every, cell.diagnostics, cell.epsilon
-    session, seconds = None, 0.0
+    session, seconds, note = None, 0.0, ""
     if task.checkpoint is not None:
-        with contextlib.suppress(ValueError):  # damaged: from the beginning
-            session, seconds = resumed(task.checkpoint, *where)
+        try:
+            session, seconds = resumed(task.checkpoint, cell.run, *where)
+        except ValueError as error:
+            note = f"{cell.id} is begun anew: {error}"
     if session is None:
         session = begun(cell.make_agent(world), *where)
     first = session.done
@@ -67,9 +74,10 @@ def _advanced(task: Task) -> Answer:
         session.advance()
         seconds += time.thread_time() - before
         if session.done < cell.episodes and time.monotonic() - start > task.patience:
-            kept = snapshot(session, seconds)
-            return Answer(cell.id, session.done - first, session.done, checkpoint=kept)
-    return Answer(cell.id, session.done - first, session.done, result=encode(_finished(cell, session, world, seconds)))
+            kept = snapshot(session, cell.run, seconds)
+            return Answer(cell.id, session.done - first, session.done, checkpoint=kept, note=note)
+    made = encode(_finished(cell, session, world, seconds))
+    return Answer(cell.id, session.done - first, session.done, result=made, note=note)
 
 
 def _finished(cell: Cell, session: Any, world: Any, seconds: float) -> Finished:
