@@ -95,6 +95,41 @@ def test_ranges_that_are_none(value, said):
         values_of(value)
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        "n_states = { from = 1, to = 90_000, by = 1 }\nhorizon = { from = 1, to = 90_000, by = 1 }",
+        "n_states = { from = 1, to = 900, by = 1 }\nhorizon = { from = 1, to = 900, by = 1 }",
+    ],
+)
+def test_too_many_combinations_are_counted_not_made(tmp_path, monkeypatch, more):
+    """Nothing is expanded: 8 * 10^9 combinations took all the memory before the limit was looked at."""
+    monkeypatch.setattr("noregret.studies.grids.itertools", None)  # what would make them
+    text = SMALL.replace("n_states = [2, 3]\nhorizon = 2", more)
+    with pytest.raises(ValueError, match=r"line 10, worlds\[0\].*at most 100,000 combinations of values, this one has"):
+        load(written(tmp_path, text))
+    with pytest.raises(ValueError, match="at most 100,000 combinations of values, this one has 1,000,000"):
+        values_of({"name": "x"} | {k: {"a": list(range(100))} for k in "abc"})
+
+
+def test_too_many_cells_are_counted_not_made(tmp_path, monkeypatch):
+    made = []
+    monkeypatch.setattr("noregret.studies.study.Cell", made.append)
+    text = SMALL.replace("seeds = 2", "seeds = 50_000")
+    with pytest.raises(ValueError, match=r"a study has at most 100,000 combinations of values, this one has 300,000"):
+        load(written(tmp_path, text))
+    assert made == []
+
+
+def test_numbers_of_ten_thousand_digits_are_a_sentence(tmp_path):
+    for old in ("episodes = 300", "seeds = 2", "horizon = 2"):
+        text = SMALL.replace(old, f"{old.split(' =')[0]} = {'9' * 10_000}")
+        with pytest.raises(ValueError, match=r"is not a TOML file: a number in it has thousands of digits$"):
+            load(written(tmp_path, text))
+    with pytest.raises(ValueError, match="nested too deeply"):
+        load(written(tmp_path, "name = " + "[" * 100_000))
+
+
 # Cells ----------------------------------------------------------------------------------------------------------------
 def test_ids_do_not_change():
     """What was run stays run: this id is from the day the format was made."""
@@ -406,6 +441,72 @@ def test_a_folder_tells_what_is_left(filled):
     assert manifest["done"][0]["version"] == nr.__version__
     assert Cell(**manifest["done"][0]["cell"]).id == manifest["done"][0]["id"]
     assert manifest["done"][0]["seconds"] >= 0.0
+
+
+def test_another_cells_result_is_not_filed(filled):
+    first, *_, last = filled.study.cells
+    data = (filled.folder / "cells" / f"{first}.parquet").read_bytes()
+    with pytest.raises(ValueError, match=f"this is the result of cell {first}, not of {last}"):
+        filled.keep(last, data)
+    assert not (filled.folder / "cells" / f"{last}.parquet").exists()
+
+
+def test_folders_and_links_that_lead_to_themselves_in_the_place_of_files(filled):
+    """Damaged files, for whoever reads; a sentence for whoever runs, before anything is run."""
+    first, second, *_, last = filled.study.cells
+    cells, failed = filled.folder / "cells", filled.folder / "failed"
+    loop, folder = cells / f"{first}.parquet", cells / f"{second}.parquet"
+    for path in (loop, folder):
+        path.unlink()
+    loop.symlink_to(loop.name)
+    folder.mkdir()
+    (filled.folder / "checkpoints" / f"{last}.npz").mkdir()
+    again = Results(filled.folder)
+    assert len(again.finished()) == 8
+    assert again.damaged == [loop.name, folder.name]
+    assert {c.id for c in again.missing()} >= {first, second, last}
+    assert again.checkpoint(last) is None
+    with pytest.raises(ValueError, match=r"\.parquet must be a file: a folder is in its place, move it away"):
+        again.open(SMALL)
+    folder.rmdir()
+    with pytest.raises(ValueError, match=r"\.npz must be a file: a folder is in its place"):
+        again.open(SMALL)
+    (filled.folder / "checkpoints" / f"{last}.npz").rmdir()
+    again.open(SMALL)
+    again.keep(first, work(Task(again.study.cells[first])).result)  # the link is replaced
+    assert not loop.is_symlink()
+    (failed / f"{last}.json").mkdir()
+    assert [f.message for f in again.failed()] == ["the record of this failure is damaged"]
+    with pytest.raises(ValueError, match=r"\.json must be a file: a folder is in its place"):
+        again.forgive()
+    (failed / f"{last}.json").rmdir()
+    (failed / f"{last}.json").symlink_to(f"{last}.json")
+    assert again.forgive() == 1
+    assert again.failed() == []
+
+
+@pytest.mark.parametrize(
+    ("record", "said"),
+    [
+        ('{"traceback": ""}', "no reason was recorded"),
+        ('{"traceback": " \\n "}', "no reason was recorded"),
+        ("", "the record of this failure is damaged"),
+        ("[" * 100_000, "the record of this failure is damaged"),
+    ],
+)
+def test_empty_records_of_failures(filled, record, said):
+    last = list(filled.study.cells)[-1]
+    (filled.folder / "failed" / f"{last}.json").write_text(record)
+    assert [f.message for f in Results(filled.folder).failed()] == [said]
+    filled.write_manifest("")
+
+
+def test_a_file_in_the_place_of_a_folder_is_a_sentence(tmp_path):
+    path = written(tmp_path)
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "cells").write_text("")
+    with pytest.raises(ValueError, match="cells must be a folder: a file is in its place"):
+        Results(tmp_path / "out", load(path)).open("")
 
 
 def test_half_written_files_are_swept_away_when_old(filled):

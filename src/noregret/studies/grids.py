@@ -71,8 +71,25 @@ def is_range(value: Any) -> bool:
     return isinstance(value, dict) and "from" in value
 
 
+def number_of(value: Any) -> int:
+    """How many values an entry stands for, without making them."""
+    if isinstance(value, list):
+        return sum(number_of(item) if isinstance(item, dict) else 1 for item in value)
+    if is_range(value):
+        return len(Range.model_validate(value).values())  # at most MOST
+    if isinstance(value, dict):
+        return math.prod(number_of(item) for item in value.values())
+    return 1
+
+
+def at_most(number: int, what: str) -> None:
+    if number > MOST:
+        raise ValueError(f"{what} has at most {MOST:,} combinations of values, this one has {number:,}")
+
+
 def values_of(value: Any) -> list[Any]:
-    """The values that an entry of a study file stands for."""
+    """The values that an entry of a study file stands for; a ValueError where they are more than anybody means."""
+    at_most(number_of(value), "an entry")
     if isinstance(value, list):
         return [one for item in value for one in (values_of(item) if isinstance(item, dict) else [item])]
     if is_range(value):
@@ -83,6 +100,8 @@ def values_of(value: Any) -> list[Any]:
 
 
 def combinations(table: dict[str, Any]) -> Iterator[dict[str, Any]]:
-    """Every combination of the values of a table's entries, the last entry changing fastest."""
+    """Every combination of the values of a table's entries, the last entry changing fastest; a ValueError before any
+    is made where they are too many."""
+    at_most(number_of(table), "a table")
     for chosen in itertools.product(*(values_of(v) for v in table.values())):
         yield dict(zip(table, chosen, strict=True))

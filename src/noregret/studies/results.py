@@ -10,6 +10,7 @@ Files are written beside their place and renamed, so they are whole or absent; a
 cell is run again. Only the process that runs the study writes here.
 """
 
+import contextlib
 import json
 import time
 from collections.abc import Iterable, Iterator
@@ -23,6 +24,7 @@ from .cell_file import Finished, decode, measured
 from .study import Study, load
 
 STUDY, MANIFEST = "study.toml", "manifest.json"
+_PARTS = {"cells": ".parquet", "failed": ".json", "checkpoints": ".npz"}
 _OLD = 3600.0  # seconds after which a file half written belongs to nobody
 
 
@@ -101,7 +103,7 @@ class Results:
         """What was typed to make these results."""
         try:
             return str(json.loads((self.folder / MANIFEST).read_text())["command"])
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return f"noregret study run {self.folder / STUDY}"
 
     # Reading --------------------------------------------------------------------------------------------------------
@@ -127,7 +129,7 @@ class Results:
                     raise ValueError("another cell")
             except FileNotFoundError:
                 continue
-            except ValueError:
+            except (OSError, ValueError):  # also a folder, or a link that leads to itself
                 self.damaged.append(path.name)
                 continue
             yield Finished(cell, made.facts | {"setting": settings[key]}, made.columns)
@@ -143,10 +145,11 @@ class Results:
                 trace = str(about["traceback"])
             except FileNotFoundError:
                 continue
-            except (OSError, ValueError, KeyError, TypeError):
+            except (OSError, ValueError, KeyError, TypeError, RecursionError):
                 trace = "the record of this failure is damaged"
             if key not in self.done():
-                made.append(Failure(key, cell, trace.strip().splitlines()[-1], trace))
+                said = trace.strip().splitlines() or ["no reason was recorded"]
+                made.append(Failure(key, cell, said[-1], trace))
         return made
 
     def missing(self) -> list[Cell]:
@@ -157,7 +160,7 @@ class Results:
     def checkpoint(self, key: str) -> bytes | None:
         try:
             return (self.folder / "checkpoints" / f"{key}.npz").read_bytes()
-        except FileNotFoundError:
+        except OSError:  # none, or what is no file
             return None
 
     def table(self) -> Any:
@@ -194,17 +197,29 @@ class Results:
 
     # Writing --------------------------------------------------------------------------------------------------------
     def open(self, text: str) -> None:
-        """Make the folder, with the study's own text, ready to be written to."""
-        for part in ("cells", "failed", "checkpoints"):
-            (self.folder / part).mkdir(parents=True, exist_ok=True)
+        """Make the folder, with the study's own text, ready to be written to; a ValueError where something that is no
+        file is in the place of one, before anything is run."""
+        for part, kind in _PARTS.items():
+            try:
+                (self.folder / part).mkdir(parents=True, exist_ok=True)
+            except (FileExistsError, NotADirectoryError):
+                raise ValueError(f"{self.folder / part} must be a folder: a file is in its place") from None
             for path in (self.folder / part).glob(f".*{PART}"):
-                if time.time() - path.stat().st_mtime > _OLD:
-                    path.unlink(missing_ok=True)
+                with contextlib.suppress(OSError):
+                    if time.time() - path.stat().st_mtime > _OLD:
+                        path.unlink()
+            for path in (self.folder / part).glob(f"*{kind}"):
+                if path.stem in self.study.cells:
+                    _no_folder(path)
+        for name in (STUDY, MANIFEST):
+            _no_folder(self.folder / name)
         write_whole(self.folder / STUDY, lambda file: file.write(text.encode()))
 
     def keep(self, key: str, data: bytes) -> Finished:
-        """A cell's file."""
+        """A cell's file; a ValueError where it is another cell's."""
         made = decode(data)
+        if made.id != key:
+            raise ValueError(f"this is the result of cell {made.id}, not of {key}")
         write_whole(self.folder / "cells" / f"{key}.parquet", lambda file: file.write(data))
         for stale in (self.folder / "checkpoints" / f"{key}.npz", self.folder / "failed" / f"{key}.json"):
             stale.unlink(missing_ok=True)
@@ -221,8 +236,11 @@ class Results:
     def forgive(self) -> int:
         """Forget the failures; how many there were."""
         failed = self.failed()
-        for failure in failed:
-            (self.folder / "failed" / f"{failure.id}.json").unlink(missing_ok=True)
+        paths = [self.folder / "failed" / f"{failure.id}.json" for failure in failed]
+        for path in paths:
+            _no_folder(path)
+        for path in paths:
+            path.unlink(missing_ok=True)
         return len(failed)
 
     def write_manifest(self, command: str) -> None:
@@ -246,6 +264,11 @@ class Results:
             "left_out": self.study.left_out,
         }
         write_whole(self.folder / MANIFEST, lambda file: file.write(json.dumps(about, indent=1).encode()))
+
+
+def _no_folder(path: Path) -> None:
+    if path.is_dir():
+        raise ValueError(f"{path} must be a file: a folder is in its place, move it away")
 
 
 def _column(values: list[Any], lengths: list[int]) -> Any:

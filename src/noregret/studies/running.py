@@ -5,6 +5,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, Protocol
 
+from .. import _checks as check
 from .cell import Cell
 from .engines import Engine
 from .engines.local import LocalEngine
@@ -109,5 +110,7 @@ def _take(
 def _known(study: Study, key: str) -> Cell:
     found = [cell for name, cell in study.cells.items() if name.startswith(key)]
     if len(found) != 1 or not key:
-        raise ValueError(f"{key!r} is the id of {len(found) or 'no'} cell{'s' * (len(found) > 1)} of this study")
+        raise ValueError(
+            f"{check.shown(key)} is the id of {len(found) or 'no'} cell{'s' * (len(found) > 1)} of this study"
+        )
     return found[0]

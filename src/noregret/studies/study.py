@@ -13,7 +13,7 @@ from .. import _checks as check
 from ..simulation.named import agent_options, named_agent, refusal, world_options
 from ..worlds import make_world
 from .cell import Cell
-from .grids import MOST, combinations, is_range, values_of
+from .grids import MOST, at_most, combinations, is_range, values_of
 
 
 class Entry(BaseModel):
@@ -100,6 +100,7 @@ class Study(BaseModel):
         rest = {"diagnostics": self.diagnostics, "epsilon": self.epsilon}
         places = [table for entry in self.worlds for table in entry.tables()]
         players = [table for entry in self.agents for table in entry.tables()]
+        at_most(len(places) * len(players) * len(self.episodes) * len(self.seeds), "a study")
         for place, player, episodes, seed in itertools.product(places, players, self.episodes, self.seeds):
             cell = Cell.of(place, player, seed, episodes, self.points, **rest)
             setting = cell.setting(place.get("seed") == "run")
@@ -110,8 +111,6 @@ class Study(BaseModel):
                 made.setdefault(cell.id, (cell, setting))
             else:
                 left[f"{cell.agent} is not for {setting}: {unfit[key]}"] = None
-            if len(made) > MOST:
-                raise ValueError(f"a study has at most {MOST:,} cells")
         if left and self.unfit == "error":
             raise ValueError(f'{next(iter(left))} (unfit = "skip" leaves such cells out)')
         return made, list(left)
@@ -188,8 +187,12 @@ def load(path: Any) -> Study:
     try:
         text = Path(path).read_text(encoding="utf-8")
         table = tomllib.loads(text)
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise ValueError(f"{path} is not a TOML file: {error}") from None
+    except RecursionError:
+        raise ValueError(f"{path} is not a study file: its values are nested too deeply") from None
+    except ValueError as error:  # TOML, UTF-8, or a number that is too long for Python
+        strange = isinstance(error, tomllib.TOMLDecodeError | UnicodeDecodeError)
+        why = str(error) if strange else "a number in it has thousands of digits"
+        raise ValueError(f"{path} is not a TOML file: {why}") from None
     try:
         study = Study.model_validate(table)
     except ValidationError as error:
@@ -211,9 +214,10 @@ def _check_entry(path: Any, text: str, kind: str, i: int, entry: Entry) -> None:
     options = entry.model_extra or {}
     try:
         tables = entry.tables()
-    except ValidationError as error:
+    except ValueError as error:  # a range that is none, or too many values
         bad = next((k for k, v in options.items() if _fails(values_of, v)), "name")
-        raise ValueError(_sentence(path, text, (kind, i, bad), error.errors()[0]["msg"])) from None
+        said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise ValueError(_sentence(path, text, (kind, i, bad), said)) from None
     for table in tables:
         given = {k: v for k, v in table.items() if k != "name"}
         try:
