@@ -16,7 +16,8 @@ from .agents.psrl_glm import PSRLGLM
 from .agents.referral import Referral
 from .claims import claims
 from .links import LinearCombination, Link, MultinomialLogit
-from .live.decision import Decision, read_decisions, write_decisions
+from .live.decision import Decision
+from .live.decision_files import read_decisions, write_decisions
 from .live.encoder import Encoder
 from .live.log import Log, read_log
 from .live.probabilities import ActionProbabilities

@@ -12,6 +12,7 @@ from rich.text import Text
 
 from .. import _checks as check
 from .._announce import announce_with
+from .._spreadsheets import write_table
 from .options import terminal
 from .study_view import View
 
@@ -72,16 +73,10 @@ def export(
     if to.suffix not in (".parquet", ".csv"):
         raise ValueError(f"to must end in .parquet or .csv, got {str(to)!r}")
     results, _ = _results(file, out)
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    from .._files import write_whole
-
     table = results.table()
     if table.num_rows == 0:
         raise ValueError(f"{results.folder} has no finished cells to export")
-    write = pyarrow.parquet.write_table if to.suffix == ".parquet" else pyarrow.csv.write_csv
-    write_whole(to, lambda handle: write(table, handle))
+    write_table(table, to)
     cells, total = len(results.done()), len(results.study.cells)
     terminal().print(f"{table.num_rows:,} rows of {cells} of {total} cells: {to}", highlight=False)
 

@@ -4,4 +4,5 @@ encoder         rows of a table -> contexts that keep the norm bound
 log             logged data in: warm starts
 several         many individuals open at a time, outcomes that come late
 probabilities   the chance of each action
-decision        what was decided, why, and the same again"""
+decision        what was decided, why, and the same again
+decision_files  decisions as tables with a digest"""

@@ -1,19 +1,14 @@
 """What was decided, why, and the same again."""
 
 import hashlib
-import json
-from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
 from .. import _checks as check
-from .._files import write_whole
 from ..agents.base import Agent
 from ..agents.files import copy_of, fingerprint
-from .tables import columns
 
 _KINDS: dict[Any, tuple[str, ...]] = {
     int: ("episode", "step", "state", "action", "advice", "seed"),
@@ -143,80 +138,3 @@ def described(agent: Agent) -> dict[str, Any]:
     for name, part in agent.parts().items():
         made[name] = {"agent": part.name, "seed": part.seed, "options": described(part)}
     return made
-
-
-_JSON = ("who", "context", "options")  # kept as text
-
-
-def _schema() -> Any:
-    import pyarrow as pa
-
-    kinds = {"int": pa.int64(), "float": pa.float64(), "bool": pa.bool_(), "str": pa.string()}
-    simple = {f.name: str(f.type if isinstance(f.type, str) else getattr(f.type, "__name__", f.type)) for f in
-              fields(Decision)}  # fmt: skip
-    return pa.schema([(n, pa.string() if n in _JSON else kinds[t.split(" |")[0]]) for n, t in simple.items()])
-
-
-def write_decisions(decisions: Iterable[Decision], path: Any) -> None:
-    """Decisions as a table in a .parquet or .csv file, whole or not at all; key, context and options as JSON text.
-    `read_decisions` gives the same ones back.
-
-    >>> import tempfile
-    >>> from pathlib import Path
-    >>> import noregret as nr
-    >>> world = nr.worlds.clinic()
-    >>> live = nr.Live(nr.PSRLGLM(world.problem))
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     plan = live.begin("Ms B", world.context(seed=0, episode=0))
-    ...     nr.write_decisions([live.act("Ms B", "moderate")], f"{folder}/decisions.csv")
-    ...     lines = Path(f"{folder}/decisions.csv").read_text().splitlines()
-    >>> len(lines), lines[0].split(",")[:3]
-    (2, ['"who"', '"episode"', '"step"'])
-    """
-    import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
-
-    kind = Path(path).suffix
-    if kind not in (".parquet", ".csv"):
-        raise ValueError(f"path must end in .parquet or .csv, got {check.shown(str(path))}")
-    rows = [d.to_dict() for d in decisions]
-    data = {f.name: [json.dumps(r[f.name]) if f.name in _JSON else r[f.name] for r in rows] for f in fields(Decision)}
-    table = pa.table(data, schema=_schema())
-    write = pyarrow.parquet.write_table if kind == ".parquet" else pyarrow.csv.write_csv
-    write_whole(path, lambda file: write(table, file))
-
-
-def read_decisions(path: Any) -> list[Decision]:
-    """The decisions in a file of `write_decisions`.
-
-    >>> import tempfile
-    >>> import noregret as nr
-    >>> world = nr.worlds.clinic()
-    >>> live = nr.Live(nr.PSRLGLM(world.problem), draws=50)
-    >>> plan = live.begin("Ms B", world.context(seed=0, episode=0))
-    >>> decision = live.act("Ms B", "moderate")
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     nr.write_decisions([decision], f"{folder}/decisions.parquet")
-    ...     kept = nr.read_decisions(f"{folder}/decisions.parquet")
-    >>> kept == [decision], kept[0].who, kept[0].draws
-    (True, 'Ms B', 50)
-    """
-    import pyarrow.csv
-
-    if Path(path).suffix not in (".parquet", ".csv"):
-        raise ValueError(f"path must end in .parquet or .csv, got {check.shown(str(path))}")
-    try:
-        if Path(path).suffix == ".csv":
-            types = {f.name: f.type for f in _schema()}
-            table: Any = pyarrow.csv.read_csv(path, convert_options=pyarrow.csv.ConvertOptions(column_types=types))
-        else:
-            table = path
-        data = columns(table, "path")
-        rows = [dict(zip(data, values, strict=True)) for values in zip(*data.values(), strict=True)]
-        return [Decision.from_dict(r | {n: json.loads(r[n]) for n in _JSON}) for r in rows]
-    except FileNotFoundError:
-        raise
-    except Exception as error:  # whatever Arrow, JSON and text make of other bytes
-        said = f": {error}" if type(error) is ValueError and str(error).startswith("decision") else ""
-        raise ValueError(f"{path} is not a table of decisions{said}") from None

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from .._spreadsheets import guarded
 from .svg import inline
 
 HEAVY = 300_000  # characters of inline SVG from which a page shows the PNG instead
@@ -221,7 +222,7 @@ class Drawing:
         write = csv.writer(out, lineterminator="\n")
         write.writerow(("panel", "series", "x", "y", "low", "high"))
         for panel, series, *values in self.rows:
-            write.writerow((panel, series, *(f"{v:.5g}" if np.isfinite(v) else "" for v in values)))
+            write.writerow((guarded(panel), guarded(series), *(f"{v:.5g}" if np.isfinite(v) else "" for v in values)))
         return out.getvalue()
 
 

@@ -8,7 +8,6 @@ import time
 from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 
 from .. import _checks as check
 from .._checks import Floats
+from .._spreadsheets import write_table
 from ..agents.base import Agent
 from ..worlds import World
 from .bounds import regret_bounds
@@ -97,7 +97,7 @@ class Run:
         return columns | {k: v.ravel() for k, v in more.items()}
 
     def save(self, path: Any) -> None:
-        """Write `table` as Parquet (.parquet) or CSV (.csv)."""
+        """Write `table` as Parquet (.parquet) or CSV (.csv), as `save_tables` does."""
         save_tables([self], path)
 
 
@@ -108,7 +108,9 @@ class Tabular(Protocol):
 def save_tables(runs: Iterable[Tabular], path: Any) -> None:
     """One .parquet or .csv file for several runs, or referral studies, in long format.
 
-    The rows of each one's `table()`, below each other; what some of them did not record is empty there.
+    The rows of each one's `table()`, below each other; what some of them did not record is empty there. In a CSV file
+    text that a spreadsheet would take for a formula has an apostrophe before it. The file is written whole or not at
+    all.
 
     >>> import tempfile
     >>> import pyarrow.parquet as pq
@@ -125,17 +127,8 @@ def save_tables(runs: Iterable[Tabular], path: Any) -> None:
     ['psrl-glm', 'psrl-glm', 'uniform-random', 'uniform-random']
     """
     import pyarrow as pa
-    import pyarrow.csv
-    import pyarrow.parquet
 
-    table = pa.concat_tables([pa.table(run.table()) for run in runs], promote_options="default")
-    kind = Path(path).suffix
-    if kind == ".parquet":
-        pyarrow.parquet.write_table(table, path)
-    elif kind == ".csv":
-        pyarrow.csv.write_csv(table, path)
-    else:
-        raise ValueError(f"path must end in .parquet or .csv, got {check.shown(str(path))}")
+    write_table(pa.concat_tables([pa.table(run.table()) for run in runs], promote_options="default"), path)
 
 
 def recorded_episodes(episodes: int, every: int) -> NDArray[np.int64]:
