@@ -99,6 +99,7 @@ def _run(
     only: list[str] | None = None, forgive: bool = False,
 ) -> None:  # fmt: skip
     from ..studies import run as run_study
+    from ..studies.engines import Lost
 
     check.one_of("engine", engine, ("local", "dask"))
     check.integer("workers", workers, 0)
@@ -134,6 +135,9 @@ def _run(
     except KeyboardInterrupt:
         print(f"noregret: interrupted; what is done is kept in {folder}, the same command goes on", file=sys.stderr)
         raise typer.Exit(130) from None
+    except Lost as error:
+        print(f"noregret: {error}; what is done is kept in {folder}, the same command goes on", file=sys.stderr)
+        raise typer.Exit(1) from None
     _failures(results)
     console.print(f"results  {folder}\nreport   noregret report {folder}", highlight=False)
     if results.failed():

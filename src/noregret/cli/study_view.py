@@ -49,8 +49,6 @@ class View:
         self.recent.append((now, answer.episodes))
         while self.recent and self.recent[0][0] < now - RECENT:
             self.recent.popleft()
-        if answer.note:
-            self.say(answer.note)
         self.left[key] = task.cell.episodes - answer.done
         if answer.result is not None:
             self.done += 1

@@ -182,7 +182,7 @@ def _from_parquet(data: bytes, kinds: dict[str, Any]) -> tuple[list[str], list[l
     import pyarrow as pa
     import pyarrow.parquet
 
-    table = pyarrow.parquet.read_table(pa.BufferReader(data), page_checksum_verification=True)
+    table = pyarrow.parquet.read_table(pa.BufferReader(data), page_checksum_verification=True, use_threads=False)
     told = None
     if _KEY in (table.schema.metadata or {}):
         about = json.loads(table.schema.metadata[_KEY])
@@ -197,7 +197,7 @@ def _from_csv(data: bytes, kinds: dict[str, Any]) -> tuple[list[str], list[list[
     import pyarrow.csv
 
     texts = {f"f{i}": pa.string() for i in range(len(kinds) + 1)}  # no column has a type of its own
-    reading = pa.csv.ReadOptions(block_size=len(data) + 1, autogenerate_column_names=True)
+    reading = pa.csv.ReadOptions(use_threads=False, block_size=len(data) + 1, autogenerate_column_names=True)
     parsing = pa.csv.ParseOptions(newlines_in_values=True)
     turning = pa.csv.ConvertOptions(column_types=texts, null_values=[], strings_can_be_null=False)
     names, *rows = _down(pa.csv.read_csv(io.BytesIO(data), reading, parsing, turning))

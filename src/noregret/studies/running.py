@@ -1,6 +1,7 @@
 """Run what is left of a study, on any engine. The same call after any interruption goes on where things stood."""
 
 import json
+import warnings
 from collections import deque
 from collections.abc import Iterable
 from typing import Any, Protocol
@@ -20,6 +21,8 @@ class Watcher(Protocol):
     def begin(self, results: Results, engine: Engine, left: list[Cell]) -> None: ...
 
     def answered(self, task: Task, answer: Answer, facts: dict[str, Any]) -> None: ...
+
+    def say(self, line: str) -> None: ...
 
     def tick(self, running: int) -> None: ...
 
@@ -43,7 +46,9 @@ def run(
     only       ids of cells: run these, also if they failed or are done
     patience   seconds after which a long cell is written down as a checkpoint
 
-    The results do not depend on the engine, on the number of workers or on how often the run was interrupted.
+    The results do not depend on the engine, on the number of workers or on how often the run was interrupted. An engine
+    that is lost (a cluster whose scheduler is gone) is a RuntimeError; what is done is kept. What people should know
+    besides, such as a checkpoint that was refused, is told to the watcher, or is a warning without one.
 
     >>> import tempfile
     >>> import noregret as nr
@@ -70,6 +75,8 @@ def run(
                 cell = queue.popleft()
                 engine.submit(Task(cell, results.checkpoint(cell.id), patience))
             over = engine.next(0.25)
+            for line in engine.news():
+                _tell(watcher, line)
             if over is not None:
                 _take(results, engine, *over, patience, watcher)
             if watcher is not None:
@@ -103,8 +110,17 @@ def _take(
         engine.submit(Task(task.cell, answer.checkpoint, patience))
     else:
         results.keep_failure(answer.id, answer.failure or "no answer")
+    if answer.note:
+        _tell(watcher, answer.note)
     if watcher is not None:
         watcher.answered(task, answer, facts)
+
+
+def _tell(watcher: Watcher | None, line: str) -> None:
+    if watcher is not None:
+        watcher.say(line)
+    else:
+        warnings.warn(line, RuntimeWarning, stacklevel=3)
 
 
 def _known(study: Study, key: str) -> Cell:

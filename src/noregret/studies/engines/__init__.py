@@ -5,6 +5,9 @@
     waiting          how many tasks it holds
     slots            how many run at a time
     close()          stop now, whatever is running
+    news()           lines for people that have come up since it was asked last
+
+An engine that can do no more raises `Lost` from any of these: what was given to it is neither done nor failed.
 
 Since a task may run twice, its answer must not depend on when or where: cells are keyed by their seeds, so it does not.
 """
@@ -14,8 +17,13 @@ from typing import Protocol
 from ..work import Answer, Task
 
 
+class Lost(RuntimeError):
+    """The engine is gone, through no fault of a cell; the sentence says how."""
+
+
 class Engine(Protocol):
-    slots: int
+    @property
+    def slots(self) -> int: ...
 
     def submit(self, task: Task) -> None: ...
 
@@ -25,3 +33,5 @@ class Engine(Protocol):
     def waiting(self) -> int: ...
 
     def close(self) -> None: ...
+
+    def news(self) -> list[str]: ...
