@@ -47,7 +47,7 @@ def parameters(function):
 # What is made --------------------------------------------------------------------------------------------------------
 # name -> (what is called, arguments that are right, words that stand for an argument in its sentence)
 MADE = {
-    "Problem": (nr.Problem, {"n_states": 3, "n_actions": 2, "horizon": 2, "context_dim": 2}, []),
+    "Problem": (nr.Problem, {"n_states": 3, "n_actions": 2, "horizon": 2, "context_dim": 2, **BOUNDS}, []),
     "Link": (nr.Link, {"gradient": lambda z, count: None, "alpha": 1.0, "beta": 1.0}, []),
     "World": (nr.World, {"problem": P, "weights": W, "reward_weights": THETA}, []),
     "Sphere": (nr.contexts.Sphere, {"dim": 2}, []),

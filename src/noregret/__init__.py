@@ -16,6 +16,7 @@ from .agents.psrl_glm import PSRLGLM
 from .agents.referral import Referral
 from .claims import claims
 from .links import LinearCombination, Link, MultinomialLogit
+from .live.bounds import suggest_bounds
 from .live.decision import Decision, read_decisions, write_decisions
 from .live.encoder import Encoder
 from .live.log import Log, read_log
@@ -65,6 +66,7 @@ __all__ = [
     "referral_study",
     "simulate",
     "studies",
+    "suggest_bounds",
     "theory",
     "worlds",
     "write_decisions",
