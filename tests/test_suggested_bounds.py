@@ -1,4 +1,4 @@
-"""Bounds read off a log: the fits are the maximum likelihood, the limits cover the truth, few data are said to be few."""
+"""Bounds read off a log: fits are the maximum likelihood, limits cover the truth, few data are said to be few."""
 
 import dataclasses
 import math
