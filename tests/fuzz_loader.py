@@ -74,7 +74,11 @@ def seeds():
     live.save(FOLDER / "made.npz")
     yield (FOLDER / "made.npz").read_bytes(), nr.Live.load
     encoder = nr.Encoder({"age": (0, 9)}, {"sex": ("f", "m")}, missing=("age",))
-    agent = nr.UniformRandom(nr.Problem(3, 2, 2, encoder.context_dim, context_bound=encoder.context_bound))
+    agent = nr.UniformRandom(
+        nr.Problem(
+            3, 2, 2, encoder.context_dim, context_bound=encoder.context_bound, weight_bound=1.0, reward_bound=1.0
+        )
+    )
     agent.encoder = encoder
     agent.save(FOLDER / "made.npz")
     yield (FOLDER / "made.npz").read_bytes(), nr.load

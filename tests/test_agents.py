@@ -422,7 +422,7 @@ def test_an_agent_with_other_assumptions_carries_no_guarantee():
 
 
 def test_rescaled_contexts_are_the_same_live_and_fused():
-    problem = nr.Problem(3, 2, 3, 2, long_contexts="rescale")
+    problem = nr.Problem(3, 2, 3, 2, long_contexts="rescale", weight_bound=1.0, reward_bound=1.0)
     world = nr.World(problem, np.zeros((3, 2, 3, 2)), np.full((3, 2, 2), 0.4), nr.contexts.Table([[3, 4], [2, 0.5]]))
     agent = nr.GLMORL(problem)
     fused = nr.simulate(agent, world, 50, seeds=2)

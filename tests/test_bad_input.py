@@ -10,7 +10,7 @@ from noregret.agents import files
 
 
 def problem(**more):
-    return nr.Problem(3, 2, 2, 2, **more)
+    return nr.Problem(3, 2, 2, 2, **{"weight_bound": 1.0, "reward_bound": 1.0} | more)
 
 
 def mask(*shape, off=()):
@@ -57,7 +57,7 @@ def test_problem(options, message):
 @pytest.mark.parametrize("size", [0, -1, 2.5, True, "3", None])
 def test_sizes(size):
     with pytest.raises(ValueError, match="n_actions must be an integer of at least 1"):
-        nr.Problem(3, size, 2, 2)
+        nr.Problem(3, size, 2, 2, weight_bound=1.0, reward_bound=1.0)
 
 
 def test_an_unavailable_pair_may_have_no_support():
@@ -91,7 +91,7 @@ def test_contexts(x, message):
     with pytest.raises(ValueError, match=message):
         agent.begin_episode(x)
     assert unchanged(agent, before)
-    est = nr.estimators.OnlineNewton(nr.MultinomialLogit(), 3, 2)
+    est = nr.estimators.OnlineNewton(nr.MultinomialLogit(), 3, 2, 1.0)
     with pytest.raises(ValueError, match=message.replace("context ", "x ")):
         est.update(x, 0)
     assert est.samples == 0
@@ -326,7 +326,7 @@ def test_simulate(options, message):
 def test_agent_and_world_must_fit():
     world = nr.worlds.random_logit(3, 2, 2, 2)
     with pytest.raises(ValueError, match="agent was made for a problem of another shape"):
-        nr.simulate(nr.UniformRandom(nr.Problem(3, 2, 3, 2)), world, 5)
+        nr.simulate(nr.UniformRandom(nr.Problem(3, 2, 3, 2, weight_bound=1.0, reward_bound=1.0)), world, 5)
     with pytest.raises(ValueError, match=r"world must be a noregret\.World, got int"):
         nr.simulate(nr.UniformRandom(problem()), 3, 5)
 
@@ -341,3 +341,24 @@ def test_policies_and_individuals():
     someone = world.individual(0)
     with pytest.raises(ValueError, match="action 3 is not available in state 2"):
         someone.step(3)
+
+
+# Bounds are assumptions: nobody gets one by saying nothing --------------------------------------------------------
+@pytest.mark.parametrize("name", ["weight_bound", "reward_bound"])
+def test_the_two_bounds_must_be_given(name):
+    given = {"weight_bound": 1.0, "reward_bound": 1.0}
+    del given[name]
+    with pytest.raises(ValueError, match=f"^{name} must be given: it bounds the 2-norm of every .*suggest_bounds"):
+        nr.Problem(3, 2, 2, 2, **given)
+
+
+def test_bounds_that_are_implied_need_not_be_given():
+    """Rows of probabilities are at most sqrt(d) long; known rewards have the norms they have."""
+    theta, available = np.full((3, 2, 2), 0.3), np.array([[1, 1], [1, 1], [1, 0]], bool)
+    theta[2, 1] = 9.0  # of a pair that is not available
+    made = nr.Problem(3, 2, 2, 2, nr.LinearCombination(), known_rewards=theta, available=available)
+    assert made.weight_bound == np.sqrt(2)
+    assert made.reward_bound == pytest.approx(0.3 * np.sqrt(2), rel=1e-12)
+    assert nr.Problem(3, 2, 2, 2, weight_bound=1.0, known_rewards=0.0 * theta).reward_bound > 0.0
+    with pytest.raises(ValueError, match="known_rewards must have shape"):
+        nr.Problem(3, 2, 2, 2, weight_bound=1.0, known_rewards=theta[0])

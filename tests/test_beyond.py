@@ -37,7 +37,7 @@ def root_of(cov):
 # Bonuses ------------------------------------------------------------------------------------------------------------
 def one_set(g, m, size, reach):
     """(problem, local, z*, V): a random ellipsoid of logits of one pair with z* on its boundary, within the reach."""
-    problem = nr.Problem(m, 1, 1, 1, weight_bound=reach)
+    problem = nr.Problem(m, 1, 1, 1, weight_bound=reach, reward_bound=1.0)
     local = local_sets(problem.layout)
     root = g.standard_normal((m, m)) * g.random(m) ** 3
     cov, rho, V = root @ root.T, size * g.random() ** 2, g.random(m) * g.choice([1.0, 1e-3])
@@ -234,7 +234,7 @@ def test_a_sampler_that_is_always_wrong_is_held():
 def test_the_perturbation_is_the_largest_of_normals():
     """Kolmogorov and Smirnov: the distribution function Phi^J, to sqrt(ln(2/1e-9)/(2 n)) (Massart), which chance
     exceeds once in 1e9."""
-    problem = nr.Problem(3, 2, 2, 1)
+    problem = nr.Problem(3, 2, 2, 1, weight_bound=1.0, reward_bound=1.0)
     local, J, n = local_sets(problem.layout), 19.0, 3000
     local.P[:], local.cov[:], local.rho[:], local.half[:] = [0.2, 0.3, 0.5], 1e-8 * np.eye(3), 1.0, 1.0
     par, work = search_parts(problem.layout, local, 7, TAYLOR, J)

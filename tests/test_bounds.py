@@ -240,8 +240,8 @@ def masked(link):
 
 
 PROBLEMS = [
-    nr.Problem(5, 3, 5, 4),
-    nr.Problem(5, 3, 5, 4, nr.LinearCombination()),
+    nr.Problem(5, 3, 5, 4, weight_bound=1.0, reward_bound=1.0),
+    nr.Problem(5, 3, 5, 4, nr.LinearCombination(), reward_bound=1.0),
     masked(nr.MultinomialLogit()),
     masked(nr.LinearCombination()),
 ]
@@ -336,7 +336,7 @@ def test_claims_say_what_is_wrong():
     assert "invalid" in made["gamma, no data"].note
     assert "printed fails" in made["reward interval, no data"].note
     assert "vacuous" in made["regret of GLM-ORL"].note
-    fine = {c.name: c for c in claims(nr.Problem(3, 2, 4, 2), 10**9, epsilon=1.0)}
+    fine = {c.name: c for c in claims(nr.Problem(3, 2, 4, 2, weight_bound=1.0, reward_bound=1.0), 10**9, epsilon=1.0)}
     assert "valid here" in fine["alpha, last row pinned"].note
     assert fine["regret of GLM-ORL"].note == "says something at this K"
     assert fine["regret of GLM-ORL"].corrected < fine["H K"].corrected < fine["regret of GLM-ORL"].printed
@@ -361,7 +361,7 @@ def test_regret_in_the_claims_is_the_explicit_bound(problem):
 
 
 def test_vacuous_up_to_is_where_the_bound_crosses():
-    problem = nr.Problem(3, 2, 4, 2)
+    problem = nr.Problem(3, 2, 4, 2, weight_bound=1.0, reward_bound=1.0)
     note = next(c.note for c in claims(problem, 100) if c.name == "regret of GLM-ORL")
     K = int(float(note.split("=")[1]))
     for episodes, below in ((int(0.9 * K), False), (int(1.1 * K), True)):
@@ -372,9 +372,9 @@ def test_vacuous_up_to_is_where_the_bound_crosses():
 @pytest.mark.parametrize(
     "problem",
     [
-        nr.Problem(1, 1, 1, 1),
-        nr.Problem(2, 1, 1, 1, weight_bound=350.0),
-        nr.Problem(2, 1, 3, 1, nr.LinearCombination()),
+        nr.Problem(1, 1, 1, 1, weight_bound=1.0, reward_bound=1.0),
+        nr.Problem(2, 1, 1, 1, weight_bound=350.0, reward_bound=1.0),
+        nr.Problem(2, 1, 3, 1, nr.LinearCombination(), reward_bound=1.0),
     ],
 )
 def test_extreme_problems_give_numbers(problem):
@@ -390,7 +390,7 @@ def test_a_link_of_your_own():
                 z[i, j] = 0.5 + 0.5 * z[i, j]
 
     link = nr.Link(half, alpha=0.5, beta=0.5, l1=0.7)
-    made = {c.name: c for c in claims(nr.Problem(2, 2, 3, 2, link), 1000)}
+    made = {c.name: c for c in claims(nr.Problem(2, 2, 3, 2, link, weight_bound=1.0, reward_bound=1.0), 1000)}
     assert made["alpha"].corrected == 0.5
     assert made["l1 of P per l2 of W x"].corrected == 0.7
     assert made["regret of GLM-ORL"].corrected < made["regret of GLM-ORL"].printed
@@ -464,7 +464,7 @@ def test_bounds_are_reported_where_they_are_claimed_only():
         assert run.bounds == {}
         assert "mistakes" not in run.diagnostics
     assert nr.simulate(nr.GLMORL(world.problem), world, 10).bounds == {}
-    other = nr.Problem(3, 2, 2, 2, nr.LinearCombination(), weight_bound=0.5)  # assumes too much
+    other = nr.Problem(3, 2, 2, 2, nr.LinearCombination(), weight_bound=0.5, reward_bound=1.0)  # assumes too much
     assert nr.simulate(nr.GLMORL(other), world, 10, diagnostics=True).bounds == {}
     counted = nr.simulate(nr.UniformRandom(world.problem), world, 50, epsilon=0.01).diagnostics["mistakes"]
     assert 0 < counted[0, -1] <= 50
@@ -476,8 +476,8 @@ def test_bounds_are_reported_where_they_are_claimed_only():
 def test_claims_know_other_rewards(rewards):
     theta = np.full((3, 2, 2), 0.5)
     chosen = {"rewards": "logistic"} if rewards == "logistic" else {"known_rewards": theta}
-    plain = {c.name: c for c in claims(nr.Problem(3, 2, 4, 2), 10_000)}
-    made = {c.name: c for c in claims(nr.Problem(3, 2, 4, 2, **chosen), 10_000)}
+    plain = {c.name: c for c in claims(nr.Problem(3, 2, 4, 2, weight_bound=1.0, reward_bound=1.0), 10_000)}
+    made = {c.name: c for c in claims(nr.Problem(3, 2, 4, 2, weight_bound=1.0, reward_bound=1.0, **chosen), 10_000)}
     interval = made["reward interval, no data"]
     assert interval.corrected == (pytest.approx(1 / (1 + math.exp(-1)) - 0.5) if rewards == "logistic" else 0.0)
     assert (interval.printed is None) == (rewards == "logistic")
@@ -489,7 +489,10 @@ def test_claims_know_other_rewards(rewards):
         lam = d / low
         gamma = lam + 8 * math.log(1 / delta) + d / low * math.log(1 + high * t / (lam * d))
         D = 12 * math.log(1 + high * t / (lam * 12))
-        without = {c.name: c for c in claims(nr.Problem(3, 2, 4, 2, known_rewards=theta), 10_000)}
+        without = {
+            c.name: c
+            for c in claims(nr.Problem(3, 2, 4, 2, known_rewards=theta, weight_bound=1.0, reward_bound=1.0), 10_000)
+        }
         extra = 2 * math.sqrt(gamma / low) / 4 * math.sqrt(t * D / math.log(2)) + 10 * D / math.log(2)
         gained = made["regret of GLM-ORL"].corrected - without["regret of GLM-ORL"].corrected
         assert gained == pytest.approx(extra, rel=1e-9)

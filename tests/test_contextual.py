@@ -477,7 +477,7 @@ def test_known_rewards_are_not_learned():
 def test_sigmoid_entries_have_room_for_many_outcomes():
     """The even distribution over m outcomes is possible for a context with an intercept; nothing is added for two."""
     for m in (2, 3, 6):
-        problem = nr.Problem(m, 1, 2, 2, weight_bound=0.5)
+        problem = nr.Problem(m, 1, 2, 2, weight_bound=0.5, reward_bound=1.0)
         par, _ = entry_parts(problem, SIGMA, 0.5, None)
         assert par.bound[0, 0] == pytest.approx(0.5 + math.log(max(m - 1, 1)))
         assert reference.sigmoid(-par.bound[0, 0]) <= 1 / m

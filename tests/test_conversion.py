@@ -281,8 +281,8 @@ def test_the_context_zero_and_one_outcome():
 @pytest.mark.parametrize("x", [[0.0, 0.0], [0.6, 0.8]])
 def test_a_constant_added_to_a_users_predictions_changes_nothing(x):
     """The logit does not change, so neither may the set: a learner that predicts (0.3, 0.3, 0.3) predicts uniformly."""
-    est = nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, learner=Stubborn(3, shift=0.3))
-    same = nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, learner=Stubborn(3))
+    est = nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, weight_bound=1.0, learner=Stubborn(3, shift=0.3))
+    same = nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, weight_bound=1.0, learner=Stubborn(3))
     for y in (1, 0, 1):
         est.update(x, y)
         same.update(x, y)
@@ -294,16 +294,16 @@ def test_a_constant_added_to_a_users_predictions_changes_nothing(x):
 def test_exact_hindsight_needs_a_link_whose_losses_are_known():
     link = nr.Link(lambda z, count: None, alpha=1.0, beta=1.0)
     with pytest.raises(ValueError, match='hindsight must be "quadratic"'):
-        nr.estimators.Conversion(link, 3, 2, hindsight="exact")
+        nr.estimators.Conversion(link, 3, 2, 1.0, hindsight="exact")
     with pytest.raises(ValueError, match="learner must be one of"):
-        nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, learner=Spike)
+        nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, weight_bound=1.0, learner=Spike)
     with pytest.raises(ValueError, match="group_bound must be a positive number, got '2'"):
-        nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, group_bound="2")
+        nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, weight_bound=1.0, group_bound="2")
 
 
 def test_absurd_predictions_of_a_user_do_no_harm():
-    est = nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, learner=Stubborn(3, shift=1e300))
-    wild = nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, learner=Spike())
+    est = nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, weight_bound=1.0, learner=Stubborn(3, shift=1e300))
+    wild = nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, weight_bound=1.0, learner=Spike())
     for y in (1, 0, 1):
         est.update([0.6, 0.8], y)
         wild.update([0.6, 0.8], y)
@@ -746,7 +746,7 @@ def test_optimism_never_fails_where_the_sets_held(name, learner):
 ])  # fmt: skip
 def test_agent_options(made, options, message):
     with pytest.raises(ValueError, match=message):
-        made(nr.Problem(3, 2, 2, 2), **options)
+        made(nr.Problem(3, 2, 2, 2, weight_bound=1.0, reward_bound=1.0), **options)
 
 
 class Says:
@@ -772,7 +772,7 @@ class Says:
 ])  # fmt: skip
 def test_estimator_options(options, message):
     with pytest.raises(ValueError, match=message):
-        nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, **options)
+        nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, weight_bound=1.0, **options)
 
 
 def test_predictions_and_observations_are_checked():
@@ -782,12 +782,12 @@ def test_predictions_and_observations_are_checked():
         ("abc", r"learner.predict\(x\) must be an array of numbers"),
     ):
         learner = Says(value)
-        est = nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, learner=learner)
+        est = nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, weight_bound=1.0, learner=learner)
         with pytest.raises(ValueError, match=message):
             est.update([0.6, 0.8], 1)
         assert est.samples == 0
         assert not learner.seen
-    est = nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, learner=(good := Says([0.2, 0.0, -0.2])))
+    est = nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, 1.0, learner=(good := Says([0.2, 0.0, -0.2])))
     for x, y, message in (
         ([0.6, 0.9], 1, "x has norm"),
         ([0.6, 0.8], 3, "outcome must be below n_outcomes = 3, got 3"),

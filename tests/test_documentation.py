@@ -56,6 +56,12 @@ def test_howto_runs(tmp_path, monkeypatch, capsys):
     assert (tmp_path / "run.parquet").exists()
 
 
+def test_bounds_page_runs(tmp_path, monkeypatch, capsys):
+    scope = run_blocks("docs/bounds.md", 1, tmp_path, monkeypatch)
+    assert "suggested: weight_bound=" in capsys.readouterr().out
+    assert scope["problem"].weight_bound == scope["found"].weight_bound < 3.0
+
+
 def test_home_page_runs(tmp_path, monkeypatch, capsys):
     run_blocks("docs/index.md", 1, tmp_path, monkeypatch)
     said, page = capsys.readouterr().out, (ROOT / "docs" / "index.md").read_text()

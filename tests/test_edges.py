@@ -275,7 +275,9 @@ def test_a_million_updates_of_one_pair(case):
     name, linear = case.split(",")[0], "linear link" in case
     link = nr.LinearCombination() if linear or name in ("orlc-si",) else nr.MultinomialLogit()
     rewards = "logistic" if "logistic" in case else "linear"
-    problem = nr.Problem(2, 1, STEPS, 2, link, reward_bound=1.5, rewards=rewards)
+    problem = nr.Problem(
+        2, 1, STEPS, 2, link, reward_bound=1.5, rewards=rewards, weight_bound=None if link.name == "linear" else 1.0
+    )
     if link.name == "linear":
         X, W = [[0.9, 0.1], [0.3, 0.7], [0.5, 0.5]], np.array([[0.2, 0.7], [0.8, 0.3]])
     else:

@@ -85,7 +85,9 @@ def test_every_row_is_within_the_bound(data):
         assert x.sum() == pytest.approx(1.0, abs=1e-12)
     choice = nr.LinearCombination() if link == "linear" else nr.MultinomialLogit()
     bound = made.context_bound if link == "linear" else made.bound
-    problem = nr.Problem(2, 2, 1, made.context_dim, link=choice, context_bound=bound, weight_bound=1e-5)
+    problem = nr.Problem(
+        2, 2, 1, made.context_dim, link=choice, context_bound=bound, weight_bound=1e-5, reward_bound=1.0
+    )
     made.check_fits(problem)
     problem.context(x)
 
@@ -171,7 +173,7 @@ def test_bad_tables():
 
 def test_an_agent_takes_rows_and_keeps_its_encoder(tmp_path):
     made = encoder()
-    problem = nr.Problem(2, 2, 2, made.context_dim, context_bound=1.0)
+    problem = nr.Problem(2, 2, 2, made.context_dim, context_bound=1.0, weight_bound=1.0, reward_bound=1.0)
     agent, plain = nr.UniformRandom(problem), nr.UniformRandom(problem)
     with pytest.raises(ValueError, match=r"context must be 6 numbers; a row by column names needs agent\.encoder"):
         agent.begin_episode({"age": 40, "sex": "f"})
@@ -201,7 +203,7 @@ def test_an_agent_takes_rows_and_keeps_its_encoder(tmp_path):
 )
 def test_an_encoder_must_fit_the_problem(change, message):
     sizes = {"n_states": 2, "n_actions": 2, "horizon": 1, "context_dim": 6} | change
-    agent = nr.UniformRandom(nr.Problem(**sizes))
+    agent = nr.UniformRandom(nr.Problem(**sizes, weight_bound=1.0, reward_bound=1.0))
     with pytest.raises(ValueError, match=message):
         agent.encoder = encoder()
     assert agent.encoder is None

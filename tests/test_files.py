@@ -18,7 +18,8 @@ from noregret.agents import files
 def saved(tmp_path_factory):
     """(path, its bytes, the digest of its contents) of a tabular agent with an open episode and an encoder."""
     coder = nr.Encoder({"age": (0, 90)}, {"sex": ("f", "m")}, missing=("age",))
-    problem = nr.Problem(3, 2, 2, coder.context_dim, available=np.array([[1, 1], [1, 0], [1, 1]], bool))
+    available = np.array([[1, 1], [1, 0], [1, 1]], bool)
+    problem = nr.Problem(3, 2, 2, coder.context_dim, available=available, weight_bound=1.0, reward_bound=1.0)
     agent = nr.make_agent("psrl", problem, seed=5, centres=np.eye(2, coder.context_dim)).with_encoder(coder)
     for age in (20, 40, None):
         agent.begin_episode({"age": age, "sex": "f"})
@@ -252,7 +253,7 @@ def test_fingerprints(saved):
 @pytest.fixture(scope="module")
 def stored(tmp_path_factory):
     """Bytes of an agent that keeps its data, and of a `Live` with three people open."""
-    problem, folder = nr.Problem(3, 2, 2, 2), tmp_path_factory.mktemp("stored")
+    problem, folder = nr.Problem(3, 2, 2, 2, weight_bound=1.0, reward_bound=1.0), tmp_path_factory.mktemp("stored")
     agent = nr.CertifiedPSRL(problem, sets="stored")
     for after in (1, 2, 0):
         agent.begin_episode([0.6, 0.8])

@@ -25,13 +25,16 @@ def common(examples):
     )  # fmt: skip
 
 
+BOUNDS = {"weight_bound": 1.0, "reward_bound": 1.0}
+
+
 def problem(**more):
-    return nr.Problem(3, 2, 2, 2, **more)
+    return nr.Problem(3, 2, 2, 2, **BOUNDS | more)
 
 
 P, W, THETA = problem(), np.zeros((3, 2, 3, 2)), np.zeros((3, 2, 2))
 UNIFORM, X = np.full((3, 2, 3), 1 / 3), [0.6, 0.8]
-LOGIT = {"link": nr.MultinomialLogit(), "n_outcomes": 3, "context_dim": 2}
+LOGIT = {"link": nr.MultinomialLogit(), "n_outcomes": 3, "context_dim": 2, "weight_bound": 1.0}
 SIZES = {"n_states": 2, "n_actions": 2, "horizon": 2, "context_dim": 2}
 
 
@@ -44,7 +47,7 @@ def parameters(function):
 # What is made --------------------------------------------------------------------------------------------------------
 # name -> (what is called, arguments that are right, words that stand for an argument in its sentence)
 MADE = {
-    "Problem": (nr.Problem, {"n_states": 3, "n_actions": 2, "horizon": 2, "context_dim": 2}, []),
+    "Problem": (nr.Problem, {"n_states": 3, "n_actions": 2, "horizon": 2, "context_dim": 2, **BOUNDS}, []),
     "Link": (nr.Link, {"gradient": lambda z, count: None, "alpha": 1.0, "beta": 1.0}, []),
     "World": (nr.World, {"problem": P, "weights": W, "reward_weights": THETA}, []),
     "Sphere": (nr.contexts.Sphere, {"dim": 2}, []),
@@ -569,10 +572,11 @@ def test_found_and_taken():
 def test_sizes_that_cannot_fit():
     """A sentence about memory, before any of it is taken."""
     for make in (
-        lambda: nr.Problem(10**9, 2, 2, 2), lambda: nr.Problem(2, 2, 10**13, 2), lambda: nr.Problem(2, 2, 2, 10**12),
-        lambda: nr.worlds.random_logit(10**7), lambda: nr.GLMORL(nr.Problem(2, 2, 2, 10**7)),
-        lambda: nr.LRORL(nr.Problem(300, 10, 2, 100)), lambda: nr.agents.LSVIUCB(P, memory=10**13),
-        lambda: nr.estimators.OnlineNewton(nr.MultinomialLogit(), 10**12, 2), lambda: nr.contexts.Cycle(10**8),
+        lambda: nr.Problem(10**9, 2, 2, 2, **BOUNDS), lambda: nr.Problem(2, 2, 10**13, 2, **BOUNDS),
+        lambda: nr.Problem(2, 2, 2, 10**12, **BOUNDS),
+        lambda: nr.worlds.random_logit(10**7), lambda: nr.GLMORL(nr.Problem(2, 2, 2, 10**7, **BOUNDS)),
+        lambda: nr.LRORL(nr.Problem(300, 10, 2, 100, **BOUNDS)), lambda: nr.agents.LSVIUCB(P, memory=10**13),
+        lambda: nr.estimators.OnlineNewton(nr.MultinomialLogit(), 10**12, 2, 1.0), lambda: nr.contexts.Cycle(10**8),
         lambda: nr.simulate(nr.UniformRandom(P), some_world(), 10**14),
     ):  # fmt: skip
         with limited(), pytest.raises(ValueError, match=r"would need at least .* GiB of memory, there are"):

@@ -114,7 +114,7 @@ def test_own_link_from_end_to_end():
 
 
 def test_own_link_is_asked_for_again_when_loading(tmp_path):
-    problem = nr.Problem(3, 2, 3, 2, lapse_link())
+    problem = nr.Problem(3, 2, 3, 2, lapse_link(), weight_bound=1.0, reward_bound=1.0)
     nr.GLMORL(problem).save(tmp_path / "a.npz")
     with pytest.raises(ValueError, match=r"link must be given.*lapse"):
         nr.load(tmp_path / "a.npz")

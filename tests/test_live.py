@@ -246,7 +246,7 @@ def test_ends_that_depend_on_the_outcome(order):
     """Two hundred people, half of whom get worse, and those end first. Learned as they end, the bound on the value
     falls below it; learned as they began, it holds."""
     theta = np.array([[[0.0]], [[1.0]]])
-    problem = nr.Problem(2, 1, 2, 1, known_rewards=theta, initial_states=(0,))
+    problem = nr.Problem(2, 1, 2, 1, known_rewards=theta, initial_states=(0,), weight_bound=1.0, reward_bound=1.0)
     live = nr.Live(nr.CertifiedPSRL(problem), order=order, audit=False)
     g, after = np.random.default_rng(0), {}
     for k in range(200):

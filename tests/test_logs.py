@@ -14,7 +14,7 @@ from noregret.agents import files
 available = np.array([[1, 1], [1, 0]], bool)
 PROBLEM = nr.Problem(
     2, 2, 3, 2, available=available, state_names=("ill", "well"), action_names=("treat", "wait"),
-    feature_names=("one", "age"), initial_states=("ill",),
+    feature_names=("one", "age"), initial_states=("ill",), weight_bound=1.0, reward_bound=1.0,
 )  # fmt: skip
 
 
@@ -134,10 +134,12 @@ def test_a_rejected_log_changes_nothing():
     before = files.fingerprint(agent)
     with pytest.raises(ValueError, match=r"log must be what noregret\.read_log returns, got dict"):
         agent.learn_from(rows())
-    other = nr.UniformRandom(nr.Problem(3, 2, 3, 2))
+    other = nr.UniformRandom(nr.Problem(3, 2, 3, 2, weight_bound=1.0, reward_bound=1.0))
     with pytest.raises(ValueError, match="another shape"):
         other.learn_from(log)
-    strict = nr.UniformRandom(nr.Problem(2, 2, 3, 2, available=available, context_bound=0.61))
+    strict = nr.UniformRandom(
+        nr.Problem(2, 2, 3, 2, available=available, context_bound=0.61, weight_bound=1.0, reward_bound=1.0)
+    )
     with pytest.raises(ValueError, match="context has norm"):
         strict.learn_from(log)
     assert strict.episode == other.episode == 0

@@ -23,7 +23,7 @@ def test_a_million_updates_stay_within_1e8_of_a_direct_solve():
     link, d, n = nr.MultinomialLogit(), 4, 1_000_000
     count = np.full((1, 1), 3)
     par, state, work = newton_parts(link, count, d, 2.0, 1.0, "corrected", 1.0)
-    ridge = reward_parts(nr.Problem(1, 1, 1, d), "corrected", 1.0)[1]
+    ridge = reward_parts(nr.Problem(1, 1, 1, d, weight_bound=1.0, reward_bound=1.0), "corrected", 1.0)[1]
     g = np.random.default_rng(0)
     X = contexts(n, d, 1)
     X[:, -1] *= 1e-3
@@ -116,7 +116,7 @@ def test_one_dimension_gives_the_tabular_counts():
 
 
 def test_zero_context_teaches_nothing():
-    est = nr.estimators.OnlineNewton(nr.MultinomialLogit(), 3, 2)
+    est = nr.estimators.OnlineNewton(nr.MultinomialLogit(), 3, 2, 1.0)
     est.update([0.0, 0.0], 1)
     assert np.array_equal(est.weights, np.zeros((3, 2)))
     assert np.allclose(est.probabilities([0.0, 0.0]), 1 / 3)
@@ -126,7 +126,7 @@ def test_recommended_regularization_is_used_and_can_be_overridden():
     auto = nr.estimators.OnlineNewton(nr.MultinomialLogit(), 5, 4, weight_bound=1.0)
     kappa = 1.75 * nr.theory.constants.logit_alpha_centred(5, 1.0)
     assert auto.gram[0, 0] == pytest.approx(2 * 4 / (kappa * 4))
-    assert nr.estimators.OnlineNewton(nr.MultinomialLogit(), 5, 4, regularization=2.0).gram[0, 0] == 2.0
+    assert nr.estimators.OnlineNewton(nr.MultinomialLogit(), 5, 4, 1.0, regularization=2.0).gram[0, 0] == 2.0
 
 
 def test_two_outcomes_centred_have_half_the_norm():

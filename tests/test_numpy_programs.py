@@ -62,7 +62,11 @@ def test_same_regret_with_contexts_of_many_lengths_and_past_a_refresh() -> None:
     theta = np.zeros((4, 2, 2))
     theta[..., 0] = g.random((4, 2))
     source = nr.contexts.Table([[0.3, 0.1], [0.9, 0.2], [0.5, -0.5]])
-    assert_agrees(nr.World(nr.Problem(4, 2, 10, 2), W, theta, source, initial_state=2), 3000, 5)
+    assert_agrees(
+        nr.World(nr.Problem(4, 2, 10, 2, weight_bound=1.0, reward_bound=1.0), W, theta, source, initial_state=2),
+        3000,
+        5,
+    )
 
 
 @pytest.mark.parametrize(("sizes", "weight_bound"), [((5, 3, 5, 4), 2.0), ((6, 2, 20, 1), 1.5), ((12, 2, 6, 3), 0.3)])

@@ -16,7 +16,7 @@ S, A, H = 4, 3, 5
 
 def model(seed, support=None, available=None):
     g = np.random.default_rng(seed)
-    problem = nr.Problem(S, A, H, 2, support=support, available=available)
+    problem = nr.Problem(S, A, H, 2, support=support, available=available, weight_bound=1.0, reward_bound=1.0)
     P = g.random((S, A, S)) * (1.0 if support is None else support)
     P /= P.sum(2, keepdims=True)
     return problem, P, g.random((S, A)), 0.3 * g.random((S, A))
@@ -112,7 +112,7 @@ def test_half_span_bonus_is_optimistic_and_smaller_than_the_sup_norm():
 
 def test_the_last_step_is_worth_its_reward():
     """The clip is H - h + 1 with h from 1: at H = 1 the printed H - h would make everything worth 0."""
-    problem = nr.Problem(2, 1, 1, 1)
+    problem = nr.Problem(2, 1, 1, 1, weight_bound=1.0, reward_bound=1.0)
     policy, V = np.zeros((1, 2), np.int64), np.zeros((2, 2))
     P, r = np.full((2, 1, 2), 0.5), np.full((2, 1), 0.7)
     planning.backward_induction(

@@ -329,7 +329,7 @@ def test_extremes_hold_for_every_theta_the_raw_ranges_allow():
 
 def test_a_store_with_gaps_or_without_a_reward():
     """Missing rewards are passed over, other pairs too; a store that lacks a learned reward changes nothing."""
-    problem = nr.Problem(2, 2, 2, 3, reward_bound=math.sqrt(2))
+    problem = nr.Problem(2, 2, 2, 3, reward_bound=math.sqrt(2), weight_bound=1.0)
     par, state, work = sets.reward_set_parts(problem, "bernstein", 5.0)
     store = empty_store(2, 2, 2, 3, 400)
     X, r, _ = population(np.random.default_rng(5), 400, level=0.03, slope=0.0)
@@ -373,7 +373,7 @@ def test_ridge_is_that_of_mean_reward_and_known_means_are_points(d):
         assert est.interval(x) == pytest.approx((max(0.0, centre - half), min(1.0, centre + half)), abs=1e-9)
     for kind in ("linear", "logistic"):
         theta = np.array([[[0.2, 0.5]]])
-        problem = nr.Problem(1, 1, 1, 2, rewards=kind, known_rewards=theta)
+        problem = nr.Problem(1, 1, 1, 2, rewards=kind, known_rewards=theta, weight_bound=1.0, reward_bound=1.0)
         par, state, work = sets.reward_set_parts(problem, "bernstein", 3.0)
         low, high = np.zeros((1, 1)), np.zeros((1, 1))
         sets.reward_learn(par, state, work, 0, 0, 1.0, np.array([0.6, 0.8]), 1.0)
@@ -483,4 +483,6 @@ def test_bad_input_is_one_sentence():
     with pytest.raises(ValueError, match=r"^reward must be 0 or 1"):
         RewardSet(2, form="logistic").update([0.6, 0.8], 0.5)
     with pytest.raises(ValueError, match=r'^form must be "logistic" exactly'):
-        sets.reward_set_parts(nr.Problem(1, 1, 1, 2, rewards="logistic"), "ridge", 3.0)
+        sets.reward_set_parts(
+            nr.Problem(1, 1, 1, 2, rewards="logistic", weight_bound=1.0, reward_bound=1.0), "ridge", 3.0
+        )

@@ -137,7 +137,7 @@ def test_worlds_pay_logistic_rewards():
 # The estimator on its own --------------------------------------------------------------------------------------------
 def bandit(d, reward_bound, delta=0.9, **options):
     """One state, one action, one step: GLM-ORL's reward set then holds with probability 1 - delta/3."""
-    problem = nr.Problem(1, 1, 1, d, rewards="logistic", reward_bound=reward_bound)
+    problem = nr.Problem(1, 1, 1, d, rewards="logistic", reward_bound=reward_bound, weight_bound=1.0)
     return nr.GLMORL(problem, delta=delta, **options)
 
 
@@ -181,10 +181,12 @@ def test_logistic_estimator(d, bound, lam, projected):
 
 def test_default_regularization():
     """d/(kappa B_r^2) with kappa at B_r R, for logistic rewards; 1 for linear ones."""
-    problem = nr.Problem(2, 2, 2, 3, context_bound=1.5, reward_bound=2.0, rewards="logistic")
+    problem = nr.Problem(2, 2, 2, 3, context_bound=1.5, reward_bound=2.0, rewards="logistic", weight_bound=1.0)
     kappa = 1.75 * reference.sigmoid(3.0) * reference.sigmoid(-3.0)
     assert_close(nr.GLMORL(problem).state.rewards.gram[0, 1], 3 / (kappa * 4.0) * np.eye(3))
-    assert_close(nr.GLMORL(nr.Problem(2, 2, 2, 3, reward_bound=2.0)).state.rewards.gram[0, 1], np.eye(3))
+    assert_close(
+        nr.GLMORL(nr.Problem(2, 2, 2, 3, reward_bound=2.0, weight_bound=1.0)).state.rewards.gram[0, 1], np.eye(3)
+    )
 
 
 # Formulas by brute force ---------------------------------------------------------------------------------------------
@@ -289,7 +291,7 @@ def test_optimism_never_fails_where_the_sets_held():
 
 # Bad input, files ----------------------------------------------------------------------------------------------------
 def test_rewards_must_be_zero_or_one_where_they_are_logistic():
-    agent = nr.GLMORL(nr.Problem(3, 2, 2, 2, rewards="logistic"))
+    agent = nr.GLMORL(nr.Problem(3, 2, 2, 2, rewards="logistic", weight_bound=1.0, reward_bound=1.0))
     agent.begin_episode([0.5, 0.5])
     agent.act(0)
     with pytest.raises(ValueError, match=r"reward must be 0 or 1 \(or nan\) where the problem's rewards are logistic"):
@@ -307,12 +309,12 @@ def test_rewards_must_be_zero_or_one_where_they_are_logistic():
 ])  # fmt: skip
 def test_problem(options, message):
     with pytest.raises(ValueError, match=message):
-        nr.Problem(3, 2, 2, 2, **options)
+        nr.Problem(3, 2, 2, 2, **{"weight_bound": 1.0, "reward_bound": 1.0} | options)
 
 
 def test_known_rewards_are_the_worlds():
     theta, W = np.full((3, 2, 2), 0.3), np.zeros((3, 2, 3, 2))
-    problem = nr.Problem(3, 2, 2, 2, known_rewards=theta)
+    problem = nr.Problem(3, 2, 2, 2, known_rewards=theta, weight_bound=1.0, reward_bound=1.0)
     contexts = [[0.6, 0.6], [0.1, 0.9]]
     for given in (None, theta):
         assert np.array_equal(nr.World(problem, W, given, contexts).reward_weights, theta)
@@ -321,7 +323,7 @@ def test_known_rewards_are_the_worlds():
     with pytest.raises(ValueError, match="reward_weights must be None or the problem's known_rewards, they differ"):
         nr.World(problem, W, other, contexts)
     with pytest.raises(ValueError, match="reward_weights must be given: the problem has no known rewards"):
-        nr.World(nr.Problem(3, 2, 2, 2), W, None, contexts)
+        nr.World(nr.Problem(3, 2, 2, 2, weight_bound=1.0, reward_bound=1.0), W, None, contexts)
     theta[:] = 9.0  # the problem has its own copy
     assert problem.known_rewards.max() == 0.3
 
@@ -339,7 +341,7 @@ def test_mean_reward_refuses():
 def test_printed_constants_have_no_logistic_rewards():
     for made in (nr.GLMORL, nr.GLMRLSVI):
         with pytest.raises(ValueError, match="logistic"):
-            made(nr.Problem(3, 2, 2, 2, rewards="logistic"), constants="paper")
+            made(nr.Problem(3, 2, 2, 2, rewards="logistic", weight_bound=1.0, reward_bound=1.0), constants="paper")
 
 
 @pytest.mark.parametrize(("rewards", "known"), [("logistic", False), ("logistic", True), ("linear", True)])

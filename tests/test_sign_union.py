@@ -56,7 +56,7 @@ def test_sets_of_all_pairs_against_numpy():
     support = np.zeros((4, 2, 4), bool)
     for i, n in enumerate([1, 2, 3, 4, 4, 3, 2, 1]):
         support[i // 2, i % 2, g.permutation(4)[:n]] = True
-    problem = nr.Problem(4, 2, 2, d, nr.LinearCombination(), support=support)
+    problem = nr.Problem(4, 2, 2, d, nr.LinearCombination(), support=support, reward_bound=1.0)
     layout, log = problem.layout, g.uniform(1.0, 6.0, (4, 2))
     par, state, work = sign_union_parts(layout.count, d, lam, log)
     sets, seen = local_sets(layout), {}

@@ -272,7 +272,8 @@ SUPPORT = (np.random.default_rng(5).random((5, 3, 5)) < 0.5) | (np.arange(5) == 
 @pytest.mark.parametrize("support", [None, SUPPORT], ids=["dense", "masked"])
 def test_inner_maximisation_is_that_of_a_linear_program(support):
     """300 instances with coinciding values, degenerate estimates and radii from 0 to 2.5."""
-    g, agent = np.random.default_rng(1), nr.agents.UCRL2(nr.Problem(5, 3, 2, 1, support=support))
+    problem = nr.Problem(5, 3, 2, 1, support=support, weight_bound=1.0, reward_bound=1.0)
+    g, agent = np.random.default_rng(1), nr.agents.UCRL2(problem)
     layout = agent.problem.layout
     for trial in range(20):
         P = np.zeros(layout.outcomes.shape)
@@ -302,7 +303,8 @@ def test_inner_maximisation_is_that_of_a_linear_program(support):
 
 @pytest.mark.parametrize("support", [None, SUPPORT], ids=["dense", "masked"])
 def test_variance(support):
-    g, layout = np.random.default_rng(2), nr.Problem(5, 3, 2, 1, support=support).layout
+    problem = nr.Problem(5, 3, 2, 1, support=support, weight_bound=1.0, reward_bound=1.0)
+    g, layout = np.random.default_rng(2), problem.layout
     for _ in range(50):
         V, P = 10 * g.random(5), np.zeros(layout.outcomes.shape)
         for s in range(5):
@@ -529,7 +531,7 @@ def test_ucrl2_replans_when_a_count_has_doubled():
 
 
 def test_bad_options():
-    problem = nr.Problem(3, 2, 3, 2)
+    problem = nr.Problem(3, 2, 3, 2, weight_bound=1.0, reward_bound=1.0)
     for name, options, message in (
         ("ucrl2", {"centres": [1.0, 2.0]}, r"centres must have shape \(m, 2\) with m and d at least 1, got \(2,\)"),
         (
@@ -549,7 +551,7 @@ def test_bad_options():
 
 
 def test_labels_and_groups():
-    problem = nr.Problem(3, 2, 3, 2)
+    problem = nr.Problem(3, 2, 3, 2, weight_bound=1.0, reward_bound=1.0)
     assert nr.agents.UCBVI(problem).label == "ucbvi-ch"
     assert nr.agents.UCBVI(problem, bonus="tight").label == "ucbvi-ch (bonus=tight)"
     assert nr.make_agent("ucbvi-bf", problem).label == "ucbvi-bf"

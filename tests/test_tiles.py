@@ -93,7 +93,7 @@ def keep(square, kept, m, d, E):
 @pytest.mark.parametrize(("n", "d"), [(2, 3), (4, 2), (10, 3), (5, 8), (3, 16)])
 def test_an_episode_at_once(n, d):
     """Every pair's visits among its predictions, in the kernel that agents learn with."""
-    g, problem = np.random.default_rng(n), nr.Problem(n, 1, 4 * n, d)
+    g, problem = np.random.default_rng(n), nr.Problem(n, 1, 4 * n, d, weight_bound=1.0, reward_bound=1.0)
     H, layout = problem.horizon, problem.layout
     path = Trajectory(np.zeros(H + 1, np.int64), np.zeros(H, np.int64), np.zeros(H))
     whole, single = (likelihood_parts(layout.count, d, 1.0, 3.0, 0.5) for _ in range(2))

@@ -218,7 +218,7 @@ def test_a_problem_with_listed_support_is_saved_and_loaded(tmp_path):
 )
 def test_bad_lists(support, says):
     with pytest.raises(ValueError, match=says):
-        nr.Problem(2, 1, 3, 2, support=support)
+        nr.Problem(2, 1, 3, 2, support=support, weight_bound=1.0, reward_bound=1.0)
 
 
 def test_softmax_that_leaves_padding_alone():

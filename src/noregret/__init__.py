@@ -16,6 +16,7 @@ from .agents.psrl_glm import PSRLGLM
 from .agents.referral import Referral
 from .claims import claims
 from .links import LinearCombination, Link, MultinomialLogit
+from .live.bounds import suggest_bounds
 from .live.decision import Decision
 from .live.decision_files import read_decisions, write_decisions
 from .live.encoder import Encoder
@@ -66,6 +67,7 @@ __all__ = [
     "referral_study",
     "simulate",
     "studies",
+    "suggest_bounds",
     "theory",
     "worlds",
     "write_decisions",

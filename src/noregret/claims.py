@@ -303,7 +303,7 @@ def claims(problem: Problem, episodes: int, delta: float = 0.05, epsilon: float 
     Caveat: regret bounds are often vacuous, above H K; the note then says from about how many episodes they are not.
 
     >>> import noregret as nr
-    >>> problem = nr.Problem(n_states=5, n_actions=3, horizon=5, context_dim=4)
+    >>> problem = nr.Problem(n_states=5, n_actions=3, horizon=5, context_dim=4, weight_bound=1.0, reward_bound=1.0)
     >>> claim = nr.claims(problem, episodes=100_000)["regret of GLM-ORL"]
     >>> print(f"{claim.printed:.1e} as printed, {claim.corrected:.1e} as corrected, {claim.note}")
     6.6e+09 as printed, 2.8e+06 as corrected, vacuous up to K = 9.1e+06

@@ -216,7 +216,7 @@ class Link:
     >>> link.gradient(z, np.array([2]))
     >>> z.round(2)
     array([[0.8, 0.2]])
-    >>> nr.GLMORL(nr.Problem(2, 2, 3, 2, link)).guarantee is not None
+    >>> nr.GLMORL(nr.Problem(2, 2, 3, 2, link, weight_bound=1.0, reward_bound=1.0)).guarantee is not None
     True
     """
 
@@ -269,8 +269,9 @@ class Link:
             return math.sqrt(n_outcomes) * self.beta(constants)
         return float(self._l1(n_outcomes) if callable(self._l1) else self._l1)
 
-    def default_weight_bound(self, context_dim: int) -> float:
-        return 1.0
+    def implied_weight_bound(self, context_dim: int) -> float | None:
+        """A bound that always holds, or None: the user must know one."""
+        return None
 
     def weight_norm2(self, n_outcomes: int, weight_bound: float, context_dim: int, constants: Constants) -> float:
         """Bound on ||W* - W_1||_F^2: free rows times B_p^2; for two centred outcomes half of that."""
@@ -347,8 +348,8 @@ class LinearCombination(Link):
     the simplex in both (non-expansive, so the set around W x stays valid).
 
     >>> import noregret as nr
-    >>> problem = nr.Problem(3, 2, 4, context_dim=2, link=nr.LinearCombination())
-    >>> round(problem.weight_bound, 3)  # sqrt(d) unless told
+    >>> problem = nr.Problem(3, 2, 4, context_dim=2, link=nr.LinearCombination(), reward_bound=1.0)
+    >>> round(problem.weight_bound, 3)  # sqrt(d), which always holds
     1.414
     >>> problem.context([0.6, 0.6])
     Traceback (most recent call last):
@@ -374,7 +375,8 @@ class LinearCombination(Link):
     def l1(self, n_outcomes: int, constants: Constants = "corrected") -> float:
         return math.sqrt(n_outcomes) if constants == "paper" else c.linear_l1(n_outcomes)
 
-    def default_weight_bound(self, context_dim: int) -> float:
+    def implied_weight_bound(self, context_dim: int) -> float:
+        """Entries are probabilities: no row is longer than sqrt(d)."""
         return math.sqrt(context_dim)
 
     def weight_norm2(self, n_outcomes: int, weight_bound: float, context_dim: int, constants: Constants) -> float:

@@ -19,6 +19,11 @@ _TOLERANCE = 1e-9  # slack for entries of the simplex, which users may have roun
 _ROUNDING = 1e-12  # slack for norms
 _LEAST, _MOST = 1e-12, 1e12  # of the bounds: their squares and fourth powers are numbers that can be compared
 
+_WHAT = {
+    "weight_bound": "every row of transition weights, how strongly a context can move the odds of a next state",
+    "reward_bound": "every vector of reward weights, how strongly a context can move a mean reward",
+}
+
 
 @dataclass(frozen=True, eq=False)
 class Problem:
@@ -26,8 +31,8 @@ class Problem:
 
     context_bound   R:   ||x||_2 <= R for every context
     weight_bound    B_p: every row of every W_sa has 2-norm at most B_p; for the logit link after the last supported
-                    outcome's row has been subtracted. Default 1, or sqrt(d) for LinearCombination.
-    reward_bound    B_r: ||theta_sa||_2 <= B_r
+                    outcome's row has been subtracted. Must be given, unless LinearCombination implies it (sqrt(d))
+    reward_bound    B_r: ||theta_sa||_2 <= B_r. Must be given, unless known_rewards imply it (their largest norm)
     support         bool [S, A, S'] or None: next states that can occur at all; or the states themselves, integers
                     [S, A, m] with -1 in unused places (large sparse problems). Actions that are not available need none
     available       bool [S, A] or None: actions that may be taken
@@ -40,11 +45,12 @@ class Problem:
                     nonnegative one by its sum). Convenient, and an assumption: the individual is then taken for the
                     one with the rescaled context
 
-    The guarantees hold when these bounds do: they are assumptions, not estimates.
+    The guarantees hold when these bounds do: they are assumptions, not estimates, and too small a bound makes promises
+    false. docs/bounds.md says how to choose them, `suggest_bounds` reads them off an earlier log.
 
     >>> import noregret as nr
     >>> problem = nr.Problem(
-    ...     n_states=3, n_actions=2, horizon=4, context_dim=2, weight_bound=2.0,
+    ...     n_states=3, n_actions=2, horizon=4, context_dim=2, weight_bound=2.0, reward_bound=1.0,
     ...     available=[[True, True], [True, True], [True, False]],
     ...     state_names=("new", "active", "lost"), action_names=("wait", "email"), initial_states=("new",),
     ... )
@@ -66,8 +72,8 @@ class Problem:
     context_dim: int
     link: Link = field(default_factory=MultinomialLogit)
     context_bound: float = 1.0
-    weight_bound: float = None  # type: ignore[assignment]  # None: the link's default
-    reward_bound: float = 1.0
+    weight_bound: float = None  # type: ignore[assignment]  # None: what the link implies, if it does
+    reward_bound: float = None  # type: ignore[assignment]  # None: what known_rewards imply, if they are given
     support: ArrayLike | None = field(default=None, repr=False)
     available: ArrayLike | None = field(default=None, repr=False)
     long_contexts: Literal["raise", "rescale"] = "raise"
@@ -90,7 +96,15 @@ class Problem:
         S, A, d = self.n_states, self.n_actions, self.context_dim
         self._check_size(S if self.support is None else 1)
         if self.weight_bound is None:
-            put("weight_bound", self.link.default_weight_bound(d))
+            put("weight_bound", self.link.implied_weight_bound(d))
+        if self.reward_bound is None and self.known_rewards is not None:
+            put("reward_bound", self._norm_of_known())
+        for name, what in _WHAT.items():
+            if getattr(self, name) is None:
+                raise ValueError(
+                    f"{name} must be given: it bounds the 2-norm of {what}, and every promise rests on it "
+                    "(noregret.suggest_bounds fits one to an earlier log)"
+                )
         for name in ("context_bound", "weight_bound", "reward_bound"):
             put(name, check.positive(name, getattr(self, name)))
             if not _LEAST <= getattr(self, name) <= _MOST:
@@ -132,6 +146,14 @@ class Problem:
             put("initial_states", self._initial_states())
         if self.known_rewards is not None:
             put("known_rewards", self.reward_weights("known_rewards", self.known_rewards))
+
+    def _norm_of_known(self) -> float:
+        """The largest norm of the known rewards of an available pair."""
+        theta = check.array("known_rewards", self.known_rewards, (self.n_states, self.n_actions, self.context_dim))
+        norms = np.linalg.norm(theta, axis=-1)
+        if self.available is not None:
+            norms = norms[check.mask("available", self.available, norms.shape)]
+        return max(float(norms.max(initial=0.0)), _LEAST)
 
     def _check_size(self, slots: int) -> None:
         """A sentence where not even the weights [S, A, M, d], the next states [S, A, M] and a plan would fit in memory;

@@ -114,8 +114,7 @@ class AbbasiYadkoriNeu(EntrywiseAgent):
         """Pairs whose intervals allowed no distribution in the last plan (0 unless repaired)."""
         return int(self.work.empty[0])
 
-    @property
-    def guarantee(self) -> str | None:
+    def _promise(self) -> str | None:
         if not self.bounds_values:
             return None
         return (

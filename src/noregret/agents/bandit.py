@@ -26,6 +26,7 @@ from ..planning import NONE, apply_planner, planner_address
 from ..problem import Layout, Problem
 from .base import Agent
 from .glm import tie_key
+from .promise import rewards_assumed
 
 
 class BanditPar(NamedTuple):
@@ -120,6 +121,7 @@ class BanditAgent(Agent):
     regularization  lambda; None: recommended"""
 
     group = "bandit"
+    consistent_values = True
     logistic = True  # whether rewards are taken for logistic; if not, for linear
     recalled = False  # whether constants="paper" was asked for
     reach = 350.0  # largest B_r R at which the arithmetic is sound; curvatures are of order e^{-B_r R}
@@ -204,8 +206,10 @@ class BanditAgent(Agent):
         """Whether the values are proved to be upper bounds, with these options, in this problem."""
         return self.options["bonus_scale"] == 1.0 and self.logistic == (self.problem.rewards == "logistic")
 
-    @property
-    def guarantee(self) -> str | None:
+    def _assumed(self) -> tuple[str, ...]:
+        return rewards_assumed(self.problem)
+
+    def _promise(self) -> str | None:
         if not self.bounds_values:
             return None
         return (

@@ -14,6 +14,7 @@ far, and may then change the rows of its policy for the steps to come (docs/sema
 """
 
 import inspect
+import warnings
 import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
@@ -31,7 +32,8 @@ from ..planning import Plan
 from ..problem import Problem
 from .commit import learned, observed, opened
 from .practice import InPractice
-from .refutation import SIZE
+from .promise import rewards_assumed, sentence, transitions_assumed
+from .refutation import SIZE, due, examine, upper_of
 
 EPISODE, STEP, ASKED, OPEN = range(4)  # of the clock (`commit`)
 _NO_VALUES: Floats = apart(np.zeros((0, 0)))
@@ -96,6 +98,8 @@ class Agent(InPractice):
     fused = True  # whether the compiled loop may run it; False: part of it is Python
     pause = 0  # after so many steps of every episode the rest is planned anew; 0: never
     bounds_values = False  # whether plan values bound the optimal values from above, with the agent's probability
+    # whether, wherever its sets hold, plan values are at least r + P V of every available action (`refutation`)
+    consistent_values = False
     regret_delta: float | None = None  # share of delta left for bounds on the regret, None if nothing is claimed
 
     _owner: "Agent | None" = None  # the agent that this one is a part of
@@ -137,8 +141,20 @@ class Agent(InPractice):
 
     @property
     def guarantee(self) -> str | None:
-        """What is proved about this agent with these options, in one sentence; None if nothing is."""
+        """What is proved about this agent with these options, and what that assumes, in one sentence; None if nothing
+        is, or if an assumption was `refuted`."""
+        promise = self._promise()
+        if promise is None or self.refuted is not None:
+            return None
+        return sentence(self._assumed(), promise, self._root()._caveats)
+
+    def _promise(self) -> str | None:
+        """What holds where everything in `_assumed` does; None if nothing is proved."""
         return None
+
+    def _assumed(self) -> tuple[str, ...]:
+        """What the promise takes for granted."""
+        return transitions_assumed(self.problem) + rewards_assumed(self.problem)
 
     @property
     def label(self) -> str:
@@ -248,9 +264,17 @@ class Agent(InPractice):
 
     @locked
     def refute(self, sentence: str) -> None:
-        """Note that an assumption was seen to be false. The first such sentence is kept, and saved."""
+        """Note that an assumption was seen to be false: nothing is promised from then on. The first such sentence is
+        kept, and saved, and there is a warning."""
         root = self._root()
-        root._refutation = root._refutation or str(sentence)
+        if root._refutation is None:
+            root._refutation = str(sentence)
+            warnings.warn(f"{root.name} promises nothing any more: {sentence}", UserWarning, stacklevel=3)
+
+    def _examine(self) -> None:
+        """See whether what was learned refutes an assumption, after the individuals whose turn it is (`refutation`)."""
+        if due(self.episode):
+            examine(self)
 
     def _caveat(self, sentence: str) -> None:
         """Add a condition to what is promised; saved. Said again, it is not repeated."""
@@ -278,6 +302,7 @@ class Agent(InPractice):
         if self._open:
             raise RuntimeError("begin_episode: the last episode is still open, call end_episode first")
         self._next_x[:] = self.problem.context(self.encoded(x))
+        self._examine()
         self.make_room(1)
         plan, k = self._compiled_verbs()[0], self.episode
         args, told = (self.par, self.state, self.work, self._next_x, k, self._out), np.array((k, 0, 0, 1))
@@ -286,8 +311,8 @@ class Agent(InPractice):
 
     def _plan_made(self) -> Plan:
         """The plan in the buffers, in arrays of its own."""
-        values, lower = self._out.values.copy(), self._lower()
-        upper = values.copy() if self.bounds_values else None
+        values, lower = self._out.values.copy(), None if self.refuted is not None else self._lower()
+        upper = values.copy() if self.bounds_values and self.refuted is None else None
         gap = None if upper is None or lower is None else float((upper[0] - lower[0])[self.problem.starts].max())
         return Plan(self._out.policy.copy(), values, upper, lower, gap)
 
@@ -383,8 +408,9 @@ class Agent(InPractice):
         self._own_verb("end_episode")
         if not self._open:
             raise RuntimeError("end_episode: no episode is open, call begin_episode first")
-        k, n, upper = self.episode, self._step, self._out.values if self.bounds_values else _NO_VALUES
+        k, n, upper = self.episode, self._step, upper_of(self, _NO_VALUES)
         self._learn(k, self._x, n, self._path, upper, self._clock, np.array((k + 1, 0, 0, 0)))
+        self._examine()
 
     def _learn(self, k: int, x: Floats, n: int, path: Trajectory, upper: Floats, mark: Any, told: Any) -> None:
         """Learn n steps as those of individual k, with upper values [H+1, S] of the plan made for them ([0, 0]: none),
@@ -401,7 +427,8 @@ class Agent(InPractice):
         n, path = len(actions), self._spare
         self._next_x[:] = x
         path.states[: n + 1], path.actions[:n], path.rewards[:n] = states, actions, rewards
-        self._learn(k, self._next_x, n, path, _NO_VALUES if upper is None else upper, mark, told)
+        fit = upper is not None and self.consistent_values and self.refuted is None
+        self._learn(k, self._next_x, n, path, upper if fit else _NO_VALUES, mark, told)  # type: ignore[arg-type]
 
     def _learn_all(self, episodes: Any) -> None:
         """Learn from all of these, (x, states, actions, rewards) each, or from none: on a copy that is then put in
@@ -418,6 +445,7 @@ class Agent(InPractice):
             k += 1
         root, clock = self._root(), self._clock
         root._own_state, clock[EPISODE] = state, k  # one breath
+        examine(self)
 
     # Room -----------------------------------------------------------------------------------------------------------
     @property

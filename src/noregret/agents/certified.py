@@ -90,7 +90,7 @@ class Certified(Agent):
     plan_kernel = staticmethod(certified_plan)
     learn_kernel = staticmethod(certified_learn)
     certificate_kernel = staticmethod(certificates)
-    bounds_values = True
+    bounds_values = consistent_values = True
 
     def __init__(
         self,
@@ -132,10 +132,13 @@ class Certified(Agent):
         par = CertifiedPar(plan, learn, judge_learn, judge_assess, a.par, j.par)
         return par, CertifiedState(a.state, j.state), CertifiedWork(a.work, j.work)
 
-    @property
-    def guarantee(self) -> str | None:
-        own = f"; {self.agent.guarantee}" if self.agent.guarantee is not None else ""
-        return f"{self.judge.guarantee}{own}"
+    def _promise(self) -> str | None:
+        own = self.agent._promise()
+        return f"{self.judge._promise()}{'' if own is None else f'; {own}'}"
+
+    def _assumed(self) -> tuple[str, ...]:
+        own = () if self.agent._promise() is None else self.agent._assumed()
+        return tuple(dict.fromkeys((*self.judge._assumed(), *own)))
 
     @property
     def label(self) -> str:

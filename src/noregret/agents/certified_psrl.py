@@ -123,8 +123,7 @@ class CertifiedPSRL(SetAgent):
         n = self.state.gate
         return {"draw": int(n[0]), "part": int(n[1 : RUNGS + 1].sum()), "optimism": int(n[RUNGS + 1])}
 
-    @property
-    def guarantee(self) -> str | None:
+    def _promise(self) -> str | None:
         return (
             f"with probability {1 - self.options['delta']:g}, in every episode and for any contexts within the bounds, "
             f"the plan's shortfall is at most plan.certificate and {1 + self.options['kappa']:g} times its own width"

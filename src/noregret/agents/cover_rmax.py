@@ -171,8 +171,10 @@ class CoverRmax(Agent):
         escapes = self.options["max_balls"] * self.problem.n_pairs * self.par.enough
         return pac.mistakes(self.problem.horizon, self.options["epsilon"], escapes, 0.5 * self.options["delta"])
 
-    @property
-    def guarantee(self) -> str | None:
+    def _assumed(self) -> tuple[str, ...]:
+        return ()  # its promise says what
+
+    def _promise(self) -> str | None:
         o = self.options
         if not self.bounds_values:
             return None

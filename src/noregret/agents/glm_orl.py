@@ -42,7 +42,9 @@ class GLMORL(GLMAgent):
     >>> world = nr.worlds.clinic()
     >>> agent = nr.GLMORL(world.problem, delta=0.1)
     >>> print(*agent.guarantee.split(", "), sep="\\n")
-    with probability 0.9
+    if every row of transition weights has norm at most 4.4
+    the logit model of transitions holds and mean rewards are linear with weights of norm at most 1.732
+    then with probability 0.9
     in every episode and for any contexts within the bounds
     plan.upper is at least the optimal value
     >>> x = world.context(seed=0, episode=0)
@@ -55,7 +57,7 @@ class GLMORL(GLMAgent):
 
     name = "glm-orl"
     plan_kernel = staticmethod(plan)
-    uses_widths = optimistic = True
+    uses_widths = optimistic = consistent_values = True
 
     def __init__(
         self,
@@ -84,8 +86,7 @@ class GLMORL(GLMAgent):
         events = 2 * S * A + S * H if self.options["constants"] == "paper" else 2 * problem.n_pairs + 1
         return math.log(events / self.options["delta"])
 
-    @property
-    def guarantee(self) -> str | None:
+    def _promise(self) -> str | None:
         if not self.bounds_values:
             return None
         return (

@@ -99,8 +99,7 @@ class GLMRLSVI(GLMAgent):
     def _log_confidence(self, problem: Problem) -> float:
         return math.log(2.0 * problem.n_pairs)
 
-    @property
-    def guarantee(self) -> str | None:
+    def _promise(self) -> str | None:
         if self.options["constants"] != "corrected" or self.options["bonus_scale"] != 1.0:
             return None
         return "in every episode whose sets hold, the plan is optimistic with probability at least 0.158 given the past"

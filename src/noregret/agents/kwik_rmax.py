@@ -214,8 +214,7 @@ class KWIKLRRmax(Agent):
         escapes = self.problem.n_pairs * self._samples
         return pac.mistakes(self.problem.horizon, self.options["epsilon"], escapes, 0.5 * self.options["delta"])
 
-    @property
-    def guarantee(self) -> str | None:
+    def _promise(self) -> str | None:
         o = self.options
         if not self.sound:
             return None

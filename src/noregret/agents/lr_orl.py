@@ -89,8 +89,7 @@ class LRORL(SetAgent):
             return 0.0
         return float(math.ceil(1.0 + math.log(p.n_states * p.n_actions * p.horizon) / 0.17275))
 
-    @property
-    def guarantee(self) -> str | None:
+    def _promise(self) -> str | None:
         if self.options["bonus_scale"] != 1.0:
             return None
         if self.options["optimism"] == "randomised":

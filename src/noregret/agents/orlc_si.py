@@ -85,10 +85,10 @@ class ORLCSI(EntrywiseAgent):
     >>> import noregret as nr
     >>> linear, logit = nr.worlds.random_linear(), nr.worlds.random_logit()
     >>> print(*nr.agents.ORLCSI(linear.problem).guarantee.split(", "), sep="\\n")
-    with probability 0.95
+    if the linear model of transitions holds and mean rewards are linear with weights of norm at most 2
+    then with probability 0.95
     in every episode and for any contexts in the simplex
     plan.upper is at least the optimal value and plan.lower at most the policy's
-    where transitions are linear in the context
     >>> print(nr.agents.ORLCSI(logit.problem).guarantee)
     None
     """
@@ -128,12 +128,10 @@ class ORLCSI(EntrywiseAgent):
     def _lower(self) -> Floats | None:
         return self.work.lower.copy() if self.bounds_values else None
 
-    @property
-    def guarantee(self) -> str | None:
+    def _promise(self) -> str | None:
         if not self.bounds_values:
             return None
         return (
             f"with probability {1 - self.options['delta']:g}, in every episode and for any contexts in the simplex, "
-            "plan.upper is at least the optimal value and plan.lower at most the policy's, where transitions are "
-            "linear in the context"
+            "plan.upper is at least the optimal value and plan.lower at most the policy's"
         )

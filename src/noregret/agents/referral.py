@@ -5,6 +5,7 @@ a threshold in some initial state the problem allows, the expert's policy is pla
 episode, whoever decided.
 """
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, fields
 from typing import Any, Self
@@ -108,6 +109,7 @@ class Referral(Agent):
         self.encoder = agent.encoder
         self._out = agent._out  # one buffer, so that what the agent says of its plan is about this one
         self.bounds_values, self.fused = agent.bounds_values, self._ask is None
+        self.consistent_values = agent.consistent_values
         self.group = agent.group  # type: ignore[misc]
         self._set_clock(max(agent.episode, self.expert.episode))
         self.make_room(0)
@@ -144,12 +146,24 @@ class Referral(Agent):
         return par, state, ReferralWork(a.work, e.work, e._out, gap)
 
     # What it is ---------------------------------------------------------------------------------------------------
-    @property
-    def guarantee(self) -> str | None:
-        if self.agent.guarantee is None or self.options["criterion"] != "certificate":
+    def _promise(self) -> str | None:
+        own, limit = self.agent._promise(), self.options["threshold"]
+        if own is None or self.options["criterion"] != "certificate":
             return None
-        limit = self.options["threshold"]
-        return f"{self.agent.guarantee}; whoever is not referred gets a policy at most {limit:g} worse than optimal"
+        return f"{own}; whoever is not referred gets a policy at most {limit:g} worse than optimal"
+
+    def _assumed(self) -> tuple[str, ...]:
+        return self.agent._assumed()
+
+    @property
+    def par(self) -> ReferralPar:
+        """As built; where an assumption was refuted no certificate is worth anything, and everybody is referred."""
+        void = self.refuted is not None and self.options["criterion"] == "certificate"
+        return self._par._replace(threshold=-math.inf) if void else self._par
+
+    @par.setter
+    def par(self, value: ReferralPar) -> None:
+        self._par = value
 
     @property
     def label(self) -> str:

@@ -1,10 +1,166 @@
-"""Tests of what an agent assumes, along the way: `watch` is called with every episode that is learned."""
+"""Tests of what an agent assumes, along the way: too small a bound, or a wrong model, must not stay unnoticed.
 
-from .._jit import inlined
+`watch` bets, with every episode that is learned, on returns above what the agent's upper values U [H+1, S] allow.
+Wherever the sets hold U_h(s) >= r(s, a) + sum_y P(y|s, a) U_{h+1}(y) for every available action, so whoever chose it
+
+    D_h = r_h + U_{h+1}(s_{h+1}) - U_h(s_h)        has conditional mean at most 0,
+
+D_h >= -U_h(s_h), and prod_h (1 + c D_h/U_h(s_h)) is a nonnegative supermartingale for every c in [0, 1): the wealth of
+somebody who bets the share c each time. The mean over five c reaches 1/alpha with probability at most alpha as long as
+all upper values were valid (Ville's inequality). A reward that was not seen counts as 0, which can only lower D.
+
+`TESTS` is the one place where tests are registered, each a function from an agent to a sentence or None. `examine` asks
+them; `due` says after how many individuals: in `simulate` and in the verbs after the same ones, so that both do the
+same. Sets that are empty, or do not meet the ball of their bound (`estimators.outside`), are the others: they are
+wrong with the probability the sets have already paid for. Proofs: docs/bounds.md.
+"""
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from .._checks import Floats
+from .._jit import strict
 
 SIZE = 8  # numbers that the test keeps
+BETS = (0.8, 0.4, 0.2, 0.1, 0.05)  # shares c; evidence[0:5] is their log-wealth,
+HIGHEST, MET, RAISED = 5, 6, 7  # then the largest logarithm of the mean, individuals, and those met when it was reached
+SHARE = 0.02  # alpha, of delta: with the sets' own share, a right model is refuted with probability at most delta
+SLACK = 1e-9  # a bet's loss, for rounding in the upper values
+LEAST = 1e-6  # smaller upper values count as this
+OFTEN, GROWTH = 10, 1.1  # a look after each of the first individuals, then each time their number has grown by a tenth
 
 
-@inlined
+@strict
 def watch(evidence, upper, n, path):
     """evidence [8] <- after an episode of n steps for which the upper values were `upper` [H+1, S]; [0, 0]: none."""
+    if upper.shape[0] == 0 or n == 0:
+        return
+    for h in range(n):
+        before = upper[h, path.states[h]]
+        gain = upper[h + 1, path.states[h + 1]] - before - SLACK
+        if not math.isnan(path.rewards[h]):
+            gain += path.rewards[h]
+        ratio = gain / max(before, LEAST)
+        for i in range(len(BETS)):
+            evidence[i] += math.log1p(BETS[i] * ratio)
+    top, mean = evidence[0], 0.0
+    for i in range(1, len(BETS)):
+        top = max(top, evidence[i])
+    for i in range(len(BETS)):
+        mean += math.exp(evidence[i] - top)
+    wealth = top + math.log(mean / len(BETS))
+    evidence[MET] += 1.0
+    if wealth > evidence[HIGHEST]:
+        evidence[HIGHEST], evidence[RAISED] = wealth, evidence[MET]
+
+
+def due(individuals: int) -> bool:
+    """Whether the tests are asked after so many individuals."""
+    return individuals > 0 and until_due(individuals - 1) == 1
+
+
+def until_due(individuals: int) -> int:
+    """How many individuals more until the tests are asked next."""
+    if individuals < OFTEN:
+        return 1
+    steps = math.floor(math.log(individuals / OFTEN) / math.log(GROWTH) + 1e-9)
+    while math.ceil(OFTEN * GROWTH**steps) <= individuals:
+        steps += 1
+    return math.ceil(OFTEN * GROWTH**steps) - individuals
+
+
+def watched(agent: Any) -> bool:
+    """Whether any test can say something about it."""
+    return bool(agent.bounds_values and agent.consistent_values) or any(map(_has_sets, _everybody(agent)))
+
+
+def examine(agent: Any) -> None:
+    """Ask all tests; the first that has something to say refutes (`Agent.refute`)."""
+    root = agent._root()
+    if root.refuted is not None or not watched(root):
+        return
+    for test in TESTS:
+        said = test(root)
+        if said is not None:
+            root.refute(f"after {root.episode:,} individuals {said}: a bound is too small, or the model is wrong")
+            return
+
+
+def _everybody(agent: Any) -> Iterator[Any]:
+    yield agent
+    for part in agent._made_of().values():
+        yield from _everybody(part)
+
+
+def delta_of(agent: Any) -> float | None:
+    """The probability of failure of the upper values in its plans; None where it says none."""
+    delta: float | None = agent.options.get("delta")
+    if delta is None and "agent" in agent.parts():
+        return delta_of(agent.parts()["agent"])
+    return delta
+
+
+def high_returns(agent: Any) -> str | None:
+    """The bets of `watch`."""
+    delta, evidence = delta_of(agent), agent._evidence
+    if delta is None or evidence[HIGHEST] < math.log(1.0 / (SHARE * delta)):
+        return None
+    return (
+        "returns were higher than plan.upper allows (somebody who bet on that had "
+        f"{_amount(float(evidence[HIGHEST]))} times the stake after {int(evidence[RAISED]):,} of them)"
+    )
+
+
+def _amount(log: float) -> str:
+    return f"{math.exp(log):,.0f}" if log < 16.0 else f"1e{log / math.log(10.0):.0f}"
+
+
+def transition_sets(agent: Any) -> str | None:
+    """Sets of transition weights against the ball of weight_bound."""
+    from ..estimators.outside import transition_sets_outside
+
+    for part in _everybody(agent):
+        if _has_sets(part):
+            p = part.problem
+            found = np.argwhere(transition_sets_outside(part.state.transitions, p.layout, p.weight_bound))
+            if found.size:
+                return f"{_pair(p, found[0])}: no transition weights within weight_bound = {p.weight_bound:.3g} fit"
+    return None
+
+
+def reward_sets(agent: Any) -> str | None:
+    """Sets of reward weights against the ball of reward_bound."""
+    from ..estimators.outside import reward_sets_outside
+
+    for part in _everybody(agent):
+        if _has_sets(part):
+            p = part.problem
+            found = np.argwhere(reward_sets_outside(part.par.rewards, part.state.rewards, p.layout.available))
+            if found.size:
+                return f"{_pair(p, found[0])}: no reward weights within reward_bound = {p.reward_bound:.3g} fit"
+    return None
+
+
+def _has_sets(part: Any) -> bool:
+    return bool(getattr(part, "certifies", False))
+
+
+def _pair(problem: Any, pair: Any) -> str:
+    s, a = (int(i) for i in pair)
+    state = problem.state_names[s] if problem.state_names else s
+    action = problem.action_names[a] if problem.action_names else a
+    return f"state {state}, action {action}"
+
+
+Test = Callable[[Any], str | None]
+TESTS: tuple[Test, ...] = (reward_sets, transition_sets, high_returns)
+
+
+def upper_of(agent: Any, none: Floats) -> Floats:
+    """What `watch` may bet on in the agent's buffers: [H+1, S], or `none`."""
+    values: Floats = agent._out.values
+    fit = agent.bounds_values and agent.consistent_values and agent.refuted is None
+    return values if fit else none

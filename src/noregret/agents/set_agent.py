@@ -56,6 +56,7 @@ class SetAgent(Agent):
     group = "beyond"
     draws_models = False  # whether it keeps a posterior
     uses_sets = True  # whether it keeps confidence sets
+    consistent_values = True
     certificate_kernel: ClassVar[Any] = staticmethod(gap_to_lower)
     _judge: Any = None  # `judge`, compiled at its first use
 
@@ -209,6 +210,8 @@ class SetAgent(Agent):
         individual's outcomes were seen. Nothing is learned or changed."""
         if not self.certifies:
             raise ValueError(f"certify: {self.label} keeps no valid sets, it certifies nothing")
+        if self.refuted is not None:
+            raise RuntimeError(f"certify: nothing can be certified, {self.refuted}")
         par, state, work = self.par, self.state, self.work
         x, actions, upper = apart((self.problem.context(x), self.problem.policy(policy), np.zeros(work.values.shape)))
         if self._judge is None:

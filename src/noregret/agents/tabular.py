@@ -193,6 +193,9 @@ class TabularAgent(Agent):
         alike = "for everybody" if self.options["centres"] is None else "for everybody in a cell"
         return f"where transitions and mean rewards are the same {alike}"
 
+    def _assumed(self) -> tuple[str, ...]:
+        return ()  # nothing but `where`
+
     def _kept(self) -> float:
         (S, A, M), H = self.problem.layout.outcomes.shape, self.problem.horizon
         steps = (self.n_cells * self.keeps_Q + self.perturbs) * H * S * A

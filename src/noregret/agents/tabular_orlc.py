@@ -154,8 +154,7 @@ class ORLC(TabularAgent):
     def _lower(self) -> Floats | None:
         return self.work.lower.copy() if self.bounds_values else None
 
-    @property
-    def guarantee(self) -> str | None:
+    def _promise(self) -> str | None:
         if not self.bounds_values:
             return None
         return (

@@ -135,8 +135,7 @@ class PSRL(TabularAgent):
     def _numbers(self) -> dict[str, Any]:
         return {"prior": self.options["prior"]}
 
-    @property
-    def guarantee(self) -> str | None:
+    def _promise(self) -> str | None:
         if self.lazy:
             return None
         return (

@@ -74,8 +74,7 @@ class TabularRLSVI(TabularAgent):
         p = self.problem
         return {"log": math.log(2.0 * p.horizon * p.n_states * p.n_actions)}
 
-    @property
-    def guarantee(self) -> str | None:
+    def _promise(self) -> str | None:
         if self.options["bonus_scale"] != 1.0:
             return None
         return (

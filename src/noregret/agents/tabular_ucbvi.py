@@ -142,8 +142,7 @@ class UCBVI(TabularAgent):
         steps = 1.0 if K is None else float(K * p.horizon)
         return {"kind": kind, "log": float(np.log(events * steps / o["delta"])), "growth": 2.0 if K is None else 0.0}
 
-    @property
-    def guarantee(self) -> str | None:
+    def _promise(self) -> str | None:
         if not self.bounds_values:
             return None
         K = self.options["episodes"]

@@ -130,8 +130,7 @@ class UCRL2(TabularAgent):
     def _numbers(self) -> dict[str, Any]:
         return {"log": math.log(2.0 * self.problem.n_actions * self.n_cells / self.options["delta"]), "growth": 1.0}
 
-    @property
-    def guarantee(self) -> str | None:
+    def _promise(self) -> str | None:
         if not self.bounds_values:
             return None
         return (

@@ -60,7 +60,11 @@ def bounds(
 def _problem(chosen: dict[str, Any]) -> Problem:
     link = check.known("link", chosen.get("link", "logit"), LINKS)()
     S, A, H, d = (check.integer(name, chosen.get(name, default)) for name, default in SIZES.items())
-    limits = {name.replace("-", "_"): value for name, value in chosen.items() if name.endswith("bound")}
+    limits: dict[str, Any] = {
+        "weight_bound": link.implied_weight_bound(d) or 1.0,
+        "reward_bound": 1.0,
+    }  # the title says them
+    limits |= {name.replace("-", "_"): value for name, value in chosen.items() if name.endswith("bound")}
     return Problem(S, A, H, d, link, **limits)
 
 

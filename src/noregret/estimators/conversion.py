@@ -284,7 +284,7 @@ class Conversion(OnePair):
     than the learner's own. Where no prediction has to be projected, "ons" and "ftrl" are the same learner.
 
     >>> import noregret as nr
-    >>> est = nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, learner="ftrl")
+    >>> est = nr.estimators.Conversion(nr.MultinomialLogit(), 3, 2, weight_bound=1.0, learner="ftrl")
     >>> est.update([0.6, 0.8], 2)
     >>> est.samples, round(est.regret_bound, 3)
     (1, 1.147)

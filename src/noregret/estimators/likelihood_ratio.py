@@ -81,6 +81,7 @@ __all__ = [
     "likelihood_query",
     "likelihood_step",
     "likelihood_visit",
+    "one_inverse",
     "products_of",
     "together",
 ]  # fmt: skip
@@ -237,6 +238,15 @@ def likelihood_work(M: int, d: int, E: int, J: int, kron: bool) -> LikelihoodWor
         f((3, d, d) if kron else (3, 0, 0)), f(1), f(1, i), f(WIDTH, i), f(WIDTH, i), f(WIDTH + 1, i),
         f(2 * WIDTH, i), f(WIDTH, i),
     )  # fmt: skip
+
+
+def one_inverse(state: LikelihoodState, s: int, a: int) -> Floats:
+    """Lambda^{-1} of pair (s, a), [n, d, n, d], of centred weights; KRON: I (x) Z^{-1}, centred."""
+    n, d = int(state.outcomes[s, a]), state.weights.shape[3]
+    if state.gram.shape[2] == d * d:
+        centring = np.eye(n) - 1.0 / n
+        return np.asarray(np.einsum("jk,bc->jbkc", centring, state.covariance[s, a].reshape(d, d)))
+    return _inverse(state, s, a, n, d).transpose(1, 0, 3, 2)
 
 
 def _in_full(state: LikelihoodState, of: Any) -> Floats:

@@ -51,7 +51,7 @@ class LikelihoodRatioSet:
         self.link, self.constants = MultinomialLogit(), "corrected"
         check.one_of("predictor", predictor, PREDICTORS)
         check.one_of("form", form, ("full", "kron"))
-        self.problem = Problem(1, 1, 1, context_dim, context_bound=context_bound, weight_bound=weight_bound)
+        self.problem = Problem(1, 1, 1, context_dim, self.link, context_bound, weight_bound, reward_bound=1.0)
         self.n_outcomes, self.predictor, self.form = n, predictor, form
         size = context_dim if form == "kron" else (n - 1) * context_dim
         check.memory(f"n_outcomes = {n}, context_dim = {context_dim}", 8.0 * (size**2 + n**2))

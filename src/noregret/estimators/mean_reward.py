@@ -40,7 +40,8 @@ class MeanReward:
         self.delta = check.positive("delta", delta, below=1.0)
         check.one_of("rewards", rewards, ("linear", "logistic"))
         self._problem = p = Problem(
-            1, 1, 1, context_dim, context_bound=context_bound, reward_bound=reward_bound, rewards=rewards,  # type: ignore[arg-type]
+            1, 1, 1, context_dim, context_bound=context_bound, weight_bound=1.0, reward_bound=reward_bound,
+            rewards=rewards,  # type: ignore[arg-type]
         )  # fmt: skip
         check.memory(f"context_dim = {p.context_dim}", 24.0 * p.context_dim**2)
         self._par, self._state, self.regularization = reward_parts(p, "corrected", regularization, "regularization")

@@ -44,7 +44,7 @@ class MixtureSet:
         m = check.integer("n_outcomes", n_outcomes)
         self.delta = self._made_for = check.positive("delta", delta, below=1.0)
         self.link, self.constants, self.n_outcomes = MultinomialLogit(), "corrected", m
-        self._problem = Problem(1, 1, 1, context_dim, self.link, context_bound, weight_bound)
+        self._problem = Problem(1, 1, 1, context_dim, self.link, context_bound, weight_bound, reward_bound=1.0)
         check.memory(f"n_outcomes = {m}, context_dim = {context_dim}", 8.0 * ((m * context_dim) ** 2 + m**2))
         d, count = self._problem.context_dim, np.full((1, 1), m, np.int64)
         bounds = self._problem.weight_bound, self._problem.context_bound
@@ -55,7 +55,7 @@ class MixtureSet:
             self._refresh = direct(mixture_refresh, *parts, self._store, 0, 0, 1.0)
             self._due = direct(mixture_due, *parts, self._store, 0, 0, np.zeros(d))
         self._form: Floats | None = None  # E, once asked for
-        self._local = local_sets(Problem(m, 1, 1, d).layout)
+        self._local = local_sets(Problem(m, 1, 1, d, weight_bound=1.0, reward_bound=1.0).layout)
 
     def update(self, x: ArrayLike, outcome: int) -> None:
         """Learn from one observation: context x [d], outcome in 0..m-1."""

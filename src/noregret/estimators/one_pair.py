@@ -35,7 +35,8 @@ class OnePair:
         check.one_of("constants", constants, ("corrected", "paper"))
         self.delta = check.positive("delta", delta, below=1.0)
         # A problem of one pair checks the other arguments and the contexts.
-        self._problem = Problem(1, 1, 1, context_dim, link, context_bound, weight_bound)  # type: ignore[arg-type]
+        bound: Any = weight_bound
+        self._problem = Problem(1, 1, 1, context_dim, link, context_bound, bound, reward_bound=1.0)
         self.link, self.constants, self.n_outcomes = link, constants, m
         check.memory(f"n_outcomes = {m}, context_dim = {context_dim}", 8.0 * (2 * m * context_dim + 3 * context_dim**2))
         self._count = np.full(1, m, np.int64)

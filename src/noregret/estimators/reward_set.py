@@ -42,7 +42,8 @@ class RewardSet:
         check.one_of("form", form, tuple(FORMS))
         rewards = "logistic" if form == "logistic" else "linear"
         self._problem = p = Problem(
-            1, 1, 1, context_dim, context_bound=context_bound, reward_bound=reward_bound, rewards=rewards,  # type: ignore[arg-type]
+            1, 1, 1, context_dim, context_bound=context_bound, weight_bound=1.0, reward_bound=reward_bound,
+            rewards=rewards,  # type: ignore[arg-type]
         )  # fmt: skip
         self.form, d = form, p.context_dim
         check.memory(f"context_dim = {d}", 24.0 * d**2)

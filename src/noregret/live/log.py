@@ -39,7 +39,7 @@ class Log:
     last rows without a next state, which are left out.
 
     >>> import noregret as nr
-    >>> problem = nr.Problem(n_states=2, n_actions=2, horizon=3, context_dim=1)
+    >>> problem = nr.Problem(n_states=2, n_actions=2, horizon=3, context_dim=1, weight_bound=1.0, reward_bound=1.0)
     >>> table = {
     ...     "episode": [8, 7, 7], "step": [0, 1, 0], "state": [0, 1, 0], "action": [0, 1, 1],
     ...     "reward": [None, 1, 0], "next_state": [None, 0, 1], "x0": [1.0, 0.5, 0.5],
@@ -90,7 +90,9 @@ def read_log(source: Any, problem: Problem, encoder: Encoder | None = None) -> L
     what was not seen.
 
     >>> import noregret as nr
-    >>> problem = nr.Problem(2, 2, 3, 2, state_names=("ill", "well"), action_names=("wait", "drug"))
+    >>> problem = nr.Problem(
+    ...     2, 2, 3, 2, weight_bound=1.0, reward_bound=1.0, state_names=("ill", "well"), action_names=("wait", "drug")
+    ... )
     >>> table = {
     ...     "episode": [7, 7, 8], "step": [0, 1, 0],
     ...     "state": ["ill", "ill", "ill"], "action": ["wait", "drug", "drug"], "next_state": ["ill", "well", "well"],

@@ -34,9 +34,9 @@ def problem_of(place: Setting) -> Problem | None:
     except ValueError:  # a world by another name, or with other options, than this version knows
         pass
     link = {"logit": MultinomialLogit, "linear": LinearCombination}.get(str(facts.get("link")))
-    if link is None:
+    limits: dict[str, Any] = {k: facts.get(k) for k in ("weight_bound", "context_bound", "reward_bound")}
+    if link is None or None in limits.values():
         return None
-    limits = {k: facts[k] for k in ("weight_bound", "context_bound", "reward_bound") if facts.get(k) is not None}
     return Problem(facts["S"], facts["A"], facts["H"], facts["d"], link(), **limits)
 
 

@@ -15,6 +15,8 @@ from .._checks import Floats
 from .._jit import address, inlined, invoke, kernel, reference
 from .._memory import apart
 from ..agents.base import Agent
+from ..agents.refutation import until_due, upper_of, watched
+from ..agents.refutation import watch as bet
 from ..worlds import World
 from ..worlds.contexts import Adversary
 from ..worlds.world import behind, detour, individual, remainder, shortfall, solve, transition
@@ -22,6 +24,9 @@ from .acquaintances import acquaintances, look_up, model
 from .diagnostics import COLUMNS, watch_for
 
 CHUNK = 2048  # episodes between two looks at Python: contexts live one chunk at a time, Ctrl-C is heard
+
+
+_NO_VALUES: Floats = apart(np.zeros((0, 0)))
 
 
 class Meter(NamedTuple):
@@ -94,9 +99,11 @@ def record(meter, k, every, last, watching):
 
 @kernel
 def loop(
-    plan, learn, world, watch, watching, par, state, work, truth, known, X, starts, first, every, last, out, path, meter
-):
-    """Episodes first, first + 1, ... of `last`, with contexts X [n, d] and initial states [n]."""
+    plan, learn, world, watch, watching, par, state, work, truth, known, X, starts, first, every, last,
+    out, path, meter, evidence, upper,
+):  # fmt: skip
+    """Episodes first, first + 1, ... of `last`, with contexts X [n, d] and initial states [n]; upper: out.values, or
+    [0, 0] where nothing can be tested by them."""
     agent, there = (reference(par), reference(state), reference(work)), reference(truth)
     made, way = reference(out), reference(path)
     for i in range(X.shape[0]):
@@ -113,6 +120,7 @@ def loop(
             known.known[c] = 1
             if watching == 1:
                 invoke(watch, (*agent, own, way, made, meter))
+        bet(evidence, upper, out.policy.shape[0], path)
         invoke(learn, (*agent, x, k, out.policy.shape[0], way))
         record(meter, k, every, last, watching)
 
@@ -120,7 +128,7 @@ def loop(
 @kernel
 def loop_with_pause(
     replan, pause, plan, learn, world, watch, watching, par, state, work, truth, known, X, starts, first, every, last,
-    out, path, meter,
+    out, path, meter, evidence, upper,
 ):  # fmt: skip
     """The same for agents that plan anew after `pause` steps; world is `roll_out_part`."""
     H, agent, there = out.policy.shape[0], (reference(par), reference(state), reference(work)), reference(truth)
@@ -133,6 +141,7 @@ def loop_with_pause(
         invoke(world, (there, x, 1, starts[i], k, pause, H, out.policy, way, meter.gap))
         if watching == 1:
             invoke(watch, (*agent, there, way, made, meter))
+        bet(evidence, upper, H, path)
         invoke(learn, (*agent, x, k, H, way))
         record(meter, k, every, last, watching)
 
@@ -190,7 +199,8 @@ class FusedSession(Session):
     def _loop(self, X: Floats, starts: NDArray[np.int64]) -> None:
         a, kernels = self.agent, (self.plan, self.learn, self.roll, self.watch, int(self.diagnostics))
         where = self.done, self.every, self.episodes
-        rest = a.par, a.state, a.work, self.truth, self.known, X, starts, *where, a._out, a._path, self.meter
+        tests = a._evidence, upper_of(a, _NO_VALUES)
+        rest = a.par, a.state, a.work, self.truth, self.known, X, starts, *where, a._out, a._path, self.meter, *tests
         if self.pauses:
             loop_with_pause(self.replan, a.pause, *kernels, *rest)
         else:
@@ -199,10 +209,13 @@ class FusedSession(Session):
     def advance(self) -> int:
         """Run the next chunk; the number of episodes it had."""
         n = min(1 if self.adaptive else CHUNK, self.episodes - self.done)
+        if watched(self.agent):
+            n = min(n, until_due(self.agent.episode))
         self.agent.make_room(n)
         self._loop(*self.contexts(n))
         self.done += n
         self.agent._set_clock(self.agent.episode + n)
+        self.agent._examine()
         return n
 
 

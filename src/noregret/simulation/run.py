@@ -34,7 +34,8 @@ class Run:
     the agent with its non-default options and says where a scaled bonus voids the guarantee. diagnostics: name ->
     [seeds, points], cumulative counts (see `simulation.diagnostics`), empty unless asked for. bounds: name -> [seeds,
     points], upper bounds on the regret that need no knowledge of the truth (`simulation.bounds`), where the agent has a
-    guarantee and diagnostics were asked for. seconds: processor seconds per seed, [seeds].
+    guarantee and diagnostics were asked for. seconds: processor seconds per seed, [seeds]. refuted: of every seed, what
+    was seen that contradicts the agent's assumptions (`Agent.refuted`), None where nothing was.
 
     >>> import noregret as nr
     >>> world = nr.worlds.clinic()
@@ -59,9 +60,12 @@ class Run:
     diagnostics: dict[str, Floats] = field(default_factory=dict)
     bounds: dict[str, Floats] = field(default_factory=dict)
     group: str = ""  # the heading under which tables and figures put the agent
+    refuted: tuple[str | None, ...] = ()
 
     def __repr__(self) -> str:
         size = f"{self.episodes[-1]:,} episodes, seeds {list(self.seeds)}"
+        false = sum(said is not None for said in self.refuted)
+        size += f", refuted in {false} of {len(self.seeds)}" if false else ""
         return f"<Run {self.label} in {self.world}: {size}, final regret {self.final.mean():,.1f}>"
 
     @property
@@ -215,6 +219,7 @@ def simulate(
     n, points = len(chosen), recorded.size
     regret, seconds = np.zeros((n, points)), np.zeros(n)
     tallies = np.zeros((n, points, len(COLUMNS))) if diagnostics else None
+    refuted: list[str | None] = [None] * n
     stop = threading.Event()
 
     def work(i: int) -> None:
@@ -234,7 +239,7 @@ def simulate(
         except BaseException:
             stop.set()  # one seed's mistake ends the others after their chunk
             raise
-        regret[i] = part.meter.curve
+        regret[i], refuted[i] = part.meter.curve, getattr(part.agent, "refuted", None)
         if tallies is not None:
             tallies[i] = part.meter.tallies
 
@@ -244,7 +249,7 @@ def simulate(
         except BaseException:  # Ctrl-C
             stop.set()
             raise
-    return run_of(agent, world, chosen, recorded, regret, seconds, tallies, epsilon is not None)
+    return run_of(agent, world, chosen, recorded, regret, seconds, tallies, epsilon is not None, tuple(refuted))
 
 
 def run_of(
@@ -256,6 +261,7 @@ def run_of(
     seconds: Floats,
     tallies: Floats | None,
     mistakes: bool,
+    refuted: tuple[str | None, ...] = (),
 ) -> Run:
     """The result of sessions that have ended: regret [seeds, points], tallies [seeds, points, columns] or None."""
     counts = {}
@@ -275,6 +281,7 @@ def run_of(
         diagnostics=counts,
         bounds=regret_bounds(agent, counts, episodes) if sound else {},
         group=getattr(agent, "group", "other"),
+        refuted=refuted,
     )
 
 

@@ -29,7 +29,7 @@ def bandit_logistic(
     S, A, d = (check.integer(n, v) for n, v in zip(("n_states", "n_actions", "context_dim"),
                                                   (n_states, n_actions, context_dim), strict=True))  # fmt: skip
     reward_bound = check.positive("reward_bound", reward_bound)
-    problem = Problem(S, A, 1, d, reward_bound=reward_bound, rewards="logistic")
+    problem = Problem(S, A, 1, d, reward_bound=reward_bound, rewards="logistic", weight_bound=1.0)
     theta = np.random.default_rng(check.integer("seed", seed, 0)).standard_normal((S, A, d))
     theta *= reward_bound / np.linalg.norm(theta, axis=-1, keepdims=True)
     contexts = Sphere(d, intercept=math.sqrt(0.5))

@@ -70,7 +70,7 @@ class HardWorld(World):
         P, theta = self._chances(S, A), np.zeros((S, A, d))
         theta[1::2] = 1.0
         logit, support = isinstance(link, MultinomialLogit), P[..., 0] > 0.0
-        bound = lower.weight_bound(d, H, self.gap) if logit else link.default_weight_bound(d)
+        bound = lower.weight_bound(d, H, self.gap) if logit else math.sqrt(d)
         problem = Problem(
             S, A, H, d, link, weight_bound=bound, reward_bound=math.sqrt(d), support=support,
             known_rewards=theta if known_rewards else None, state_names=_state_names(S),

@@ -90,7 +90,7 @@ def plan(
 ) -> planning.Plan:
     """The library's planner on a dense model P [S, A, S], r [S, A], with widths xi [S, A]."""
     (S, A), H = r.shape, horizon
-    layout = Problem(S, A, H, 1).layout
+    layout = Problem(S, A, H, 1, weight_bound=1.0, reward_bound=1.0).layout
     xi = np.zeros((S, A)) if xi is None else xi
     policy, V, Q, none = np.zeros((H, S), np.int64), np.zeros((H + 1, S)), np.zeros((S, A)), np.zeros((0, 0, 0))
     planning.backward_induction(P, layout, r, xi, none, spread, int(clip), np.uint64(0), Q, policy, V)

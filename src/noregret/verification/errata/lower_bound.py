@@ -115,7 +115,7 @@ def zero_probabilities() -> Finding:
     P = softmax(pinned(vertices(S - 1, bound)))
     leak = float(np.sort(P, -1)[:, : S - 2].sum(-1).min())  # onto the S - 2 states of the other copies
     support = np.kron(np.eye(3), np.ones((2, 2)))[:, None].astype(bool)
-    problem = Problem(S, 1, H, 1, MultinomialLogit(), weight_bound=bound, support=support)
+    problem = Problem(S, 1, H, 1, MultinomialLogit(), weight_bound=bound, support=support, reward_bound=1.0)
     inside = World(problem, np.zeros((S, 1, S, 1)), np.zeros((S, 1, 1))).transitions([1.0])
     return Finding(
         31, "Appendix D, logit construction", "error", leak == 0.0, bool((inside[~support] == 0.0).all()),

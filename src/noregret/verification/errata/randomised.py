@@ -28,7 +28,7 @@ def optimism_by_formula(width: float, corrected: bool, n_states: int = 2, horizo
 def optimism_by_simulation(width: float, constants: Literal["corrected", "paper"], draws: int) -> float:
     """The same frequency with GLM-RLSVI's own perturbations and planner: S = 2, A = 1, H = 5, xi_p = 0, xi_r = width,
     r_hat = r - width, P_hat = P uniform."""
-    problem = Problem(2, 1, 5, 1, reward_bound=width)
+    problem = Problem(2, 1, 5, 1, reward_bound=width, weight_bound=1.0)
     agent = GLMRLSVI(problem, constants=constants, seed=7)
     belief, noise, truth = agent.work.belief, agent.work.noise, np.full((2, 1), 0.5)
     belief.width[:], belief.interval[:], belief.P[:] = 0.0, width, 0.5
@@ -77,7 +77,7 @@ def failure_budget() -> Finding:
     """Claim: delta_p = delta_r = pi^2/(SA) makes the failure probabilities of all episodes sum to pi^2/6. S = A = 2,
     1000 episodes, union bound over 2SA sets, with that delta and with the library's delta of each episode."""
     S, A, K = 2, 2, 1000
-    agent = GLMRLSVI(Problem(S, A, 3, 1))
+    agent = GLMRLSVI(Problem(S, A, 3, 1, weight_bound=1.0, reward_bound=1.0))
     ours = sum(2 * S * A * math.exp(-agent.par.log_confidence - 2 * math.log(k)) for k in range(1, K + 1))
     share, budget = math.pi**2 / (S * A), math.pi**2 / 6
     printed = 2 * S * A * share * K

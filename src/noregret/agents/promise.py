@@ -1,0 +1,35 @@
+"""What an agent promises, as one sentence: what is assumed, what then holds, and under which conditions."""
+
+import math
+from collections.abc import Iterable
+
+from ..links import LinearCombination, MultinomialLogit
+from ..problem import Problem
+
+
+def sentence(assumed: Iterable[str], promise: str, caveats: Iterable[str] = ()) -> str:
+    """ "if <assumed>, then <promise>; provided that <caveats>"; what is empty is left out."""
+    given, provided = list(assumed), "".join(f"; provided that {said}" for said in caveats)
+    if not given:
+        return f"{promise}{provided}"
+    listed = ", ".join(given[:-1]) + (" and " if len(given) > 1 else "") + given[-1]
+    return f"if {listed}, then {promise}{provided}"
+
+
+def transitions_assumed(problem: Problem) -> tuple[str, ...]:
+    """What an agent takes for granted about next states. Rows of probabilities are short without an assumption."""
+    link, bound = problem.link, problem.weight_bound
+    linear = isinstance(link, LinearCombination)
+    model = "logit" if isinstance(link, MultinomialLogit) else "linear" if linear else link.name
+    said = f"the {model} model of transitions holds"
+    if linear and bound >= math.sqrt(problem.context_dim):
+        return (said,)
+    return f"every row of transition weights has norm at most {bound:.4g}", said
+
+
+def rewards_assumed(problem: Problem) -> tuple[str, ...]:
+    """Likewise about mean rewards."""
+    if problem.known_rewards is not None:
+        return ("mean rewards are as told",)
+    kind = "logistic" if problem.rewards == "logistic" else "linear"
+    return (f"mean rewards are {kind} with weights of norm at most {problem.reward_bound:.4g}",)

@@ -1,0 +1,131 @@
+"""Sets that no longer meet the ball of the assumed bound: proof, as sure as the sets, that an assumption is wrong.
+
+An ellipsoid {u: (u - c)' Sigma^{-1} (u - c) <= rho2} of weights u = (u_1, ..., u_m), each in R^d, and the assumption
+||u_j|| <= B for every j. With l_j >= 0 and L = diag(l_j) (x) I_d, by weak duality,
+
+    min over the balls of (c - u)' Sigma^{-1} (c - u)  >=  c' L (I + Sigma L)^{-1} c - B^2 sum_j l_j     for every l
+
+so whatever l is tried, a right-hand side above rho2 says that the ellipsoid and the balls have no point in common. The
+l here come from a fixed number of steps l_j <- l_j ||u_j(l)||/B, u(l) = (I + Sigma L)^{-1} c the minimiser, which rest
+where ||u_j|| = B. Reward mixtures are no ellipsoid: there one vector h that contradicts the ball suffices
+(`estimators.reward_mixture`): |h'(sum x_i r_i - G theta)| is bounded, and h'G theta <= B_r ||G h||.
+
+All of it is about the sets as they are kept, in NumPy, for a look now and then; O((md)^3) for a pair whose centre lies
+outside of the balls, nothing for the others.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._checks import Floats
+from ..problem import Layout
+from ..theory.widths import ridge_radius
+from .likelihood_ratio import LikelihoodState, one_inverse
+from .mixture import MixtureState
+from .reward_mixture import mixture_width
+from .reward_sets import BERNSTEIN, HOEFFDING, LOGISTIC, RIDGE, RewardSetPar, RewardSetState
+
+STEPS = 30  # of the search for l
+LARGEST = 400  # m d beyond which rows are looked at one by one
+SLACK = 1e-6  # relative, for rounding
+SHIFTS = (1e-3, 0.05, 0.2, 1.0)  # of the regressions that say which h to try, times the number of rewards
+
+
+def distance2(centre: Floats, cov: Floats, bound: float) -> float:
+    """A lower bound on the squared distance, in the norm of cov^{-1}, of `centre` [m, d] from the weights whose rows
+    are at most `bound` long; cov [m, d, m, d]. Never more than the distance itself, up to rounding."""
+    m, d = centre.shape
+    norms = np.linalg.norm(centre, axis=1)
+    if not (norms > bound).any():
+        return 0.0
+    sigma, c = cov.reshape(m * d, m * d), centre.ravel()
+    multiplier = np.maximum(norms / bound - 1.0, 0.0) * (m * d) / max(float(np.trace(sigma)), 1e-300)
+    best = 0.0
+    for _ in range(STEPS):
+        weights = np.repeat(multiplier, d)
+        near = np.linalg.solve(np.eye(m * d) + sigma * weights, c)
+        best = max(best, float(c @ (weights * near)) - bound**2 * float(multiplier.sum()))
+        multiplier = multiplier * (np.linalg.norm(near.reshape(m, d), axis=1) / bound)
+    return best
+
+
+def transition_sets_outside(state: Any, layout: Layout, bound: float) -> NDArray[np.bool_]:
+    """[S, A]: which pairs' sets are empty, or lie outside of the balls. For `LikelihoodState` and `MixtureState`; other
+    sets assume no bound, and none of theirs is."""
+    made = np.zeros(layout.available.shape, np.bool_)
+    if isinstance(state, LikelihoodState):
+        centres = state.weights
+        made |= (state.radius < 0.0) & (state.samples > 0)
+    elif isinstance(state, MixtureState):
+        centres = state.centre
+        made |= state.empty > 0
+    else:
+        return made
+    if not centres.shape[0]:
+        return made
+    last = np.maximum(layout.count - 1, 0)
+    rows = centres - np.take_along_axis(centres, last[..., None, None], 2)
+    suspects = layout.available & ~made & (layout.count > 1) & (np.linalg.norm(rows, axis=-1).max(-1) > bound)
+    for s, a in np.argwhere(suspects):
+        n = int(layout.count[s, a])
+        cov = _relative(_covariance(state, s, a, n))
+        made[s, a] = _distance(rows[s, a, : n - 1], cov, bound) > state.radius[s, a] * (1.0 + SLACK) + SLACK
+    return made
+
+
+def _distance(centre: Floats, cov: Floats, bound: float) -> float:
+    m, d = centre.shape
+    if m * d <= LARGEST:
+        return distance2(centre, cov, bound)
+    return max(distance2(centre[j : j + 1], cov[j : j + 1, :, j : j + 1], bound) for j in range(m))
+
+
+def _covariance(state: LikelihoodState | MixtureState, s: int, a: int, n: int) -> Floats:
+    """[n, d, n, d], of centred weights."""
+    d = state[0].shape[3]
+    if isinstance(state, MixtureState):
+        return state.cov[s, a, : n * d, : n * d].reshape(n, d, n, d)
+    return one_inverse(state, s, a)
+
+
+def _relative(cov: Floats) -> Floats:
+    """[n-1, d, n-1, d]: the covariance of rows less the last one."""
+    made: Floats = cov - cov[-1:]
+    made = made - made[:, :, -1:]
+    return np.ascontiguousarray(made[:-1, :, :-1])
+
+
+def reward_sets_outside(par: RewardSetPar, state: RewardSetState, available: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """[S, A]: which pairs' sets of reward weights are empty, or have no point of norm at most the assumed B_r."""
+    made, met = np.zeros(available.shape, np.bool_), available & (state.samples > 0)
+    if par.form in (HOEFFDING, BERNSTEIN):
+        return _mixture_outside(par, state, met)
+    for s, a in np.argwhere(met):
+        if par.form in (RIDGE, LOGISTIC):
+            inverse, centre, radius2 = state.inverse[s, a, 0], state.moment[s, a], float(state.growth[s, a])
+            if par.form == RIDGE:
+                centre = inverse @ centre
+                radius2 = ridge_radius(radius2, par.bound, par.regularization, par.log) ** 2
+            far = distance2(centre[None], inverse[None, :, None], par.bound)
+            made[s, a] = radius2 < 0.0 or far > radius2 * (1.0 + SLACK) + SLACK
+    return made
+
+
+def _mixture_outside(par: RewardSetPar, state: RewardSetState, met: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """[S, A]: where some h has h'sum x_i r_i above what the mixture and the ball allow together. Tried are the vectors
+    h = (G + shift I)^{-1} x, x the direction of the regression theta with that shift: h'sum x_i r_i = ||theta||."""
+    made, eye, share = np.zeros(met.shape, np.bool_), np.eye(state.moment.shape[2]), np.zeros(par.lambdas.shape[0])
+    for shift in SHIFTS:
+        inverse = np.linalg.inv(state.gram + shift * np.maximum(state.samples, 1)[..., None, None] * eye)
+        theta = np.einsum("sabc,sac->sab", inverse, state.moment)
+        norm = np.linalg.norm(theta, axis=-1)
+        h = np.einsum("sabc,sac->sab", inverse, theta / np.maximum(norm, 1e-300)[..., None])
+        ball = par.bound * np.linalg.norm(np.einsum("sabc,sac->sab", state.gram, h), axis=-1)
+        for s, a in np.argwhere(met & ~made & (norm > ball)):
+            own, of = h[s, a], (state.head[s, a], state.trace[s, a], float(state.reach[s, a]))
+            form, hh = max(float(own @ state.variance[s, a] @ own), 0.0), float(own @ own)
+            width = mixture_width(par.log, par.lambdas, par.prior, *of, form, hh, share)
+            made[s, a] = norm[s, a] > (width + ball[s, a]) * (1.0 + SLACK) + SLACK
+    return made
