@@ -18,6 +18,7 @@ from ..planning import Plan
 from ..problem import Problem
 from .base import Agent
 from .lr_orl import LRORL
+from .own import VERBS, OwnAgent, is_own
 from .sets import SetPar, SetState, SetWork, judge
 
 
@@ -66,7 +67,10 @@ class Certified(Agent):
     policy's shortfall at any initial state the problem allows: with probability 1 - delta, in all episodes at once.
     plan.values are those upper values, not the agent's.
 
-    agent                                       a compiled agent that plans whole episodes; it is taken over as it is
+    agent                                       a compiled agent that plans whole episodes, taken over as it is; or any
+                                                object of your own with the five verbs and a `problem` (docs/howto.md),
+                                                whose plans are then judged in Python's time, one person after another.
+                                                It is yours to keep: such a `Certified` cannot be saved
     delta, sets, bonus, reward_sets, predictor, form   of the judge's sets (`SetAgent`)
 
     The judge learns from the episodes played here, not from those the agent knew before. Cost: the agent's and that of
@@ -94,7 +98,7 @@ class Certified(Agent):
 
     def __init__(
         self,
-        agent: Agent,
+        agent: Any,
         delta: float = 0.05,
         sets: str = "online",
         bonus: str | None = None,
@@ -102,8 +106,13 @@ class Certified(Agent):
         predictor: str = "unscented",
         form: str = "full",
     ) -> None:
-        if not isinstance(agent, Agent) or not agent.fused:
-            raise ValueError(f"agent must be a compiled noregret agent, got {type(agent).__name__}")
+        if is_own(agent):
+            agent = OwnAgent(agent)
+        elif not isinstance(agent, Agent) or not agent.fused:
+            raise ValueError(
+                "agent must be a compiled noregret agent, or an object with a problem and the verbs "
+                f"{', '.join(VERBS)}, got {type(agent).__name__}"
+            )
         if agent.pause:
             raise ValueError(f"agent must plan whole episodes, {agent.name} plans again within them")
         if agent._open:
@@ -117,7 +126,7 @@ class Certified(Agent):
             raise ValueError(refusal.replace(LRORL.name, self.name))
         self.agent, self.judge = agent._free("agent"), LRORL(agent.problem, seed=agent.seed, **options)
         super().__init__(agent.problem, agent.seed, **options)
-        self.group = agent.group  # type: ignore[misc]
+        self.group, self.fused = agent.group, agent.fused  # type: ignore[misc]
         self._set_clock(agent.episode)
         self.make_room(0)
         self.encoder = agent.encoder
@@ -161,7 +170,61 @@ class Certified(Agent):
 
     def fresh(self, seed: int | None = None) -> Self:
         """Likewise, with a fresh agent and a fresh judge."""
-        return type(self)(self.agent.fresh(seed), **self.options).with_encoder(self.encoder)
+        own = self._player()
+        made = self.agent.fresh(seed) if own is None else own.player.fresh(self.seed if seed is None else seed)
+        return type(self)(made, **self.options).with_encoder(self.encoder)
+
+    # An agent of the user's own hears of everything first: whatever it says, nothing has happened here yet -----------
+    def _player(self) -> OwnAgent | None:
+        return self.agent if isinstance(self.agent, OwnAgent) else None
+
+    def _begin(self, x: Any) -> Plan:
+        own = self._player()
+        if own is not None and not self._open:
+            own.hear(self.problem.context(self.encoded(x)))
+        plan = super()._begin(x)
+        if own is not None:
+            own.begun()
+        return plan
+
+    @locked
+    def act(self, state: int | str, action: int | str | None = None) -> int:
+        """As `Agent.act`; asked again, an agent of your own is not asked again."""
+        own = self._player()
+        if own is not None and self._open and not self._asked and self._step < self.problem.horizon:
+            s = self._next(state)
+            own.acted(s, None if action is None else self.problem.action(action, s))
+        return super().act(state, action)
+
+    @locked
+    def observe(self, reward: float, next_state: int | str) -> None:
+        """As `Agent.observe`."""
+        own = self._player()
+        if own is not None and self._asked:
+            own.player.observe(*self._outcome(reward, next_state))
+        super().observe(reward, next_state)
+
+    @locked
+    def end_episode(self) -> None:
+        """As `Agent.end_episode`."""
+        own = self._player()
+        if own is not None and self._open:
+            own.player.end_episode()
+        super().end_episode()
+
+    @locked
+    def learn_from(self, log: Any) -> int:
+        """As `Agent.learn_from`, for agents of the library."""
+        if self._player() is not None:
+            raise ValueError("learn_from: an agent of your own learns from episodes only")
+        return super().learn_from(log)
+
+    @locked
+    def save(self, path: Any) -> None:
+        """As `Agent.save`, for agents of the library."""
+        if self._player() is not None:
+            raise ValueError(f"save: {self.agent.label} is an agent of your own, which the library cannot write")
+        super().save(path)
 
     def _room_in(self, state: Any) -> int:
         return self.judge._room_in(state.judge)
