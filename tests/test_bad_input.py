@@ -178,7 +178,7 @@ def test_an_episode_begins_in_an_initial_state():
     agent.begin_episode([0.5, 0.5])
     before = snapshot(agent)
     for state in (1, "mild"):
-        with pytest.raises(ValueError, match=r"state must be one of the problem's initial_states \(0, 2\) .* got 1"):
+        with pytest.raises(ValueError, match=r"states \('well' \(0\), 'severe' \(2\)\) at step 0, got 'mild' \(1\)"):
             agent.act(state)
         assert unchanged(agent, before)
     agent.act("severe")
@@ -338,6 +338,13 @@ def test_policies_and_individuals():
         world.value(np.zeros((2, 4), int), x)
     with pytest.raises(ValueError, match="policy takes an action that is not available"):
         world.value(np.zeros((6, 4), int), x)
+    with pytest.raises(ValueError, match=r"not available: 'drug A' \(1\) in state 'remission' \(0\) at step 2"):
+        world.value([["wait", "wait", "wait", "drug A"]] * 2 + [["drug A"] * 4] * 4, x)
+    for wrong, message in (("drug C", "got 'drug C'"), (1.0, r"got 1\.0"), (True, "got True"), (3, "got 3")):
+        with pytest.raises(
+            ValueError, match=rf"policy\[0, 2\] must be an action number from 0 to 2 or one of.*{message}"
+        ):
+            world.value([["wait", "wait", wrong, "drug A"]] * 6, x)
     someone = world.individual(0)
     with pytest.raises(ValueError, match="action 3 is not available in state 2"):
         someone.step(3)

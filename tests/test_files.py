@@ -4,6 +4,7 @@ import dataclasses
 import io
 import itertools
 import json
+import math
 import zipfile
 
 import numpy as np
@@ -261,9 +262,10 @@ def stored(tmp_path_factory):
         agent.observe(1.0, after)
         agent.end_episode()
     agent.save(folder / "agent.npz")
-    live = nr.Live(agent)
+    live = nr.Live(agent, draws=3)
     for who in range(3):
         live.begin(who, [0.6, 0.8])
+    live.observe(0, 1.0, live.act(0, 0).state)
     live.save(folder / "live.npz")
     return (folder / "agent.npz").read_bytes(), (folder / "live.npz").read_bytes()
 
@@ -339,11 +341,50 @@ def person(i, **values):
         (person(0, episode=4), "somebody is there twice, or was learned from already"),
         (person(0, episode=1), "somebody is there twice, or was learned from already"),
         (person(0, who=[1]), "who must be an integer or text"),
-        (into(live={"draws": 0, "order": 3, "audit": True}), r"a\.npz cannot be loaded: order must be one of"),
+        (person(0, episode=6), "0 is individual 6, and 6 have begun"),
+        (person(0, episode=True), "episode of 0 cannot be True"),
+        (person(0, who=2**70), "who must be an integer of 64 bits"),
+        (person(0, who="a" * 1000), "who must be text of at most 200 characters"),
+        (person(0, who=1), "a key is there twice"),
+        (person(0, until=-1), "until of 0 cannot be -1"),
+        (person(0, has_draws=False), r"people\.drawn must be int16 of shape \(2, 3, 2, 3\)"),
+        (person(0, certificate=math.inf), "certificate of 0 cannot be inf"),
+        (into(people=[{}]), "people are not as Live writes them"),
+        (
+            into(live={"draws": 3, "order": 3, "audit": True, "rows": False}),
+            r"a\.npz cannot be loaded: order must be one of",
+        ),
+        (into(live={"draws": 2, "order": "end", "audit": True, "rows": False}), r"people\.drawn must be int16"),
     ],
 )
 def test_false_people(stored, tmp_path, change, message):
     (tmp_path / "a.npz").write_bytes(sealed_again(stored[1], change))
+    with pytest.raises(ValueError, match=message):
+        nr.Live.load(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("drawn", lambda a: a.astype(np.int64), r"people\.drawn must be int16 of shape \(3, 3, 2, 3\)"),
+        ("drawn", lambda a: a[:, :2], r"people\.drawn must be int16"),
+        ("drawn", lambda a: a + np.int16(2), "the drawn plans of 0 take actions that are none"),
+        ("drawn", lambda a: a - np.int16(3), "the drawn plans of 0 take actions that are none"),
+        ("policy", lambda a: a + 2, "policy must be actions 0 to 1"),
+        ("upper", lambda a: a * np.nan, "the plan of 0 is not one"),
+        ("context", lambda a: a * 9, "context has norm"),
+        ("lengths", lambda a: a + 5, "the path of 0 is not one"),
+        ("lengths", lambda a: a - 1, "the path of 1 is not one"),
+        ("states", lambda a: a + 7, "state must be a state number from 0 to 2"),
+        ("actions", lambda a: a + 7, "action must be an action number from 0 to 1"),
+        ("rewards", lambda a: a + 7, "reward must be a number from 0 to 1"),
+    ],
+)
+def test_false_numbers_of_people(stored, tmp_path, name, change, message):
+    """Drawn plans and paths that no Live writes: refused before a kernel sees them."""
+    _, arrays = _opened(stored[1])
+    made = {f"people.{name}": change(arrays[f"people.{name}"])}
+    (tmp_path / "a.npz").write_bytes(sealed_again(stored[1], into(), **made))
     with pytest.raises(ValueError, match=message):
         nr.Live.load(tmp_path / "a.npz")
 

@@ -5,6 +5,7 @@ import dataclasses
 import json
 import math
 from contextlib import nullcontext, suppress
+from datetime import UTC, datetime, timedelta, timezone
 
 import numpy as np
 import pytest
@@ -91,14 +92,32 @@ def test_every_agent_in_practice(name, tmp_path):
     for k in range(6):
         person = world.individual(k, 3)
         live.begin(k, person.context)
-        for _ in range(H):
+        for h in range(H):
             done.append(live.act(k, person.state).action)
-            live.observe(k, *person.step(done[-1]))
+            live.observe(k, *person.step(done[-1]), step=h)
         live.end(k)
     assert done == played(verbs, world, range(6))
     assert not differing(arrays_of(live.agent), arrays_of(verbs))
     meet_two(live, world, 6)
     assert live.agent.episode == 8
+    # The chances that Live draws before it begins are those that the agent draws once it has begun.
+    live, verbs = nr.Live(make(name, world), draws=20), make(name, world)
+    for k in range(4):
+        person = world.individual(k, 3)
+        live.begin(k, person.context)
+        verbs.begin_episode(person.context)
+        for h in range(H):
+            told = None
+            with suppress(NotAsked) if kept else nullcontext():
+                told = verbs.action_probabilities(person.state, draws=20)
+            decision, action = live.act(k, person.state), verbs.act(person.state)
+            chance = None if told is None or (told.draws == 0 and not told.exact) else told.probabilities[action]
+            assert (decision.action, decision.probability) == (action, chance)
+            seen = person.step(action)
+            live.observe(k, *seen, step=h)
+            verbs.observe(*seen)
+        live.end(k)
+        verbs.end_episode()
 
 
 def meet_two(live, world, k):
@@ -106,9 +125,9 @@ def meet_two(live, world, k):
     people = [world.individual(k + i, 3) for i in range(2)]
     for i, person in enumerate(people):
         live.begin(f"p{i}", person.context)
-    for _ in range(world.problem.horizon):
+    for h in range(world.problem.horizon):
         for i, person in enumerate(people):
-            live.observe(f"p{i}", *person.step(live.act(f"p{i}", person.state).action))
+            live.observe(f"p{i}", *person.step(live.act(f"p{i}", person.state).action), step=h)
     live.end("p1")
     live.end("p0")
 
@@ -193,7 +212,7 @@ def test_bad_input_to_the_new_verbs():
     with pytest.raises(ValueError, match="action must be an action number from 0 to 2"):
         agent.act(0, action=7)
     stuck = np.argwhere(~agent.problem.layout.available)[0]
-    with pytest.raises(ValueError, match=f"action {stuck[1]} is not available in state {stuck[0]}"):
+    with pytest.raises(ValueError, match=r"action 'drug A' \(1\) is not available in state 'remission' \(0\)"):
         agent.act(int(stuck[0]), action=int(stuck[1]))
     with pytest.raises(ValueError, match="draws must be an integer of at least 1"):
         agent.action_probabilities(0, 0)
@@ -220,7 +239,7 @@ def test_order_of_learning_and_late_rewards():
                 s = person.state
                 a = live.act(k, s).action
                 r, after = person.step(a)
-                live.observe(k, math.nan if h == 0 else r, after)
+                live.observe(k, math.nan if h == 0 else r, after, step=h)
                 path.append((s, a, r, after))
             live.reward(k, 0, path[0][2])  # it came late
             paths.append((person.context, path))
@@ -285,8 +304,8 @@ def test_bounds_hold_with_many_open(order):
             fine &= plan.lower[0, start] <= own + 1e-9
             fine &= best <= plan.upper[0, start] + 1e-9
             fine &= best - own <= plan.certificate + 1e-9
-            for _ in range(2):
-                live.observe(k, *person.step(live.act(k, person.state).action))
+            for h in range(2):
+                live.observe(k, *person.step(live.act(k, person.state).action), step=h)
             due[k] = k + (int(g.integers(30)) if order == "end" else 30 * person.state)
             for who in [w for w in live.open if due[w] <= k]:
                 live.end(who)
@@ -308,7 +327,7 @@ def test_a_plan_is_made_once_and_records_stay():
             decision = live.act(k, person.state)
             assert decision.action == plans[k].policy[h, person.state]
             assert decision.referred == plans[k].referred
-            live.observe(k, *person.step(decision.action))
+            live.observe(k, *person.step(decision.action), step=h)
         live.end(k)
     assert np.array_equal(before[0], live.agent.referred)
     assert np.array_equal(before[1], live.agent.gaps)
@@ -341,7 +360,7 @@ def test_saved_with_people_open(tmp_path):
                 decisions.append(pair[0])
                 seen = person.step(pair[0].action)
                 for live in (one, two):
-                    live.observe(who, *seen)
+                    live.observe(who, *seen, step=pair[0].step)
         if t % 7 == 0:
             two.save(tmp_path / "live.npz")
             two = nr.Live.load(tmp_path / "live.npz")
@@ -378,13 +397,17 @@ def test_outcomes_as_a_table():
     with pytest.raises(ValueError, match="row 2: next_state must be a state number from 0 to 2, got 7"):
         live.observe_all(bad)
     assert live.observe_all(table) == 3  # nothing of the bad table was noted
-    with pytest.raises(ValueError, match="row 0: observe: nothing was done with 'ann' since, call act first"):
-        live.observe_all(table)
+    assert live.observe_all(table) == 3  # delivered twice: nothing changes
+    with pytest.raises(ValueError, match="row 0: observe: nothing was done with 'ann' since, call act first; or name"):
+        live.observe_all(table | {"reward": [0.0, None, 0.0]})
     live.act("ann", 0)
     late = {"who": ["bob", "ann"], "step": [0, 1], "reward": [1.0, 1.0], "next_state": [None, 2]}
     assert live.observe_all(late) == 2
-    with pytest.raises(ValueError, match=r"row 0: step 0 of 'bob' has a reward already, 1"):
-        live.observe_all(late)
+    assert live.observe_all(late) == 2
+    twice = {"who": ["bob", "bob"], "step": [0, 0], "reward": [1.0, 0.0], "next_state": [None, None]}
+    with pytest.raises(ValueError, match="row 1: step 0 of 'bob' is there twice, with another outcome"):
+        live.observe_all(twice)
+    assert live._people["bob"].rewards == (1.0,)
     for who in people:
         live.end(who)
     assert live.agent.state.means.samples.sum() == 4
@@ -404,7 +427,8 @@ def test_outcomes_as_a_table():
         (lambda v: v.abandon("a", learn=1), "learn must be True or False"),
         (lambda v: v.observe_all({"who": ["a"]}), "table must have the columns who, reward and next_state, reward"),
         (lambda v: nr.Live(v), "agent must be an agent of noregret"),
-        (lambda v: nr.Live(v.agent, order="any"), "order must be one of 'end', 'begin'"),
+        (lambda v: nr.Live(v.agent), "agent must be free, this certified-psrl was taken over by a Live"),
+        (lambda v: nr.Live(v.agent.fresh(), order="any"), "order must be one of 'end', 'begin'"),
     ],
 )
 def test_bad_input_to_live(call, message):
@@ -436,6 +460,193 @@ def test_abandoned():
     assert live.agent.episode == 3
 
 
+# The world as it is -------------------------------------------------------------------------------------------------
+def two_steps(**options):
+    """Somebody with two steps done, of which only the first was observed."""
+    live, world = clinic_live(**options)
+    live.begin("a", [0.6, 0.8])
+    live.act("a", 0)
+    live.observe("a", 0.5, 1)
+    return live, world
+
+
+def test_a_late_duplicate_is_not_the_next_outcome():
+    live, _ = two_steps()
+    live.observe("a", 0.5, 1)  # delivered twice, nothing was done since
+    live.act("a", 1)
+    person = live._people["a"]
+    for outcome in ((0.5, 1), (1.0, 2)):  # the first one a third time, or the next one: nobody can tell
+        with pytest.raises(
+            ValueError, match="step must be named for 'a': is this the outcome of step 1, or an earlier"
+        ):
+            live.observe("a", *outcome)
+        with pytest.raises(ValueError, match="row 0: step must be named for 'a'"):
+            live.observe_all({"who": ["a"], "reward": outcome[:1], "next_state": outcome[1:]})
+    live.observe("a", 0.5, 1, step=0)
+    live.observe_all({"who": ["a"], "reward": [0.5], "next_state": [1], "step": [0]})
+    assert live._people["a"] is person  # the same record
+    live.observe("a", 0.5, 1, step=1)  # the same outcome, of the next step
+    assert live._people["a"].rewards == (0.5, 0.5)
+    with pytest.raises(RuntimeError, match="observe: nothing was done with 'a' at step 2, call act first"):
+        live.observe("a", 0.5, 1, step=2)
+
+
+def test_outcomes_are_corrected_until_they_are_learned():
+    live, world = two_steps()
+    with pytest.raises(RuntimeError, match="nothing was done with 'a' since, call act first; or name the step"):
+        live.observe("a", 0.5, 2)
+    live.observe("a", math.nan, 2, step=0)  # the next state was another one; of the reward this says nothing
+    assert live._people["a"].rewards == (0.5,)
+    live.act("a", 2)
+    with pytest.raises(ValueError, match="next_state of step 0 of 'a' was 2, in which step 1 was decided: it cannot"):
+        live.observe("a", 0.5, 1, step=0)
+    live.reward("a", 0, 1.0)
+    live.reward("a", 0, 0.25)
+    with pytest.raises(ValueError, match=r"reward of step 0 of 'a' was told, 0\.25: it can be corrected, not unsaid"):
+        live.reward("a", 0, math.nan)
+    live.observe("a", 1.0, 0, step=1)
+    live.observe("a", 0.75, 1, step=1)
+    done = live._people["a"].actions
+    live.end("a")
+    with pytest.raises(ValueError, match="who must be somebody open, or ended and not learned yet, got 'a'"):
+        live.observe("a", 1.0, 0, step=1)
+    twin = nr.CertifiedPSRL(world.problem, seed=1)
+    twin.begin_episode([0.6, 0.8])
+    for s, a, r, after in ((0, done[0], 0.25, 2), (2, done[1], 0.75, 1)):
+        twin.act(s, action=a)
+        twin.observe(r, after)
+    twin.end_episode()
+    assert not differing(arrays_of(live.agent), arrays_of(twin))
+
+
+@pytest.mark.parametrize("order", ["end", "begin"])
+def test_rewards_may_come_after_the_end(order):
+    """wait=2: until two more have begun; wait=None: until `close`. Learned is what was told by then."""
+    live, _ = clinic_live(order=order)
+
+    def seen():
+        return int(live.agent.state.means.samples.sum())
+
+    for who in "abc":
+        live.begin(who, [0.6, 0.8])
+        live.act(who, 0)
+        live.observe(who, math.nan, 1)
+    live.end("a", wait=2)
+    live.end("b", wait=None)
+    live.end("c")
+    assert live.waiting == (("a", "b", "c") if order == "begin" else ("a", "b"))  # everybody behind waits, too
+    live.begin("d", [0.6, 0.8])
+    live.reward("a", 0, 1.0)
+    live.observe("b", 1.0, 2, step=0)  # a correction
+    assert seen() == 0  # c's reward never came, the others may still
+    with pytest.raises(ValueError, match="who must be somebody open, 'a' has ended"):
+        live.act("a", 1)
+    with pytest.raises(ValueError, match="who: 'a' has ended and is not learned yet: late outcomes could not be told"):
+        live.begin("a", [0.6, 0.8])
+    with pytest.raises(RuntimeError, match="close: 'd' is open, call end first"):
+        live.close("d")
+    for wait in (-1, 1.5, "2"):
+        with pytest.raises(ValueError, match="wait must be an integer of at least 0"):
+            live.end("d", wait=wait)
+    live.begin("e", [0.6, 0.8])
+    assert live.waiting == (("b", "c") if order == "begin" else ("b",))
+    assert seen() == 1
+    live.close("b")
+    assert live.waiting == ()
+    assert seen() == 2
+    assert live.open == ("d", "e")
+
+
+def test_a_state_outside_the_support_refutes_and_is_not_lost(tmp_path):
+    support = np.ones((2, 2, 2), bool)
+    support[1, 1, 0] = False
+    problem = nr.Problem(
+        2, 2, 3, 1, weight_bound=1.0, reward_bound=1.0, support=support, state_names=("ill", "well"),
+        action_names=("wait", "drug"),
+    )  # fmt: skip
+    live = nr.Live(nr.CertifiedPSRL(problem), order="end")
+    for who in "ab":
+        live.begin(who, [1.0])
+    before = live.act("a", "well", action="wait")
+    assert before.certificate is not None
+    live.observe("a", 1.0, "well")
+    live.act("a", "well", action="drug")
+    with pytest.raises(ValueError, match="row 1: who must be"):
+        live.observe_all({"who": ["a", "c"], "step": [1, 0], "reward": [1.0, 1.0], "next_state": ["ill", "ill"]})
+    assert live.agent.refuted is None
+    live.observe("a", 1.0, "ill", step=1)
+    said = (
+        "individual 0 went from state 'well' (1) with action 'drug' (1) to state 'ill' (0), which the problem's support"
+    )
+    assert live.agent.refuted.startswith(said)
+    assert live.guarantee is None
+    later = live.act("a", "ill")  # life goes on
+    assert (later.step, later.certificate, later.refuted) == (2, None, live.agent.refuted)
+    assert "no promise: individual 0 went" in str(later)
+    live.observe("a", 1.0, "well", step=2)
+    assert live.act("b", "ill").certificate is None
+    live.save(tmp_path / "live.npz")
+    again = nr.Live.load(tmp_path / "live.npz")
+    assert again.agent.refuted == live.agent.refuted
+    for one in (live, again):
+        one.end("a")
+        assert one.agent.state.means.samples.sum() == 1  # the step before
+        assert one.open == ("b",)
+
+
+def test_the_guarantee_names_the_conditions_of_its_order():
+    for order, said in (("end", "nobody's end, arrival or context depends on outcomes of people still open"),
+                        ("begin", "no action follows an outcome of somebody who began later")):  # fmt: skip
+        live, _ = clinic_live(order=order)
+        assert live.guarantee.startswith(live.agent.guarantee)
+        assert said in live.guarantee
+    assert nr.Live(nr.UniformRandom(live.agent.problem)).guarantee is None
+
+
+def test_too_little_memory_for_draws_changes_nothing(monkeypatch):
+    """Before, the agent was left in the middle of an episode and nobody could begin any more."""
+    live, _ = clinic_live(draws=1000)
+    live.begin("a", [0.6, 0.8])
+    before = files.fingerprint(live.agent)
+    with monkeypatch.context() as scarce:
+        scarce.setattr("noregret._checks._memory", lambda: 10_000.0)
+        with pytest.raises(ValueError, match="draws = 1000 would need at least"):
+            live.begin("b", [0.6, 0.8])
+    assert files.fingerprint(live.agent) == before
+    assert live.open == ("a",)
+    live.begin("b", [0.6, 0.8])
+    live.end("a")
+    live.end("b")
+    assert live.agent.episode == 2
+
+
+def test_keys_of_modest_length(tmp_path):
+    live, _ = clinic_live()
+    for who in (10**10_000, 2**63, -(2**63) - 1):
+        with pytest.raises(ValueError, match="who must be an integer of 64 bits, or text, got one of"):
+            live.begin(who, [0.6, 0.8])
+    with pytest.raises(ValueError, match="who must be text of at most 200 characters, got 201"):
+        live.begin("a" * 201, [0.6, 0.8])
+    with pytest.raises(ValueError, match="who must be text that can be written as UTF-8"):
+        live.begin("\ud800", [0.6, 0.8])
+    keys = (2**63 - 1, -(2**63), "ä" * 200, np.int64(7))
+    for who in keys:
+        live.begin(who, [0.6, 0.8])
+    live.save(tmp_path / "live.npz")
+    assert nr.Live.load(tmp_path / "live.npz").open == live.open == keys
+
+
+def test_a_discarded_live_frees_its_agent():
+    live, _ = clinic_live()
+    agent = live.agent
+    with pytest.raises(RuntimeError, match="begin_episode: this certified-psrl was taken over by a Live"):
+        agent.begin_episode([0.6, 0.8])
+    live.begin("a", [0.6, 0.8])
+    del live
+    agent.begin_episode([0.6, 0.8])
+    assert agent.episode == 1
+
+
 # Decisions ---------------------------------------------------------------------------------------------------------
 def decided(tmp_path):
     """Decisions with an agent saved before each person."""
@@ -448,7 +659,7 @@ def decided(tmp_path):
         live.begin(k, person.context)
         for h in range(2):
             made.append(live.act(k, person.state, action=1 if k % 5 == h else None))
-            live.observe(k, *person.step(made[-1].action))
+            live.observe(k, *person.step(made[-1].action), step=h)
         live.end(k)
     return made
 
@@ -496,3 +707,51 @@ def test_an_expert_is_not_asked_again():
     assert decision.replay(before) == decision
     assert decision.probability == 1.0
     assert len(asked) == 1
+
+
+def test_decisions_say_when_where_and_in_names(tmp_path):
+    encoder = nr.Encoder({"age": (18, 90)}, {"sex": ("f", "m")}, missing=("age",))
+    problem = nr.Problem(
+        2, 2, 2, encoder.context_dim, context_bound=encoder.context_bound, weight_bound=1.0, reward_bound=1.0,
+        state_names=("ill", "well"), action_names=("wait", "drug"), initial_states=("ill",),
+    )  # fmt: skip
+    agent = nr.UniformRandom(problem).with_encoder(encoder)
+    agent.save(tmp_path / "agent.npz")
+    noon = datetime(2026, 3, 1, 12, 30, tzinfo=UTC)
+    live = nr.Live(agent, rows=True, clock=lambda: noon)
+    live.begin("a", {"age": np.float64(np.nan), "sex": "f", "name": "nobody else's business"})
+    with pytest.raises(ValueError, match=r"initial_states \('ill' \(0\)\) at step 0, got 'well' \(1\)"):
+        live.act("a", "well")
+    first = live.act("a", "ill", action="drug")
+    assert (first.state_name, first.action_name, first.time) == ("ill", "drug", "2026-03-01T12:30:00+00:00")
+    assert first.advice_name == problem.action_names[first.advice]
+    assert first.row == {"age": None, "sex": "f"}
+    assert str(first).startswith("a, step 0, state ill: action drug chosen by somebody else (advice: ")
+    live.observe("a", 1.0, "well")
+    with pytest.raises(ValueError, match=r"next_state observed last, 'well' \(1\), got 'ill' \(0\)"):
+        live.act("a", "ill")
+    summer = timezone(timedelta(hours=2))
+    assert live.act("a", "well", time=datetime(2026, 6, 1, 1, tzinfo=summer)).time == "2026-05-31T23:00:00+00:00"
+    assert live.act("a", "well", time="2026-06-01T01:00:00+02:00").time == "2026-05-31T23:00:00+00:00"
+    for time in ("yesterday", "2026-06-01T01:00:00", datetime(2026, 6, 1), 3):
+        with pytest.raises(ValueError, match="time must be a datetime with a time zone"):
+            live.act("a", "well", time=time)
+    live.save(tmp_path / "live.npz")
+    again = nr.Live.load(tmp_path / "live.npz", clock=lambda: noon)
+    second = live.act("a", "well")
+    assert second.to_dict() == again.act("a", "well").to_dict()
+    before = nr.load(tmp_path / "agent.npz")
+    for d in (first, second):
+        assert d.replay(before) == d
+        assert dataclasses.replace(d, time="2020-01-01T00:00:00+00:00").replay(before) == d
+        with pytest.raises(ValueError, match="replay: the agent now says"):
+            dataclasses.replace(d, state_name="wall").replay(before)
+        with pytest.raises(ValueError, match="replay: the row is not that of the context"):
+            dataclasses.replace(d, row={"age": 20, "sex": "f"}).replay(before)
+        assert nr.Decision.from_dict(json.loads(json.dumps(d.to_dict()))).to_dict() == d.to_dict()
+    for kind in ("parquet", "csv"):
+        nr.write_decisions([first, second], tmp_path / f"decisions.{kind}")
+        kept = nr.read_decisions(tmp_path / f"decisions.{kind}")
+        assert [d.to_dict() for d in kept] == [d.to_dict() for d in (first, second)]
+    with pytest.raises(ValueError, match="clock must be a function that returns a datetime, or None, got 3"):
+        nr.Live(agent.fresh(), clock=3)

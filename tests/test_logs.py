@@ -94,7 +94,7 @@ def put(column, row, value):
         (put("state", 2, "dead"), "row 2: state must be a state number from 0 to 1 or one of ill, well, got 'dead'"),
         (put("state", 2, 0), "row 2: state 0 at step 2 is not the next_state of the step before, 1"),
         (put("state", 0, "well"), r"row 0: state must be one of the problem's initial_states \(0,\) at step 0, got 1"),
-        (put("action", 2, "wait"), "row 2: action 'wait' is not available in state 1"),
+        (put("action", 2, "wait"), r"row 2: action 'wait' \(1\) is not available in state 'well' \(1\)"),
         (put("action", 1, 2), "row 1: action must be an action number from 0 to 1 or one of treat, wait, got 2"),
         (put("reward", 0, 1.5), "row 0: reward must be a number from 0 to 1"),
         (put("next_state", 0, None), "row 0: next_state is missing, and step 0 is not the last of episode 'a'"),

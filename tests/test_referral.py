@@ -369,3 +369,18 @@ def test_command(tmp_path, monkeypatch, capsys):
         referral("glm-orl", world, threshold="1", episodes=20, seeds=1)
     with pytest.raises(ValueError, match="threshold must be comma-separated numbers"):
         referral("certified-glm-orl", world, threshold="low", episodes=20, seeds=1)
+
+
+def test_policies_by_name():
+    """An expert's policy in names, or in names and numbers, is the policy in numbers; what is wrong is named."""
+    world = nr.worlds.clinic()
+    H, x = world.problem.horizon, world.context(seed=0, episode=0)
+    numbers, names = [[0, 1, 1, 2]] * H, [["wait", "drug A", 1, "drug B"]] * H
+    for rule in (names, np.array(names, object), np.array([["wait", "drug A", "drug A", "drug B"]] * H)):
+        team = nr.Referral(nr.CertifiedPSRL(world.problem), rule, threshold=0.0)
+        assert team.begin_episode(x).policy.tolist() == numbers
+        assert team.agent.certify(x, rule).policy.tolist() == numbers
+    asked = nr.Referral(nr.CertifiedPSRL(world.problem), lambda x: names, threshold=0.0)
+    assert asked.begin_episode(x).policy.tolist() == numbers
+    with pytest.raises(ValueError, match=r"expert\[0, 1\] must be an action number from 0 to 2 or one of wait, drug A"):
+        nr.Referral(nr.CertifiedPSRL(world.problem), [["wait", "drug C", 1, 1]] * H, threshold=0.0)

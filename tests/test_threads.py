@@ -144,9 +144,9 @@ def test_several_write():
             for i in range(n):
                 person = world.individual(i, who)
                 live.begin(f"{who} {i}", person.context)
-                for _ in range(world.problem.horizon):
+                for h in range(world.problem.horizon):
                     done = live.act(f"{who} {i}", person.state).action
-                    live.observe(f"{who} {i}", *person.step(done))
+                    live.observe(f"{who} {i}", *person.step(done), step=h)
                 live.end(f"{who} {i}")
         except BaseException as error:
             wrong.append(error)

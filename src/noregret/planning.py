@@ -19,7 +19,7 @@ P [S, A, M], r, xi [S, A], policy [H, S], V [H+1, S].
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -29,7 +29,7 @@ from ._checks import Floats
 from ._jit import address, caller, inlined, invoke, kernel, merged
 from ._linear_algebra import rows_times
 from ._random import mix
-from .problem import Layout
+from .problem import Layout, Problem
 
 NONE, SUP, HALF_SPAN, CENTRED = 0, 1, 2, 3
 TIE = 1e-9  # actions whose values differ by less are tied, so that rounding does not choose between them
@@ -43,7 +43,7 @@ class Plan:
     for randomised ones, exact values for `World.optimal`). upper and lower [H+1, S] bound the optimal value and the
     policy's own value with the agent's probability, None where the agent claims no such thing; certificate bounds the
     policy's shortfall from optimal in any initial state the problem allows, likewise: the largest upper - lower at
-    step 0.
+    step 0. problem says which names states and actions have, for `print(plan)`; None: numbers.
 
     >>> import noregret as nr
     >>> world = nr.worlds.clinic()
@@ -56,6 +56,14 @@ class Plan:
     >>> best = world.optimal(x)  # a plan as well, with exact values
     >>> round(float(best.values[0, 2]), 2), best.certificate is None
     (4.61, True)
+    >>> print(best)  # what to do at each step in each state
+    step  remission  mild    moderate  severe
+    0     wait       drug B  drug B    drug B
+    1     wait       drug B  drug B    drug B
+    2     wait       drug B  drug B    drug B
+    3     wait       drug B  drug B    drug B
+    4     wait       drug B  drug B    drug B
+    5     wait       wait    wait      drug B
     """
 
     policy: NDArray[np.int64]
@@ -63,6 +71,19 @@ class Plan:
     upper: Floats | None = None
     lower: Floats | None = None
     certificate: float | None = None
+    problem: Problem | None = field(default=None, repr=False, compare=False)
+
+    def __str__(self) -> str:
+        (H, S), p = self.policy.shape, self.problem
+        states = p.state_names if p is not None and p.state_names else tuple(f"state {s}" for s in range(S))
+        actions = p.action_names if p is not None and p.action_names else None
+        done = [[str(h), *(str(a) if actions is None else actions[a] for a in self.policy[h])] for h in range(H)]
+        rows = [["step", *states], *done]
+        wide = [max(len(row[j]) for row in rows) for j in range(S + 1)]
+        lines = ["  ".join(f"{cell:{n}}" for cell, n in zip(row, wide, strict=True)).rstrip() for row in rows]
+        if self.certificate is not None:
+            lines.append(f"at most {self.certificate:.3g} short of optimal")
+        return "\n".join(lines)
 
 
 @inlined

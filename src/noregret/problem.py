@@ -59,7 +59,7 @@ class Problem:
     >>> problem.action("email", state=problem.state("lost"))
     Traceback (most recent call last):
         ...
-    ValueError: action 'email' is not available in state 2
+    ValueError: action 'email' (1) is not available in state 'lost' (2)
     >>> problem.context([0.9, 0.9])
     Traceback (most recent call last):
         ...
@@ -263,15 +263,41 @@ class Problem:
                 f"{name} must be an action number from 0 to {self.n_actions - 1}{names}, got {check.shown(value)}"
             )
         if state is not None and not self.layout.available[state, made]:
-            raise ValueError(f"{name} {check.shown(value)} is not available in state {state}")
+            raise ValueError(f"{name} {self.action_text(made)} is not available in state {self.state_text(state)}")
         return int(made)
 
     def next_state(self, value: Any, state: int, action: int) -> int:
         """`value` as a state that can follow that pair."""
-        made, layout, pair = self.state(value, "next_state"), self.layout, (state, action)
-        if not layout.dense and made not in layout.outcomes[pair][: layout.count[pair]]:
-            raise ValueError(f"next_state {made} is outside the support of state {state}, action {action}")
+        made = self.state(value, "next_state")
+        if not self.can_follow(made, state, action):
+            raise ValueError(
+                f"next_state {self.state_text(made)} is outside the support of state {self.state_text(state)}, action "
+                f"{self.action_text(action)}"
+            )
         return made
+
+    def can_follow(self, after: int, state: int, action: int) -> bool:
+        """Whether the support of that pair has the state `after`."""
+        layout, pair = self.layout, (state, action)
+        return bool(layout.dense) or after in layout.outcomes[pair][: layout.count[pair]]
+
+    def started(self, value: Any) -> int:
+        """`value` as a state that an episode may begin in."""
+        made, starts = self.state(value), self.initial_states
+        if starts is not None and made not in starts:
+            among = ", ".join(map(self.state_text, starts))
+            raise ValueError(
+                f"state must be one of the problem's initial_states ({among}) at step 0, got {self.state_text(made)}"
+            )
+        return made
+
+    def state_text(self, s: Any) -> str:
+        """A state as sentences have it: 'mild' (1), or 1 where states have no names."""
+        return f"{self.state_names[s]!r} ({s})" if self.state_names else str(s)
+
+    def action_text(self, a: Any) -> str:
+        """An action, likewise."""
+        return f"{self.action_names[a]!r} ({a})" if self.action_names else str(a)
 
     def reward(self, value: Any) -> float:
         """`value` as a reward, nan where it was not seen."""
@@ -289,13 +315,36 @@ class Problem:
         return made
 
     def policy(self, value: Any, name: str = "policy") -> NDArray[np.int64]:
-        """`value` as int64 actions [H, S] of its own, all of them available."""
+        """`value` as int64 actions [H, S] of its own, all of them available; by number, or by name where actions have
+        names.
+
+        >>> import noregret as nr
+        >>> problem = nr.Problem(2, 2, 3, 1, state_names=("ill", "well"), action_names=("wait", "drug"))
+        >>> problem.policy([["drug", "wait"]] * 3).tolist()
+        [[1, 0], [1, 0], [1, 0]]
+        """
         made, shape = check.anything(name, value), (self.horizon, self.n_states)
+        if self.action_names and made.shape == shape and made.dtype.kind in "UTO":
+            made = self._named_policy(value, name)
         if made.shape != shape or made.dtype.kind not in "iu" or made.min() < 0 or made.max() >= self.n_actions:
-            raise ValueError(f"{name} must be actions 0 to {self.n_actions - 1} of shape {shape}")
-        if not self.layout.available[np.arange(self.n_states)[None], made].all():
-            raise ValueError(f"{name} takes an action that is not available")
+            names = f", or their names {', '.join(self.action_names)}" if self.action_names else ""
+            raise ValueError(f"{name} must be actions 0 to {self.n_actions - 1} of shape {shape}{names}")
+        barred = np.argwhere(~self.layout.available[np.arange(self.n_states)[None], made])
+        if barred.size:
+            h, s = (int(i) for i in barred[0])
+            raise ValueError(
+                f"{name} takes an action that is not available: {self.action_text(made[h, s])} in state "
+                f"{self.state_text(s)} at step {h}"
+            )
         return made.astype(np.int64)
+
+    def _named_policy(self, value: Any, name: str) -> NDArray[np.int64]:
+        """Actions [H, S] from names, or from names and numbers; every entry is looked at."""
+        given = np.array(value, dtype=object)  # NumPy would turn numbers beside names into text
+        made = np.zeros((self.horizon, self.n_states), np.int64)
+        for h, s in np.ndindex(*made.shape):
+            made[h, s] = self.action(given[h, s], name=f"{name}[{h}, {s}]")
+        return made
 
     def same_shape(self, other: "Problem") -> bool:
         """Whether sizes, supports and available actions agree; bounds and link may differ."""

@@ -314,7 +314,7 @@ class Agent(InPractice):
         values, lower = self._out.values.copy(), None if self.refuted is not None else self._lower()
         upper = values.copy() if self.bounds_values and self.refuted is None else None
         gap = None if upper is None or lower is None else float((upper[0] - lower[0])[self.problem.starts].max())
-        return Plan(self._out.policy.copy(), values, upper, lower, gap)
+        return Plan(self._out.policy.copy(), values, upper, lower, gap, self.problem)
 
     def _compiled_verbs(self) -> tuple[Any, Any]:
         """(plan, learn) behind their entrances (`commit`)."""
@@ -372,12 +372,11 @@ class Agent(InPractice):
         h = self._step
         if h == self.problem.horizon:
             raise RuntimeError(f"act: all {h} steps of the episode are taken, call end_episode")
-        s = self.problem.state(state)
+        p = self.problem
+        s = p.state(state) if h > 0 else p.started(state)
         if h > 0 and s != self._path.states[h]:
-            raise ValueError(f"state must be the next_state observed last, {self._path.states[h]}, got {s}")
-        starts = self.problem.initial_states
-        if h == 0 and starts is not None and s not in starts:
-            raise ValueError(f"state must be one of the problem's initial_states {starts} at step 0, got {s}")
+            last = p.state_text(self._path.states[h])
+            raise ValueError(f"state must be the next_state observed last, {last}, got {p.state_text(s)}")
         chosen = int(self._out.policy[h, s]) if action is None else self.problem.action(action, s)
         path, others, clock = self._path, self._others, self._clock
         path.states[h], path.actions[h], others[h], clock[ASKED] = s, chosen, action is not None, 1  # one breath

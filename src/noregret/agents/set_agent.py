@@ -219,4 +219,4 @@ class SetAgent(Agent):
         self._judge(par, state, work, x, self.episode, actions, upper)
         lower, values = work.lower.copy(), work.upper.copy()
         gap = float((upper[0] - lower[0])[self.problem.starts].max())
-        return Plan(actions, values, upper, lower, gap)
+        return Plan(actions, values, upper, lower, gap, self.problem)

@@ -1,7 +1,7 @@
 """What was decided, why, and the same again."""
 
 import hashlib
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from typing import Any, Self
 
 import numpy as np
@@ -12,13 +12,14 @@ from ..agents.files import copy_of, fingerprint
 
 _KINDS: dict[Any, tuple[str, ...]] = {
     int: ("episode", "step", "state", "action", "advice", "seed"),
-    str: ("agent", "version", "fingerprint"),
+    str: ("agent", "version", "fingerprint", "time"),
     bool: ("by_other",),
     dict: ("options",),
     (list, tuple): ("context",),
     (int, str): ("who",),
 }
 _MAYBE = ("probability", "draws", "error", "certificate", "referred")
+_TEXTS = ("state_name", "action_name", "advice_name", "refuted")
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,10 @@ class Decision:
     certificate   a bound on the plan's shortfall from optimal, None without one; referred: whether an expert planned
     agent, options, seed, version   who decided: name, options (arrays by their SHA-256), and of which library version
     fingerprint   SHA-256 over the agent's saved contents before the individual's plan was made; "" if not asked for
+    time          when it was made, UTC, ISO 8601; decisions are compared without it
+    state_name, action_name, advice_name   names of state, action and advice, None where the problem has none
+    row           the encoder's columns of the row given at `begin`, where `Live` was told to keep them (rows=True)
+    refuted       the sentence of `agent.refuted` at that time: an assumption was seen to be false, no certificate
 
     >>> import noregret as nr
     >>> world = nr.worlds.clinic()
@@ -42,6 +47,8 @@ class Decision:
     >>> decision = live.act("Ms B", "moderate", action="wait")  # she would rather not
     >>> decision.action, decision.by_other, decision.certificate == plan.certificate
     (0, True, True)
+    >>> decision.state_name, decision.action_name
+    ('moderate', 'wait')
     >>> decision.replay(nr.CertifiedPSRL(world.problem)) == decision  # an agent that knows as much decides the same
     True
     """
@@ -64,13 +71,23 @@ class Decision:
     seed: int
     version: str
     fingerprint: str
+    time: str = field(default="", compare=False)
+    state_name: str | None = None
+    action_name: str | None = None
+    advice_name: str | None = None
+    row: dict[str, Any] | None = None
+    refuted: str | None = None
 
     def __str__(self) -> str:
-        how = f"chosen by somebody else (advice: {self.advice})" if self.by_other else "as advised"
+        state = self.state if self.state_name is None else self.state_name
+        action = self.action if self.action_name is None else self.action_name
+        advice = self.advice if self.advice_name is None else self.advice_name
+        how = f"chosen by somebody else (advice: {advice})" if self.by_other else "as advised"
         chance = "" if self.probability is None else f", chance {self.probability:.3g} ({self.draws} draws)"
         proof = "" if self.certificate is None else f", plan at most {self.certificate:.3g} short of optimal"
         handed = ", planned by the expert" if self.referred else ""
-        return f"{self.who}, step {self.step}, state {self.state}: action {self.action} {how}{chance}{proof}{handed}"
+        false = "" if self.refuted is None else f", no promise: {self.refuted}"
+        return f"{self.who}, step {self.step}, state {state}: action {action} {how}{chance}{proof}{handed}{false}"
 
     def to_dict(self) -> dict[str, Any]:
         """All of it, for JSON."""
@@ -80,15 +97,20 @@ class Decision:
     def from_dict(cls, made: dict[str, Any]) -> Self:
         """The decision of `to_dict`; a ValueError where it is none."""
         kept = check.mapping("decision", made)
-        lacking = {f.name for f in fields(cls)} ^ set(kept)
+        later = {f.name: f.default for f in fields(cls) if f.default is not MISSING}  # may be missing
+        lacking = {f.name for f in fields(cls)} ^ (set(kept) | set(later))
         if lacking:
             raise ValueError(f"decision must have the entries of Decision.to_dict, wrong are {check.shown(lacking)}")
+        kept = later | kept
         for kind, names in _KINDS.items():
             for name in names:
                 if not isinstance(kept[name], kind) or (isinstance(kept[name], bool) and kind is not bool):
                     raise ValueError(f"decision: {name} cannot be {check.shown(kept[name])}")
         for name in _MAYBE:
             if kept[name] is not None and not isinstance(kept[name], int | float):
+                raise ValueError(f"decision: {name} cannot be {check.shown(kept[name])}")
+        for name, texts in [*((n, str) for n in _TEXTS), ("row", dict)]:
+            if kept[name] is not None and not isinstance(kept[name], texts):
                 raise ValueError(f"decision: {name} cannot be {check.shown(kept[name])}")
         if min(kept[name] for name in _KINDS[int]) < 0 or not all(isinstance(v, int | float) for v in kept["context"]):
             raise ValueError("decision: episode, step, state, action and context must be numbers, and from 0")
@@ -116,9 +138,18 @@ class Decision:
         advice, referred = int(plan.policy[self.step, self.state]), getattr(plan, "referred", None)
         if asked and referred:
             advice = self.advice
-        again = replace(self, advice=advice, certificate=plan.certificate, referred=referred)
-        if not self.by_other:
-            again = replace(again, action=advice)
+        certificate = plan.certificate if self.refuted is None else None
+        action = self.action if self.by_other else advice
+        states, actions = agent.problem.state_names, agent.problem.action_names
+        again = replace(
+            self, advice=advice, certificate=certificate, referred=referred, action=action,
+            state_name=states[self.state] if states else None, action_name=actions[action] if actions else None,
+            advice_name=actions[advice] if actions else None,
+        )  # fmt: skip
+        if self.row is not None and agent.encoder is not None:
+            x = agent.problem.context(agent.encoder.encode(self.row)).tolist()
+            if tuple(x) != self.context:
+                raise ValueError(f"replay: the row is not that of the context, it is encoded as {check.shown(x)}")
         if again != self:
             said = f"action {again.advice}, certificate {again.certificate}, referred {again.referred}"
             raise ValueError(

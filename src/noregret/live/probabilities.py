@@ -101,7 +101,7 @@ def known_exactly(agent: Agent, h: int, s: int) -> ActionProbabilities | None:
 
 
 def from_policies(
-    policies: NDArray[np.int64], states: Any, actions: Any, others: Any, s: int, n_actions: int
+    policies: NDArray[Any], states: Any, actions: Any, others: Any, s: int, n_actions: int
 ) -> ActionProbabilities:
     """From plans [draws, H, S] that were drawn, after steps with these states, actions [h] and marks of who chose."""
     h = len(actions)
@@ -144,6 +144,31 @@ def _draw(agent: Agent, draws: int) -> NDArray[np.int64]:
         made[j] = out.policy
         if isinstance(agent, Referral) and agent._ask is not None and state.referred[k] == 1:
             made[j] = _asked(agent)
+    return made
+
+
+def plans_ahead(agent: Agent, x: Floats, draws: int) -> NDArray[np.int16]:
+    """The plans [draws, H, S] with other seeds that `drawn_policies` would draw after begin_episode(x), before anything
+    is begun; -1 throughout where a draw has the same expert decide, a function, who will be asked at `begin_episode`.
+
+    Plans write to the state, so a copy first plans with the agent's own seed. None are returned, [0, H, S], where some
+    draws would ask a function that the agent itself does not ask. The agent is not changed."""
+    seen: dict[int, Any] = {}
+    state, work, out, given = (copied(v, seen) for v in (agent.state, agent.work, agent._out, agent._x))
+    state = agent._roomier(state, agent.episode + 1)
+    check.memory(f"draws = {draws}", 2.0 * draws * out.policy.size)
+    given[:] = x
+    k, made = agent.episode, np.zeros((draws, *out.policy.shape), np.int16)
+    asks = isinstance(agent, Referral) and agent._ask is not None
+    agent.plan_on(agent.par, state, work, given, k, out)
+    own = bool(asks and state.referred[k] == 1)
+    for j in range(draws):
+        agent.plan_on(reseeded(agent.par, other_seed(agent.seed, k, j)), state, work, given, k, out)
+        made[j] = out.policy
+        if asks and state.referred[k] == 1:
+            if not own:
+                return made[:0]
+            made[j] = -1
     return made
 
 

@@ -322,7 +322,7 @@ class World:
         policy, values, none = np.zeros((H, S), np.int64), np.zeros((H + 1, S)), np.zeros((0, 0, 0))
         P, r, key = self._transitions(x), self.rewards(x), np.uint64(0)
         backward_induction(P, p.layout, r, r, none, NONE, 0, key, np.zeros((S, A)), policy, values)
-        return Plan(policy, values, values, values)
+        return Plan(policy, values, values, values, problem=p)
 
     def checked(self, policy: Any, name: str = "policy") -> NDArray[np.int64]:
         """`policy` as int64 actions [H, S] of its own, all of them available."""
