@@ -369,37 +369,66 @@ class Agent(InPractice):
         self._own_verb("act")
         if not self._open:
             raise RuntimeError("act: no episode is open, call begin_episode first")
-        h = self._step
-        if h == self.problem.horizon:
-            raise RuntimeError(f"act: all {h} steps of the episode are taken, call end_episode")
-        p = self.problem
-        s = p.state(state) if h > 0 else p.started(state)
-        if h > 0 and s != self._path.states[h]:
-            last = p.state_text(self._path.states[h])
-            raise ValueError(f"state must be the next_state observed last, {last}, got {p.state_text(s)}")
+        h, s = self._step, self._next(state)
         chosen = int(self._out.policy[h, s]) if action is None else self.problem.action(action, s)
         path, others, clock = self._path, self._others, self._clock
         path.states[h], path.actions[h], others[h], clock[ASKED] = s, chosen, action is not None, 1  # one breath
         return chosen
 
+    def _next(self, state: Any) -> int:
+        """The state of the step to come, which must be the one reached."""
+        h, p = self._step, self.problem
+        if h == p.horizon:
+            raise RuntimeError(f"act: all {h} steps of the episode are taken, call end_episode")
+        s = p.state(state) if h > 0 else p.started(state)
+        if h > 0 and s != self._path.states[h]:
+            last = p.state_text(self._path.states[h])
+            raise ValueError(f"state must be the next_state observed last, {last}, got {p.state_text(s)}")
+        return s
+
     @locked
-    def observe(self, reward: float, next_state: int) -> None:
+    def observe(self, reward: float, next_state: int | str) -> None:
         """What the action led to: a reward in [0, 1] (nan if it was not seen) and the next state.
 
         Guarantees need that whether a reward is missing, or an episode ends early, does not depend on what was not
-        seen."""
+        seen. A next state outside the declared support refutes the assumptions (`refuted`); the steps before it are
+        learned."""
         self._own_verb("observe")
         if not self._asked:
             raise RuntimeError("observe: nothing was done yet, call act first")
         h = self._step
-        s = self.problem.next_state(next_state, self._path.states[h], self._path.actions[h])
-        r = self.problem.reward(reward)
-        path, clock = self._path, self._clock
-        if not 0 < self.pause == h + 1 < self.problem.horizon:
+        r, s = self._outcome(reward, next_state)
+        path, clock, pauses = self._path, self._clock, 0 < self.pause == h + 1 < self.problem.horizon
+        if not pauses or self._impossible(s) < h + 1:
             path.rewards[h], path.states[h + 1], clock[STEP : ASKED + 1] = r, s, (h + 1, 0)  # one breath
+            self._see_support()
             return
         args = self.par, self.state, self.work, self._x, self.episode, h + 1, path, self._out
         self._compiled_again()(args, r, s, clock, np.array((self.episode, h + 1, 0, 1)))
+
+    def _outcome(self, reward: Any, next_state: Any) -> tuple[float, int]:
+        return self.problem.reward(reward), self.problem.state(next_state, "next_state")
+
+    def _impossible(self, after: int | None = None) -> int:
+        """Steps of the open episode before the first that leaves the support, all of them if none does; after: the
+        state reached by the step to come."""
+        p, path, n = self.problem, self._path, self._step
+        states = [*path.states[: n + 1].tolist(), *([] if after is None else [after])]
+        if not p.layout.dense:
+            for h in range(len(states) - 1):
+                if not p.can_follow(states[h + 1], states[h], int(path.actions[h])):
+                    return h
+        return len(states) - 1
+
+    def _see_support(self) -> None:
+        """Refuted, if the open episode has left the support."""
+        h, p, path = self._impossible(), self.problem, self._path
+        if h < self._step:
+            s, a, after = p.state_text(path.states[h]), p.action_text(path.actions[h]), p.state_text(path.states[h + 1])
+            self.refute(
+                f"individual {self.episode} went from state {s} with action {a} to state {after}, which the problem's "
+                f"support rules out; their steps from {h} on are not learned"
+            )
 
     @locked
     def end_episode(self) -> None:
@@ -407,7 +436,8 @@ class Agent(InPractice):
         self._own_verb("end_episode")
         if not self._open:
             raise RuntimeError("end_episode: no episode is open, call begin_episode first")
-        k, n, upper = self.episode, self._step, upper_of(self, _NO_VALUES)
+        k, n, upper = self.episode, self._impossible(), upper_of(self, _NO_VALUES)
+        self._see_support()
         self._learn(k, self._x, n, self._path, upper, self._clock, np.array((k + 1, 0, 0, 0)))
         self._examine()
 

@@ -210,7 +210,7 @@ def revived(
         p.policy(policy, "the plan")
         for h in range(agent._step):
             s, a = int(path.states[h]), int(path.actions[h])
-            p.next_state(int(path.states[h + 1]), s, p.action(a, s))
+            p.action(a, s)  # the next state may be one that refutes the support
             p.reward(float(path.rewards[h]))
         p.context(agent._x)
     agent._others[_steps_in(header.get("others", []), p.horizon)] = True

@@ -89,6 +89,8 @@ class Referral(Agent):
     ) -> None:
         if not isinstance(agent, Agent):
             raise ValueError(f"agent must be a compiled noregret agent, got {type(agent).__name__}")
+        if not agent.fused:
+            raise ValueError("agent must be compiled throughout, part of it is Python")
         doubtful = check.one_of("criterion", criterion, CRITERIA) == "doubt"
         if (agent.doubt_kernel if doubtful else agent.certificate_kernel) is None:
             raise ValueError(_without(agent, doubtful))

@@ -135,7 +135,8 @@ def _draw(agent: Agent, draws: int) -> NDArray[np.int64]:
     seen: dict[int, Any] = {}
     state, work, out, x, path = (copied(v, seen) for v in (agent.state, agent.work, agent._out, agent._x, agent._path))
     check.memory(f"draws = {draws}", 8.0 * draws * out.policy.size)
-    k, made, again = agent.episode, np.zeros((draws, *out.policy.shape), np.int64), 0 < agent.pause <= agent._step
+    k, made = agent.episode, np.zeros((draws, *out.policy.shape), np.int64)
+    again = 0 < agent.pause <= agent._impossible()
     for j in range(draws):
         par = reseeded(agent.par, other_seed(agent.seed, k, j))
         agent.plan_on(par, state, work, x, k, out)

@@ -50,6 +50,7 @@ from .. import _checks as check
 from .._threads import locked
 from ..agents.base import Agent
 from ..agents.files import fingerprint
+from ..agents.own import OwnAgent
 from ..links import Link
 from ..planning import Plan
 from .decision import Decision, described
@@ -113,6 +114,8 @@ class Live:
     ) -> None:
         if not isinstance(agent, Agent):
             raise ValueError(f"agent must be an agent of noregret, got {type(agent).__name__}")
+        if isinstance(getattr(agent, "agent", None), OwnAgent):
+            raise ValueError(f"agent must be one of the library's throughout, {agent.label} has an agent of your own")
         if agent.pause:
             raise ValueError(f"agent must plan whole episodes, {agent.name} plans again within them")
         if agent._free("agent")._open:
