@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import _checks as check
-from .._files import write_whole
+from .._files import read_parquet, write_whole
 from .._spreadsheets import guarded, unguarded
 from .decision import Decision
 
@@ -179,11 +179,7 @@ def _decision(names: list[str], row: list[Any], kinds: dict[str, Any]) -> Decisi
 
 def _from_parquet(data: bytes, kinds: dict[str, Any]) -> tuple[list[str], list[list[Any]], Any]:
     """(names, rows, the digest told, None without one)."""
-    import pyarrow as pa
-    import pyarrow.parquet
-
-    table = pyarrow.parquet.read_table(pa.BufferReader(data), page_checksum_verification=True, use_threads=False)
-    told = None
+    table, told = read_parquet(data), None
     if _KEY in (table.schema.metadata or {}):
         about = json.loads(table.schema.metadata[_KEY])
         whole = about["holds"] == "decisions" and about["format"] == FORMAT and about["rows"] == table.num_rows

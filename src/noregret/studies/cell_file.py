@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from .._files import read_parquet
 from .cell import Cell
 
 FORMAT = 1
@@ -94,10 +95,9 @@ def encode(done: Finished) -> bytes:
 def decode(data: bytes) -> Finished:
     """The cell in a file; ValueError where it is damaged, cut short, or something else."""
     import pyarrow as pa
-    import pyarrow.parquet
 
     try:
-        table = pyarrow.parquet.read_table(pa.BufferReader(data), page_checksum_verification=True)
+        table = read_parquet(data)
         about = json.loads(table.schema.metadata[_KEY])
         claimed = about.pop("sha256")
         names = ("episode", "regret", *measured())
