@@ -13,7 +13,7 @@ from scipy.stats import binomtest
 
 import noregret as nr
 from live import EVERYONE, arrays_of, differing, make, place, played, steps_of, table_of
-from noregret.agents import files
+from noregret.agents import files, own
 from noregret.live.probabilities import NotAsked
 from noregret.verification import chance
 
@@ -98,6 +98,7 @@ def test_every_agent_in_practice(name, tmp_path):
         live.end(k)
     assert done == played(verbs, world, range(6))
     assert not differing(arrays_of(live.agent), arrays_of(verbs))
+    assert files.fingerprint(live.agent) == files.fingerprint(verbs)
     meet_two(live, world, 6)
     assert live.agent.episode == 8
     # The chances that Live draws before it begins are those that the agent draws once it has begun.
@@ -574,7 +575,8 @@ def test_a_state_outside_the_support_refutes_and_is_not_lost(tmp_path):
     with pytest.raises(ValueError, match="row 1: who must be"):
         live.observe_all({"who": ["a", "c"], "step": [1, 0], "reward": [1.0, 1.0], "next_state": ["ill", "ill"]})
     assert live.agent.refuted is None
-    live.observe("a", 1.0, "ill", step=1)
+    with pytest.warns(UserWarning, match="certified-psrl promises nothing any more: individual 0 went"):
+        live.observe("a", 1.0, "ill", step=1)
     said = (
         "individual 0 went from state 'well' (1) with action 'drug' (1) to state 'ill' (0), which the problem's support"
     )
@@ -634,6 +636,33 @@ def test_keys_of_modest_length(tmp_path):
         live.begin(who, [0.6, 0.8])
     live.save(tmp_path / "live.npz")
     assert nr.Live.load(tmp_path / "live.npz").open == live.open == keys
+
+
+@pytest.mark.filterwarnings("ignore:certified-psrl promises nothing any more")
+def test_a_bound_too_small_is_noticed_by_live_as_by_the_verbs():
+    """Everybody is learned at once: the tests are asked after the same individuals, with the same words."""
+    problem = nr.Problem(1, 1, 3, 1, weight_bound=1.0, reward_bound=0.1)
+    verbs, live = nr.CertifiedPSRL(problem), nr.Live(nr.CertifiedPSRL(problem), order="end")
+    for k in range(60):
+        verbs.begin_episode([1.0])
+        live.begin(k, [1.0])
+        for h in range(3):
+            verbs.act(0)
+            live.act(k, 0)
+            verbs.observe(1.0, 0)
+            live.observe(k, 1.0, 0, step=h)
+        verbs.end_episode()
+        live.end(k)
+        assert live.agent.refuted == verbs.refuted
+    assert "a bound is too small" in live.agent.refuted
+    assert live.guarantee is None
+    assert files.fingerprint(live.agent) == files.fingerprint(verbs)
+
+
+def test_agents_in_python_are_refused():
+    player = type("Player", (), dict.fromkeys(own.VERBS, print) | {"problem": clinic_live()[1].problem})()
+    with pytest.raises(ValueError, match="agent must be of the library throughout"):
+        nr.Live(own.OwnAgent(player))
 
 
 def test_a_discarded_live_frees_its_agent():

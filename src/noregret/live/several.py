@@ -38,7 +38,7 @@ that can fail comes first, then one step that counts (an assignment, or a compil
 made up for by `_catch_up`, at once or when the next verb is called."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any, Self
@@ -67,6 +67,12 @@ _ORDERS = {
     "still open, no action follows an outcome of somebody learned later, and nobody is abandoned, and no reward "
     "withheld, because of an outcome; bounds on the regret are not claimed then",
 }
+
+
+def _everybody(agent: Agent) -> Iterator[Agent]:
+    yield agent
+    for part in agent._made_of().values():
+        yield from _everybody(part)
 
 
 def _now() -> datetime:
@@ -118,6 +124,8 @@ class Live:
             raise ValueError(f"agent must be one of the library's throughout, {agent.label} has an agent of your own")
         if agent.pause:
             raise ValueError(f"agent must plan whole episodes, {agent.name} plans again within them")
+        if any(isinstance(part, OwnAgent) for part in _everybody(agent)):
+            raise ValueError("agent must be of the library throughout, one in Python knows one individual at a time")
         if agent._free("agent")._open:
             raise ValueError("agent must not be in the middle of an episode")
         if clock is not None and not callable(clock):
@@ -132,6 +140,7 @@ class Live:
         self._people: dict[Who, Person] = {}  # in the order in which they began
         self._coming: tuple[Who, str, NDArray[np.int16], dict[str, Any] | None] | None = None
         self._loose = False  # whether something may have been begun that was not finished
+        self._unexamined = False  # whether somebody was learned and the tests of what is assumed were not asked since
         agent._keep(self)
 
     @property
@@ -151,7 +160,7 @@ class Live:
     @property
     def guarantee(self) -> str | None:
         """What is proved about the agent, and what that takes with several people at a time; None if nothing is."""
-        own = self.agent.guarantee if self.agent.refuted is None else None
+        own = self.agent.guarantee
         return None if own is None else f"{own}; {_ORDERS[self.order]}"
 
     def __repr__(self) -> str:
@@ -192,7 +201,7 @@ class Live:
         self._catch_up()
         agent, p = self.agent, self.agent.problem
         for q in self._due():
-            self._loose = True
+            self._loose = self._unexamined = True
             h = q.impossible(p)
             n = q.steps if h is None else h
             agent._learn_steps(
@@ -200,6 +209,9 @@ class Live:
                 np.array(q.actions[:n], np.int64), np.array(q.rewards[:n], np.float64), q.upper, q.mark, _LEARNED,
             )  # fmt: skip
             self._catch_up()
+        if self._unexamined:
+            agent._examine()
+            self._unexamined = False
 
     def _due(self) -> list[Person]:
         begun, found = self.agent.episode, []
@@ -222,6 +234,7 @@ class Live:
             )
             raise ValueError(f"who: {check.shown(who)} {late if self._people[who].ended else 'is open already'}")
         agent = self.agent
+        agent._examine()  # before the plans are drawn, which depend on it
         context = agent.problem.context(agent.encoded(x))
         row = self._row(x) if self.rows else None
         mark = fingerprint(agent) if self.audit else ""
