@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import noregret as nr
-from noregret.estimators.online_newton import REFRESH
+from noregret._linear_algebra import REFRESH
 from noregret.estimators.sign_union import log_splits, sign_union_parts, sign_union_sets, sign_union_step
 from noregret.local_sets import local_sets
 from noregret.verification import chance
