@@ -12,6 +12,7 @@ import pytest
 import noregret as nr
 from live import arrays_of, differing, make, place, steps_of
 from noregret.agents import files
+from noregret.live import arrival
 
 available = np.array([[1, 1], [1, 0]], bool)
 PROBLEM = nr.Problem(
@@ -186,7 +187,8 @@ def test_what_the_order_of_a_log_changes(name, depends):
 
 
 # The order of arrival ------------------------------------------------------------------------------------------------
-ONE = nr.Problem(2, 2, 1, 1, initial_states=(0,))
+BOUNDS = {"weight_bound": 2.0, "reward_bound": 1.0}
+ONE = nr.Problem(2, 2, 1, 1, initial_states=(0,), **BOUNDS)
 
 
 def people(**columns):
@@ -237,7 +239,7 @@ def test_keys_or_rows_that_the_caller_says_are_in_order_of_arrival():
 
 def test_a_column_of_the_context_is_not_taken_for_the_arrival():
     """Unless it is asked for."""
-    timed = nr.Problem(2, 2, 1, 1, initial_states=(0,), feature_names=("time",))
+    timed = nr.Problem(2, 2, 1, 1, initial_states=(0,), feature_names=("time",), **BOUNDS)
     table = {("time" if name == "x0" else name): cells for name, cells in people().items()}
     with pytest.warns(UserWarning, match="order of arrival is not known"):
         assert keys(nr.read_log(table, timed)) == "abc"
@@ -250,7 +252,7 @@ def test_a_column_of_the_context_is_not_taken_for_the_arrival():
 def test_the_time_of_the_first_step_is_that_of_arrival():
     log = {"episode": ["a", "b", "a", "b"], "step": [0, 0, 1, 1], "state": [0] * 4, "action": [0] * 4,
            "next_state": [0] * 4, "x0": [0.1] * 4, "time": [2, 1, 3, None]}  # fmt: skip
-    two = nr.Problem(2, 2, 2, 1)
+    two = nr.Problem(2, 2, 2, 1, **BOUNDS)
     assert keys(nr.read_log(log, two)) == "ba"
     assert keys(nr.read_log(log | {"time": [1, 2, 9, 3]}, two)) == "ab"
     with pytest.raises(ValueError, match="row 2: time goes back within episode 'a'"):
@@ -285,12 +287,43 @@ def test_a_log_of_unknown_order_says_what_is_no_longer_promised():
     assert repr(log).endswith("order of arrival not known>")
 
 
+@pytest.mark.filterwarnings("ignore:read_log")
+def test_an_agent_remembers_a_log_of_unknown_order(tmp_path):
+    """What it promises then depends on it, also after it was saved, for an agent and all it is made of."""
+    known, unknown = nr.read_log(people(), ONE, arrival="row"), nr.read_log(people(), ONE)
+    agent = nr.Certified(nr.UniformRandom(ONE))
+    agent.learn_from(known)
+    agent.learn_from(nr.read_log({c: [] for c in people()}, ONE))
+    assert agent._caveats == ()
+    with pytest.raises(ValueError, match="another shape"):
+        nr.UniformRandom(PROBLEM).learn_from(unknown)
+    agent.learn_from(unknown)
+    agent.learn_from(unknown)
+    assert agent._caveats == (arrival.CAVEAT,)
+    agent.save(tmp_path / "agent.npz")
+    assert nr.load(tmp_path / "agent.npz")._caveats == (arrival.CAVEAT,)
+    assert agent.fresh()._caveats == ()
+
+
+@pytest.mark.filterwarnings("ignore:read_log")
+def test_a_log_that_was_not_learned_leaves_no_caveat(monkeypatch):
+    agent = nr.UniformRandom(ONE)
+
+    def interrupted(episodes):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(agent, "_learn_all", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        agent.learn_from(nr.read_log(people(), ONE))
+    assert (agent.episode, agent._caveats) == (0, ())
+
+
 def test_sets_hold_in_the_order_of_arrival_and_not_in_reverse():
     """Action 0 until four people in a row fared badly, then action 1 for twenty more. Where the last who came is
     learned first, what is learned of action 0 begins with four failures, whatever its chance of failing is (here .18):
     after 24 people W* is outside the set in every run. In the order of arrival it may be outside, at any time, in one
     run of twenty; more than 7 of 40 have probability 7e-4."""
-    problem = nr.Problem(2, 2, 1, 1, weight_bound=2.0, initial_states=(0,))
+    problem = ONE
     truth, delta = np.array([[0.0], [1.5]]), 0.05  # 1 is the better outcome
     missed = {"arrival": 0, "key": 0}
     for run in range(40):

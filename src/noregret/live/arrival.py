@@ -12,9 +12,9 @@ from .tables import is_missing
 
 COLUMNS = ("arrival", "time")  # looked for where nothing else is said, in this order
 WORDS = ("key", "row")  # said by the caller: that is the order
-CAVEAT = (
-    "It has learned from a log whose order of arrival is not known: this holds only if nobody's actions, context or "
-    "arrival in that log followed the outcomes of people with larger keys."
+CAVEAT = (  # of what an agent promises, after "provided that"
+    "in the log of unknown order that was learned, nobody's actions, context or arrival followed outcomes of people "
+    "with larger keys"
 )
 
 UNKNOWN = (

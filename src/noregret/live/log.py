@@ -13,7 +13,7 @@ from .. import _checks as check
 from .._checks import Floats
 from ..agents.base import Agent
 from ..problem import Problem
-from .arrival import UNKNOWN, arrival_column, in_order
+from .arrival import CAVEAT, UNKNOWN, arrival_column, in_order
 from .cells import number_of
 from .encoder import Encoder
 from .tables import columns, is_missing, whole
@@ -306,5 +306,14 @@ def learn_from(agent: Agent, log: Log) -> int:
                 )
             for r in e.rewards:
                 p.reward(r)
-    agent._learn_all([(e.context, e.states, e.actions, e.rewards) for e in log])
+    root, k = agent._root(), agent.episode
+    said = root._caveats
+    try:
+        if len(log) > 0 and not log.ordered:
+            agent._caveat(CAVEAT)
+        agent._learn_all([(e.context, e.states, e.actions, e.rewards) for e in log])
+    except BaseException:
+        if agent.episode == k:  # nothing was learned
+            root._caveats = said
+        raise
     return len(log)
