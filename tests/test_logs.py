@@ -292,17 +292,18 @@ def test_an_agent_remembers_a_log_of_unknown_order(tmp_path):
     """What it promises then depends on it, also after it was saved, for an agent and all it is made of."""
     known, unknown = nr.read_log(people(), ONE, arrival="row"), nr.read_log(people(), ONE)
     agent = nr.Certified(nr.UniformRandom(ONE))
+    promised = agent.guarantee
     agent.learn_from(known)
     agent.learn_from(nr.read_log({c: [] for c in people()}, ONE))
-    assert agent._caveats == ()
+    assert agent.guarantee == promised
     with pytest.raises(ValueError, match="another shape"):
         nr.UniformRandom(PROBLEM).learn_from(unknown)
     agent.learn_from(unknown)
     agent.learn_from(unknown)
-    assert agent._caveats == (arrival.CAVEAT,)
+    assert agent.guarantee == f"{promised}; provided that {arrival.CAVEAT}"
     agent.save(tmp_path / "agent.npz")
-    assert nr.load(tmp_path / "agent.npz")._caveats == (arrival.CAVEAT,)
-    assert agent.fresh()._caveats == ()
+    assert nr.load(tmp_path / "agent.npz").guarantee == agent.guarantee
+    assert agent.fresh().guarantee == promised
 
 
 @pytest.mark.filterwarnings("ignore:read_log")
