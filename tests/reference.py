@@ -511,7 +511,8 @@ class Learner:
             return Known(p.known_rewards[pair], logistic, 1.0 if lam is None else lam)
         if logistic:
             return Logistic(p.context_dim, lam, p.reward_bound, p.context_bound)
-        return Ridge(p.context_dim, 1.0 if lam is None else lam)
+        least = (1e-3 if p.context_dim > 1 else 1e-6) * p.context_bound**2
+        return Ridge(p.context_dim, max(1.0, least) if lam is None else lam)
 
     def log_weight(self, k):
         """ln(1/delta') in episode k."""

@@ -211,7 +211,11 @@ class Learner:
         log_p = math.log(n_pairs / (0.98 * delta * (1 - share)))
         self.log_r = math.log(n_pairs / (0.98 * delta * REWARD_SHARE))
         natural = d / p.weight_bound**2
-        lam = {name: regularization or times * natural for name, times in (("sets", 4.0), ("posterior", 1.0))}
+        least = {"sets": 1e-3 * p.context_bound**2, "posterior": 0.0}
+        lam = {
+            name: regularization or max(times * natural, least[name])
+            for name, times in (("sets", 4.0), ("posterior", 1.0))
+        }
         sizes = {pair: (len(states), d) for pair, states in self.outcomes.items()}
         lam_linear = SIGN_UNION_REGULARIZATION if regularization is None else regularization
 

@@ -289,7 +289,7 @@ def test_an_adversary_is_checked_too():
         ({"bonus_scale": -1}, "bonus_scale must be a number of at least 0, got -1"),
         ({"regularization": 0.0}, "regularization must be a positive number, got 0.0"),
         ({"regularization": 1e-15}, "regularization must be at least .* for stable arithmetic, got 1e-15"),
-        ({"reward_regularization": 1e-14}, "reward_regularization must be at least 1e-06 for stable arithmetic"),
+        ({"reward_regularization": 1e-14}, "reward_regularization must be at least 0.001 for stable arithmetic"),
         ({"seed": 2**63}, "seed must be below 2"),
         ({"seed": -1}, "seed must be an integer of at least 0, got -1"),
         ({"colour": "red"}, "agent glm-orl: got an unexpected keyword argument 'colour'"),

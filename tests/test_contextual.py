@@ -442,7 +442,7 @@ def test_bad_options_are_refused_in_a_sentence():
             cls(problem, bonus_scale=-1)
         with pytest.raises(ValueError, match="regularization must be a positive number, got 0"):
             cls(problem, regularization=0)
-        with pytest.raises(ValueError, match="regularization must be at least 1e-06 for stable arithmetic"):
+        with pytest.raises(ValueError, match=r"regularization must be at least 0\.001 for stable arithmetic"):
             cls(problem, regularization=1e-9)
         with pytest.raises(ValueError, match="reward_regularization must be a positive number, got 'x'"):
             cls(problem, reward_regularization="x")

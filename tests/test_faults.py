@@ -27,7 +27,7 @@ def everything(agent):
             path.actions[:n].tolist(), repr(path.rewards[:step].tolist()), agent._others[:n].tolist(),
         )  # fmt: skip
     coder = None if agent.encoder is None else agent.encoder.to_dict()
-    return files.fingerprint(agent), (episode, step, asked, opened), now, coder, agent.refuted
+    return files.fingerprint(agent), (episode, step, asked, opened), now, coder, agent.refuted, agent._root()._caveats
 
 
 class Case:

@@ -71,7 +71,7 @@ def test_every_agent_in_practice(name, tmp_path):
     assert files.fingerprint(alone) == files.fingerprint(asked)
     # A log of the same people's steps, learned without planning, and through the verbs with somebody else's actions.
     log, rows = steps_of(world, 5)
-    read = nr.read_log(log, world.problem)
+    read = nr.read_log(log, world.problem, arrival="key")
     by_log, by_verbs = make(name, world), make(name, world)
     assert by_log.learn_from(read) == by_log.episode == 5
     for context, path in rows:

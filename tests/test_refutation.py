@@ -285,10 +285,10 @@ def test_a_log_refutes_before_the_first_plan():
     problem = dataclasses.replace(world.problem, weight_bound=1.0, reward_bound=1.0)
     learner = nr.CertifiedPSRL(problem)
     with FALSE:
-        learner.learn_from(nr.read_log(table, problem))
+        learner.learn_from(nr.read_log(table, problem, arrival="key"))
     assert learner.guarantee is None
     right = nr.CertifiedPSRL(world.problem)
-    right.learn_from(nr.read_log(table, world.problem))
+    right.learn_from(nr.read_log(table, world.problem, arrival="key"))
     assert right.refuted is None
 
 

@@ -25,7 +25,7 @@ def logged(world, people, seed=0):
         agent.end_episode()
     features = p.feature_names or [f"x{j}" for j in range(p.context_dim)]
     names = ("episode", "step", "state", "action", "reward", "next_state", *features)
-    return nr.read_log(dict(zip(names, zip(*rows, strict=True), strict=True)), p)
+    return nr.read_log(dict(zip(names, zip(*rows, strict=True), strict=True)), p, arrival="key")
 
 
 def test_limits_are_above_the_truth_and_not_far():

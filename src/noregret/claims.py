@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from . import _checks as check
+from ._linear_algebra import least_regularization
 from .estimators import rewards
 from .estimators.online_newton import SLACK, STEP, THEOREM_A, THEOREM_B, default_regularization
 from .links import Constants
@@ -23,7 +24,6 @@ from .problem import Problem
 from .theory import bounds, lower, radii, widths
 from .theory.constants import linear_l1, logistic_alpha, logit_alpha_pinned, logit_alpha_printed, logit_alpha_simple
 
-REWARD_REGULARIZATION = 1.0  # the agents' default
 PRINTED_REGULARIZATION = 1.0  # likewise, with constants="paper"
 
 
@@ -92,12 +92,20 @@ def setting(problem: Problem) -> Setting:
         kappa_max=large,
         norm2=norm2(uncertain),
         log_weight=log_weight,
-        regularization=default_regularization(form, d, min(kappas(everywhere, p.reach)), norm2(everywhere)),
+        regularization=max(
+            default_regularization(form, d, min(kappas(everywhere, p.reach)), norm2(everywhere)),
+            least_regularization(max(kappas(everywhere, p.reach)), p.context_bound, d),
+        ),
         l1=l1,
         spread=linear_l1(p.n_states) if link.width == "l2" else l1,
         printed_alpha=min(link.alpha(m, p.reach, "paper") for m in uncertain),
         printed_norm2=norm2(uncertain, "paper"),
     )
+
+
+def ridge_regularization(p: Problem) -> float:
+    """lambda of linear rewards, the agents' default."""
+    return max(1.0, least_regularization(1.0, p.context_bound, p.context_dim))
 
 
 class _Corrected:
@@ -120,7 +128,7 @@ class _Corrected:
             return 0.0
         if p.rewards == "linear":
             return bounds.largest_reward_radius(
-                p.reward_bound, REWARD_REGULARIZATION, p.context_dim, p.context_bound, samples, delta
+                p.reward_bound, ridge_regularization(p), p.context_dim, p.context_bound, samples, delta
             )
         return 0.25 * math.sqrt(self.logistic_radius(samples, delta) / self.reward_kappas()[0])  # tanh(w/4) <= w/4
 
@@ -134,7 +142,7 @@ class _Corrected:
     def reward_regularization(self) -> float:
         p = self.problem
         if p.rewards == "linear":
-            return REWARD_REGULARIZATION
+            return ridge_regularization(p)
         return rewards.default_regularization(p.context_dim, self.reward_kappas()[0], p.reward_bound)
 
     def logistic_radius(self, samples: float, delta: float) -> float:
@@ -216,7 +224,7 @@ class _Corrected:
         if p.rewards == "logistic":
             w = math.sqrt(self.logistic_radius(0, self.delta) * w2)
             return widths.logistic_interval(w, 0.0, p.reward_bound * p.context_bound)
-        return widths.reward_interval(w2, 0.0, p.reward_bound, REWARD_REGULARIZATION, self.delta)
+        return widths.reward_interval(w2, 0.0, p.reward_bound, ridge_regularization(p), self.delta)
 
 
 class _Printed:

@@ -18,7 +18,7 @@ from .. import _checks as check
 from .._announce import announced
 from .._checks import Floats
 from .._jit import inlined
-from .._linear_algebra import refresh_address
+from .._linear_algebra import least_regularization, refresh_address
 from ..estimators.online_newton import NewtonPar, NewtonState, NewtonWork, newton_parts
 from ..estimators.rewards import RewardState, reward_parts
 from ..links import MultinomialLogit
@@ -160,8 +160,9 @@ class BanditAgent(Agent):
         S, A, d, M = p.n_states, p.n_actions, p.context_dim, p.layout.outcomes.shape[2]
         self.recalled = o.get("constants", "corrected") == "paper"
         curvature = self._curvature()
-        lam = self._regularization(curvature) if o["regularization"] is None else o["regularization"]
-        lam = check.positive("regularization", lam)
+        lam = max(self._regularization(curvature), least_regularization(1.0, p.context_bound, d))
+        if o["regularization"] is not None:
+            lam = check.positive("regularization", o["regularization"])
         with announced(f"the estimates of {self.name}"):
             linear = dataclasses.replace(p, rewards="linear")
             _, ridge, _ = reward_parts(linear, "corrected", lam if self.uses_ridge else None, "regularization")

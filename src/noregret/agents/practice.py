@@ -56,7 +56,8 @@ class InPractice:
 
         They count as individuals met: the clock moves on. Nothing is planned, so no expert is asked and nobody counts
         as referred. Whoever chose the logged actions must have chosen them by what the log says (context, state, past);
-        otherwise the sets are void. A log of another problem changes nothing."""
+        otherwise the sets are void. A log whose order of arrival is not known (`Log.ordered`) leaves a sentence in
+        `guarantee`. A log of another problem changes nothing."""
         from ..live.log import learn_from
 
         agent: Any = self

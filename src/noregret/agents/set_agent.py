@@ -10,7 +10,7 @@ from .. import _checks as check
 from .._announce import announced
 from .._checks import Floats
 from .._jit import address, direct
-from .._linear_algebra import refresh_address
+from .._linear_algebra import LEAST, refresh_address
 from .._memory import apart
 from .._threads import locked
 from ..estimators.likelihood_ratio import PREDICTORS, likelihood_parts
@@ -32,7 +32,6 @@ from .sets import SetPar, SetState, SetWork, describe_linear, describe_online, d
 REWARD_SHARE = 0.8  # of what the sets have of delta, for the reward intervals
 REGRET_SHARE = 0.02  # of delta, for a bound on the regret
 SETS_TIMES = 4.0  # lambda of online sets, in units of d/B_p^2
-LEAST = 1e-9  # of regularization / R^2: below, matrices lose their digits
 FIRST_ROOM = 64  # episodes
 SETS = ("online", "stored", "stored-plain")
 
@@ -50,8 +49,9 @@ class SetAgent(Agent):
                            stored ones
     predictor, form        of "online" sets (`estimators.LikelihoodRatioSet`); form also of the posterior
     regularization         lambda of the transition estimates; None: d/B_p^2 for a posterior, the precision of an entry
-                           of a row of length B_p, and four times that for online sets, near the best of their widths
-    reward_regularization  lambda of the reward estimates"""
+                           of a row of length B_p, and four times that for online sets, near the best of their widths.
+                           At least R^2/1000: with less, rounding would make variances too small after many visits
+    reward_regularization  lambda of the reward estimates, likewise"""
 
     group = "beyond"
     draws_models = False  # whether it keeps a posterior
@@ -146,7 +146,7 @@ class SetAgent(Agent):
         reward_par = with_refresh(reward_par, rewards, reward_work, store)
         predictor, kron = PREDICTORS.index(o.get("predictor", "unscented")), o.get("form", "full") == "kron"
         natural, lam = d / p.weight_bound**2, o.get("regularization")
-        head = d, p.weight_bound, log_p, lam or SETS_TIMES * natural
+        head = d, p.weight_bound, log_p, lam or max(SETS_TIMES * natural, LEAST * p.context_bound**2)
         prior = d, p.weight_bound, log_p, lam or natural
         sampler_par, sampler, sampler_work = likelihood_parts(
             count, *prior, predictor, True, kron, self.draws_models and not linear

@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from .._checks import Floats
+from .._linear_algebra import REFRESH
 from .._random import LUCK
-from ..estimators.online_newton import REFRESH, SLACK
+from ..estimators.online_newton import SLACK
 from ..planning import TIE
 from ..theory.constants import logit_alpha_centred
 from ..worlds import World

@@ -36,14 +36,14 @@ from numpy.typing import ArrayLike, NDArray
 from .. import _checks as check
 from .._checks import Floats
 from .._jit import caller, inlined, kernel
-from .._linear_algebra import apply_refresh, rank_one, times
+from .._linear_algebra import OFTEN, apply_refresh, rank_one, refresh_due, times
 from ..links import LinearCombination, Link, MultinomialLogit, apply_gradient, apply_projection
 from ..theory import radii
 from ..theory.constants import logit_alpha_centred
 from .group_ball import apply_group_descent, group_address
 from .hindsight import ExactHindsight
 from .one_pair import OnePair
-from .online_newton import REFRESH, SLACK, THEOREM_A, default_regularization, newton_parts
+from .online_newton import SLACK, THEOREM_A, default_regularization, newton_parts
 
 ONS, FTRL, SPARSE, GIVEN = 0, 1, 2, 3
 LEARNERS = ("ons", "ftrl", "sparse")
@@ -194,7 +194,7 @@ def conversion_step(par, state, work, count, s, a, y, x, norm):
         for j in range(rows):
             for b in range(d):
                 W[j, b] -= z[0, j] / (1.0 + alpha * q) * zx[b]
-    if state.samples[s, a] % REFRESH == 0:
+    if state.samples[s, a] % OFTEN == 0 and refresh_due(gram, state.samples[s, a], par.regularization):
         begun = d * math.log(par.regularization)
         apply_refresh(par.refresh, (gram, inverse, state.logdet[s, a : a + 1], begun, work.factor, work.target))
     point = work.point

@@ -28,14 +28,20 @@ from numpy.typing import NDArray
 from .. import _checks as check
 from .._checks import Floats
 from .._jit import inlined
-from .._linear_algebra import apply_refresh, rank_one, refresh_address, times
+from .._linear_algebra import (
+    OFTEN,
+    apply_refresh,
+    least_regularization,
+    rank_one,
+    refresh_address,
+    refresh_due,
+    times,
+)
 from ..problem import Problem
 from ..theory.constants import logistic_alpha
 from ..theory.radii import theorem_a_log_weight
 from ..theory.widths import logistic_interval, sigma
 
-REFRESH = 1000  # steps between direct inversions of one pair's Gram matrix
-LEAST = 1e-6  # of lambda / (kappa R^2): below, rank-one updates lose too many digits between inversions
 SLACK = 0.25  # s of Theorem A
 
 IDENTITY, SIGMA = 0, 1
@@ -73,10 +79,10 @@ def entry_parts(
         bound += np.log(np.maximum(p.layout.count - 1, 1)) / R
     largest = float(bound.max())
     kappa = (2.0 - SLACK) * logistic_alpha(largest * R) if mean == SIGMA else 1.0
+    least = least_regularization((2.0 - SLACK) * logistic_alpha(0.0) if mean == SIGMA else 1.0, R, d)
     if regularization is None:
-        regularization = d / (kappa * largest**2) if mean == SIGMA else 1.0
+        regularization = max(d / (kappa * largest**2) if mean == SIGMA else 1.0, least)
     lam = check.positive("regularization", regularization)
-    least = LEAST * ((2.0 - SLACK) * logistic_alpha(0.0) if mean == SIGMA else 1.0) * R**2
     if lam < least:
         raise ValueError(f"regularization must be at least {least:.3g} for stable arithmetic, got {lam:g}")
     par = EntryPar(
@@ -118,7 +124,7 @@ def entry_step(par, state, count, s, a, y, x, norm, zx, factor):
             W[j, b] += (step - error * shrink) * zx[b]
     rank_one(state.gram[s, a], inverse, logdet, x, zx, q, kappa)
     state.samples[s, a] += 1
-    if state.samples[s, a] % REFRESH == 0:
+    if state.samples[s, a] % OFTEN == 0 and refresh_due(state.gram[s, a], state.samples[s, a], math.exp(par.start / d)):
         apply_refresh(par.refresh, (state.gram[s, a], inverse, logdet, par.start, factor, zx))
 
 

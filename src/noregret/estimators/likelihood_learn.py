@@ -27,7 +27,7 @@ import math
 
 from .._eight import load, same, store, turn
 from .._jit import caller, inlined, kernel, merged
-from .._linear_algebra import apply_refresh
+from .._linear_algebra import REFRESH, apply_refresh, updates_allowed
 from .._tiles import set_product, set_square_product
 from ..local_sets import largest_span, log_softmax, packed_row
 from ..theory.widths import lower_curvature
@@ -69,7 +69,6 @@ from .likelihood_small import (
 )
 
 PLUG_IN, UNSCENTED, GIVEN = 0, 1, 2
-REFRESH = 1000  # steps between direct inversions of one pair's precision in the KRON form
 RENEWAL = 2048  # step from which on the precision is inverted directly, each time the number of steps has doubled
 
 
@@ -173,11 +172,30 @@ def close_pairs(par, state, work, n, context):
         if slot + 1 == WAITING:
             add_up(state.gram[s, a], recent, WAITING, m, d, J, work.products)
             state.pending[s, a] = 0
-        due = RENEWAL
-        while due <= total_visits - work.visits[i]:
-            due *= 2
-        if due <= total_visits:
+        if renewal_due(par, state.gram[s, a], total_visits - work.visits[i], total_visits, m, d) == 1:
             apply_renew(par.renew, (par, state, work, n, d, s, a))
+
+
+@kernel
+def renewal_due(par, gram, before, now, m, d):
+    """Whether Sigma of a pair should be made anew, having had `before` visits and now `now`: 1 or 0. Each time their
+    number has doubled, and oftener where `updates_allowed` says so, by the trace of the precision without lambda."""
+    if now < RENEWAL:
+        return 0
+    due = RENEWAL
+    while due <= before:
+        due *= 2
+    if due <= now:
+        return 1
+    trace, t = 0.0, 0
+    for b in range(d):
+        at = t * par.pairs
+        for j in range(m):
+            trace += gram[at]
+            at += m - j
+        t += d - b
+    every = updates_allowed(trace, par.regularization, 2 * now)
+    return 1 if now // every > before // every else 0
 
 
 @kernel
@@ -283,7 +301,10 @@ def kron_visit(par, state, work, n, s, a, y, x, norm):
             weights[j, b] -= p[j] * shrink * column[b]
     state.radius[s, a] = rho2 + square * total * shrink - 2.0 * gain
     state.samples[s, a] += 1
-    if state.samples[s, a] % REFRESH == 0:
+    trace = 0.0
+    for b in range(d):
+        trace += gram[b * d + b]
+    if state.samples[s, a] % updates_allowed(trace, par.regularization, REFRESH) == 0:
         for b in range(d):
             for e in range(d):
                 work.squares[0, b, e] = gram[b * d + e]

@@ -9,13 +9,15 @@ from .. import _checks as check
 from .._announce import announced
 from .._checks import Floats
 from .._jit import direct
+from .._linear_algebra import LEAST
 from ..links import MultinomialLogit
 from ..local_sets import derive, largest_span, local_sets, log_softmax
 from ..problem import Layout, Problem
+from .level import RaisedLevel
 from .likelihood_ratio import GIVEN, PREDICTORS, likelihood_parts, likelihood_query, likelihood_step
 
 
-class LikelihoodRatioSet:
+class LikelihoodRatioSet(RaisedLevel):
     """What is known about W* [n_outcomes, context_dim] from outcomes y ~ softmax(W* x), one at a time.
 
     >>> import noregret as nr
@@ -30,10 +32,12 @@ class LikelihoodRatioSet:
     for any contexts, also chosen by an adversary who sees the past (`estimators.likelihood_ratio`, docs/beyond.md).
 
     weight_bound     B_p: rows of W*, after the last one has been subtracted from all, have norm at most B_p
+    delta            may be raised later; before the first observation, lowered, too
     predictor        "unscented", "plug-in", or "given": then every `update` brings its own prediction
     form             "full", or "kron" for large n_outcomes * context_dim: d x d matrices, a wider set
-    regularization   lambda; any positive number is valid. None: 4 d/B_p^2, within a few percent of the narrowest for
-                     d = 3 to 8, n = 2 to 10, B_p = 1 to 4 and some thousand observations"""
+    regularization   lambda, at least R^2/1000: with less, rounding would make variances too small after many
+                     observations. None: 4 d/B_p^2, within a few percent of the narrowest for d = 3 to 8, n = 2 to 10,
+                     B_p = 1 to 4 and some thousand observations; or R^2/1000, where that is more"""
 
     def __init__(
         self,
@@ -47,7 +51,7 @@ class LikelihoodRatioSet:
         regularization: float | None = None,
     ) -> None:
         n = check.integer("n_outcomes", n_outcomes)
-        self.delta = self._made_for = check.positive("delta", delta, below=1.0)
+        self._level = self._made_for = check.positive("delta", delta, below=1.0)
         self.link, self.constants = MultinomialLogit(), "corrected"
         check.one_of("predictor", predictor, PREDICTORS)
         check.one_of("form", form, ("full", "kron"))
@@ -57,17 +61,20 @@ class LikelihoodRatioSet:
         check.memory(f"n_outcomes = {n}, context_dim = {context_dim}", 8.0 * (size**2 + n**2))
         self._count = np.full((1, 1), n, np.int64)
         natural = 4.0 * self.problem.context_dim / self.problem.weight_bound**2
-        lam = (
-            natural
-            if regularization is None
-            else check.positive("regularization", regularization, least=1e-9 * self.problem.context_bound**2)
-        )
+        least = LEAST * self.problem.context_bound**2
+        lam = max(natural, least)
+        if regularization is not None:
+            lam = check.positive("regularization", regularization, least=least)
         self._par, self._state, self._work = parts = likelihood_parts(
             self._count, self.problem.context_dim, self.problem.weight_bound, math.log(1.0 / self.delta),
             lam, PREDICTORS.index(predictor), False, form == "kron",
         )  # fmt: skip
         with announced("the estimator LikelihoodRatioSet"):
             self._learn = direct(likelihood_step, *parts, self._count[0], 0, 0, 0, np.zeros(context_dim), 0.0)
+
+    def _make_for(self, delta: float) -> None:
+        self._state.radius[0, 0] += 2.0 * math.log(self._made_for / delta)
+        super()._make_for(delta)
 
     def update(self, x: ArrayLike, outcome: int, predicted: ArrayLike | None = None) -> None:
         """Learn from one observation: context x [d], outcome in 0..n-1. Under predictor="given", `predicted` [n] is a
@@ -98,9 +105,9 @@ class LikelihoodRatioSet:
 
     @property
     def radius(self) -> float:
-        """rho^2. Negative: the set is empty, an assumption must be wrong. After `delta` was changed: of the same
+        """rho^2. Negative: the set is empty, an assumption must be wrong. After `delta` was raised: of the same
         ellipsoid at that delta (not the one that delta would have led to)."""
-        return float(self._state.radius[0, 0] + 2.0 * math.log(self._made_for / self.delta))
+        return float(self._state.radius[0, 0] + self._sharper())
 
     @property
     def inverse(self) -> Floats:
@@ -131,7 +138,8 @@ class LikelihoodRatioSet:
         layout = Layout(self._count, np.arange(n)[None, None], np.ones((1, 1), bool), 1)
         local = local_sets(layout)
         z, cov = local.z[0, 0], local.cov[0, 0]
-        rho = likelihood_query(self._par, self._state, self._work, n, 0, 0, x, norm, z, cov)
+        likelihood_query(self._par, self._state, self._work, n, 0, 0, x, norm, z, cov)
+        rho = math.sqrt(self.radius) if self.radius >= 0.0 else math.inf
         log_softmax(z, n, f(n), local.P[0, 0])
         bound = self.problem.weight_bound * norm
         local.rho[0, 0], local.span[0, 0] = rho, largest_span(cov, rho, z, bound, n)

@@ -12,10 +12,11 @@ from .._jit import direct
 from .._linear_algebra import refresh_address
 from ..problem import Problem
 from ..theory import widths
+from .level import Level
 from .rewards import logistic_step, reward_parts, ridge_step
 
 
-class MeanReward:
+class MeanReward(Level):
     """Rewards in [0, 1] with mean theta'x ("linear"), or 0 and 1 with mean sigma(theta'x) ("logistic").
 
     >>> import noregret as nr
@@ -37,7 +38,7 @@ class MeanReward:
         delta: float = 0.05,
         regularization: float | None = None,
     ) -> None:
-        self.delta = check.positive("delta", delta, below=1.0)
+        self._level = check.positive("delta", delta, below=1.0)
         check.one_of("rewards", rewards, ("linear", "logistic"))
         self._problem = p = Problem(
             1, 1, 1, context_dim, context_bound=context_bound, weight_bound=1.0, reward_bound=reward_bound,

@@ -13,12 +13,13 @@ from .._jit import direct
 from ..links import MultinomialLogit
 from ..local_sets import local_sets
 from ..problem import Problem
+from .level import RaisedLevel
 from .mixture import mixture_due, mixture_fill, mixture_parts
 from .mixture_refresh import mixture_refresh
 from .store import empty_store, remember, with_room
 
 
-class MixtureSet:
+class MixtureSet(RaisedLevel):
     """Weights of one multinomial logit, from all its observations, within an ellipsoid (`estimators.mixture`).
 
     >>> import noregret as nr
@@ -29,7 +30,9 @@ class MixtureSet:
     (4, True)
 
     With probability 1 - delta the set contains W* at all times together. It is made anew when the observations since
-    the last time may matter (a walk over all of them); `refresh()` does it now. form "plain" is the plainer set."""
+    the last time may matter (a walk over all of them); `refresh()` does it now. form "plain" is the plainer set. delta
+    may be raised later; before the first observation, lowered, too: `radius`, `distance` and `contains` are about the
+    new one, `logits` and widths stay those of the old."""
 
     def __init__(
         self,
@@ -42,7 +45,7 @@ class MixtureSet:
         regularization: float | None = None,
     ) -> None:
         m = check.integer("n_outcomes", n_outcomes)
-        self.delta = self._made_for = check.positive("delta", delta, below=1.0)
+        self._level = self._made_for = check.positive("delta", delta, below=1.0)
         self.link, self.constants, self.n_outcomes = MultinomialLogit(), "corrected", m
         self._problem = Problem(1, 1, 1, context_dim, self.link, context_bound, weight_bound, reward_bound=1.0)
         check.memory(f"n_outcomes = {m}, context_dim = {context_dim}", 8.0 * ((m * context_dim) ** 2 + m**2))
@@ -94,9 +97,8 @@ class MixtureSet:
 
     @property
     def radius(self) -> float:
-        """Squared radius. After `delta` was changed: of the same ellipsoid at that delta."""
-        changed = 2.0 * math.log(self._made_for / self.delta) if self._state.component[0, 0] >= 0 else 0.0
-        return float(self._state.radius[0, 0] + changed)
+        """Squared radius. After `delta` was raised: of the same ellipsoid at that delta."""
+        return float(self._state.radius[0, 0] + (self._sharper() if self.component >= 0 else 0.0))
 
     @property
     def component(self) -> int:

@@ -13,9 +13,10 @@ from .._jit import direct
 from ..links import Constants, Link
 from ..problem import Problem
 from ..theory import widths
+from .level import Level
 
 
-class OnePair:
+class OnePair(Level):
     """An estimator with a set ||W - W*||_Z^2 <= radius. Subclasses fill in `_parts` and `_step`."""
 
     _step: Any  # kernel (par, state, work, count, s, a, y, x, norm)
@@ -33,7 +34,7 @@ class OnePair:
     ) -> None:
         m = check.integer("n_outcomes", n_outcomes)
         check.one_of("constants", constants, ("corrected", "paper"))
-        self.delta = check.positive("delta", delta, below=1.0)
+        self._level = check.positive("delta", delta, below=1.0)
         # A problem of one pair checks the other arguments and the contexts.
         bound: Any = weight_bound
         self._problem = Problem(1, 1, 1, context_dim, link, context_bound, bound, reward_bound=1.0)

@@ -12,7 +12,8 @@ corrected    before each step W is moved, in the Z-norm, to the nearest weights 
              coordinates, kappa = (2 - s) alpha(B_p ||x||) and Theorem A for the logit link; kappa = 3/2 alpha and
              Theorem B for every other.
 
-Neither cost nor memory depends on the number of observations. The inverse is recomputed from Z every REFRESH steps.
+Neither cost nor memory depends on the number of observations. The inverse is recomputed from Z now and then
+(`_linear_algebra.refresh_due`).
 Caveat: the set is about W*, not about the data: a link or bound that is wrong makes it wrong, silently.
 """
 
@@ -26,15 +27,22 @@ from numpy.typing import NDArray
 from .. import _checks as check
 from .._checks import Floats
 from .._jit import address, caller, inlined, kernel
-from .._linear_algebra import apply_refresh, project_on_ball, rank_one, refresh_address, times
+from .._linear_algebra import (
+    OFTEN,
+    apply_refresh,
+    least_regularization,
+    project_on_ball,
+    rank_one,
+    refresh_address,
+    refresh_due,
+    times,
+)
 from ..links import Constants, Link, apply_gradient, apply_projection
 from ..theory import radii
 from ..theory.constants import logit_alpha_centred
 from ..theory.radii import printed
 from .one_pair import OnePair
 
-REFRESH = 1000  # steps between direct inversions of one pair's Gram matrix
-LEAST = 1e-6  # of lambda / (kappa R^2): below, rank-one updates lose too many digits between inversions
 SLACK = 0.25  # s of Theorem A
 STEP = 1.5  # c of Theorem B
 
@@ -109,9 +117,10 @@ def newton_parts(
         kappa, log_weight = (2.0 - SLACK) * alpha, np.full((S, A), radii.theorem_a_log_weight(SLACK))
     else:
         kappa, log_weight = STEP * alpha, per_pair(lambda m: radii.theorem_b_log_weight(alpha_of(m), STEP))
+    least = least_regularization(float(kappa.max()), context_bound, d)
     if regularization is None:
-        regularization = default_regularization(form, d, float(kappa.min()), float(norm2.max()))
-    lam, least = check.positive("regularization", regularization), LEAST * float(kappa.max()) * context_bound**2
+        regularization = max(default_regularization(form, d, float(kappa.min()), float(norm2.max())), least)
+    lam = check.positive("regularization", regularization)
     if lam < least:
         raise ValueError(f"regularization must be at least {least:.3g} for stable arithmetic, got {lam:g}")
     eye, f = np.eye(d), np.zeros
@@ -146,7 +155,8 @@ def newton_parts(
 
 def default_regularization(form: int, context_dim: int, kappa: float, norm2: float) -> float:
     """lambda = 2 d / (kappa B_0^2) under Theorem A: the prior's share of gamma, lambda B_0^2, then equals the slope of
-    the gradient sum's bound (2 d/kappa) ln(1 + ...). 1 elsewhere. Any positive value is valid."""
+    the gradient sum's bound (2 d/kappa) ln(1 + ...). 1 elsewhere. Any positive value is valid, and not too small a one
+    (`_linear_algebra.least_regularization`) survives rounding: at least that is taken."""
     return 2.0 * context_dim / (kappa * norm2) if form == THEOREM_A and norm2 > 0.0 else 1.0
 
 
@@ -205,7 +215,7 @@ def newton_step(par, state, work, count, s, a, y, x, norm):
         for b in range(d):
             W[j, b] -= v * zx[b]
     state.samples[s, a] += 1
-    if state.samples[s, a] % REFRESH == 0:
+    if state.samples[s, a] % OFTEN == 0 and refresh_due(gram, state.samples[s, a], par.regularization):
         start = d * math.log(par.regularization)
         apply_refresh(par.refresh, (gram, inverse, state.logdet[s, a : a + 1], start, work.factor, work.target))
     if par.form == PRINTED:

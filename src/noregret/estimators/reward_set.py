@@ -9,12 +9,13 @@ from .. import _checks as check
 from .._announce import announced
 from .._jit import direct
 from ..problem import Problem
+from .level import FixedLevel
 from .reward_refresh import mixture_refresh
 from .reward_sets import BERNSTEIN, FIRST, FORMS, GROWTH, Form, reward_learn, reward_ranges, reward_set_parts
 from .store import empty_store, remember, with_room
 
 
-class RewardSet:
+class RewardSet(FixedLevel):
     """Where the mean reward can be: theta'x from rewards in [0, 1], or sigma(theta'x) from rewards 0, 1 ("logistic").
 
     >>> import noregret as nr
@@ -38,7 +39,7 @@ class RewardSet:
         form: Form = "bernstein",
         regularization: float | None = None,
     ) -> None:
-        self.delta = check.positive("delta", delta, below=1.0)
+        self._level = check.positive("delta", delta, below=1.0)
         check.one_of("form", form, tuple(FORMS))
         rewards = "logistic" if form == "logistic" else "linear"
         self._problem = p = Problem(

@@ -20,7 +20,7 @@ from .. import _checks as check
 from .._checks import Floats
 from .._eight import load, same, total
 from .._jit import address, caller, direct, inlined, kernel, merged
-from .._linear_algebra import invert, predictors, rank_one, times
+from .._linear_algebra import REFRESH, invert, least_regularization, predictors, rank_one, times, updates_allowed
 from ..problem import Problem
 from ..theory.widths import ridge_radius
 from .reward_logistic import logistic_learn, logistic_range
@@ -108,11 +108,14 @@ def reward_set_parts(
         raise ValueError(f'form must be "logistic" exactly where the rewards are, got {form!r} with {p.rewards} ones')
     kind = KNOWN if known else FORMS[form]
     mixture = kind in (HOEFFDING, BERNSTEIN)
-    lam = check.positive("regularization", _regularization(p, kind) if regularization is None else regularization)
-    if mixture and regularization is not None:
-        raise ValueError(
-            f"regularization must be None with form {form!r}, a mixture over many, got {check.shown(regularization)}"
-        )
+    least = least_regularization(0.25 if kind == LOGISTIC else 1.0, p.context_bound, d)
+    lam = max(_regularization(p, kind), least)
+    if regularization is not None:
+        lam = check.positive("regularization", regularization)
+        if mixture:
+            raise ValueError(f"regularization must be None with form {form!r}, a mixture over many, got {lam:g}")
+        if lam < least:
+            raise ValueError(f"regularization must be at least {least:.3g} for stable arithmetic, got {lam:g}")
     C = len(LAMBDAS) if mixture else 0
     lambdas, shifts = np.array(LAMBDAS[:C]) * (R2 / d), np.array(SHIFTS) * R2 if mixture else np.array([lam])
     prior = -0.5 * d * np.log(lambdas) - np.log(np.array(WEIGHTS[:C]))
@@ -197,8 +200,10 @@ def renew_ridge(par, state, work, s, a):
     logdet = invert(state.gram[s, a], 0.0, state.inverse[s, a, 0], work.factor, work.h)
     if par.form == RIDGE:
         state.growth[s, a] = logdet - work.h.shape[0] * math.log(par.regularization)
-    n = state.samples[s, a]
-    state.due[s, a] = n + 1 + min(n, 1000)
+    n, trace = state.samples[s, a], 0.0
+    for b in range(work.h.shape[0]):
+        trace += state.gram[s, a, b, b]
+    state.due[s, a] = n + 1 + min(n, updates_allowed(trace, par.regularization, REFRESH))
 
 
 @kernel
@@ -266,7 +271,8 @@ _apply = caller()
 
 @kernel
 def reward_learn(par, state, work, s, a, reward, x, norm):
-    """One observed reward of pair (s, a) at x; norm = ||x||. O(C d^2), and O(C d^3) each time n has grown by 5%."""
+    """One observed reward of pair (s, a) at x; norm = ||x||. O(C d^2), and O(C d^3) each time n has grown by 5% or
+    by 1,000."""
     _apply(par.learn, (par, state, work, s, a, reward, x, norm))
 
 

@@ -22,13 +22,21 @@ from numpy.typing import NDArray
 from .. import _checks as check
 from .._checks import Floats
 from .._jit import address, caller, inlined, kernel
-from .._linear_algebra import apply_refresh, rank_one, refresh_address, times
+from .._linear_algebra import (
+    OFTEN,
+    apply_refresh,
+    least_regularization,
+    rank_one,
+    refresh_address,
+    refresh_due,
+    times,
+)
 from ..links import Constants
 from ..problem import Problem
 from ..theory.constants import logistic_alpha
 from ..theory.radii import theorem_a_log_weight
 from ..theory.widths import logistic_interval, sigma
-from .online_newton import LEAST, REFRESH, SLACK
+from .online_newton import SLACK
 
 KNOWN, RIDGE, LOGISTIC = 0, 1, 2
 
@@ -62,10 +70,10 @@ def reward_parts(
     if logistic and constants == "paper" and not known:
         raise ValueError('constants must be "corrected" with logistic rewards: the paper prints no interval for them')
     kappa = (2.0 - SLACK) * logistic_alpha(p.reward_bound * p.context_bound) if logistic else 1.0
+    least = least_regularization((2.0 - SLACK) * logistic_alpha(0.0) if logistic else 1.0, p.context_bound, d)
     if regularization is None:
-        regularization = default_regularization(d, kappa, p.reward_bound) if logistic else 1.0
+        regularization = max(default_regularization(d, kappa, p.reward_bound) if logistic else 1.0, least)
     lam = check.positive(name, regularization)
-    least = LEAST * ((2.0 - SLACK) * logistic_alpha(0.0) if logistic else 1.0) * p.context_bound**2
     if lam < least:
         raise ValueError(f"{name} must be at least {least:.3g} for stable arithmetic, got {lam:g}")
     gram, inverse = np.tile(lam * np.eye(d), (S, A, 1, 1)), np.tile(np.eye(d) / lam, (S, A, 1, 1))
@@ -85,7 +93,8 @@ def reward_parts(
 
 def default_regularization(context_dim: int, kappa: float, reward_bound: float) -> float:
     """lambda = d / (kappa B_r^2) for logistic rewards: lambda B_r^2 then equals the slope of the bound
-    (d/kappa) ln(1 + ...) on the sum of squared gradients, which are at most 1. Any positive value is valid."""
+    (d/kappa) ln(1 + ...) on the sum of squared gradients, which are at most 1. Any positive value is valid; at least
+    `_linear_algebra.least_regularization` is taken, here and for the 1 of linear ones."""
     return context_dim / (kappa * reward_bound**2)
 
 
@@ -105,7 +114,7 @@ def ridge_step(state, refresh, start, s, a, reward, x, zx, factor):
     for b in range(d):
         theta[b] += zx[b] * (error / (1.0 + q))
     state.samples[s, a] += 1
-    if state.samples[s, a] % REFRESH == 0:
+    if state.samples[s, a] % OFTEN == 0 and refresh_due(gram, state.samples[s, a], math.exp(start / d)):
         apply_refresh(refresh, (gram, inverse, state.growth[s, a : a + 1], start, factor, zx))
         times(inverse, state.moment[s, a], theta)
 
@@ -133,7 +142,7 @@ def logistic_step(state, refresh, start, bound, s, a, reward, x, zx, factor):
         theta[b] -= error * shrink * zx[b]
     state.growth[s, a] += error * error * q * shrink
     state.samples[s, a] += 1
-    if state.samples[s, a] % REFRESH == 0:
+    if state.samples[s, a] % OFTEN == 0 and refresh_due(gram, state.samples[s, a], math.exp(start / d)):
         apply_refresh(refresh, (gram, inverse, logdet, start, factor, zx))
 
 

@@ -16,7 +16,7 @@ last is what chance can do to the n outcomes, taken together in all 2^{n-1} - 1 
 in docs/beyond.md. Contexts and actions may depend on everything seen before.
 
 A step costs O(n d + d^2), a width O(n d + d^2) per pair, memory is constant in time. The inverse, and W with it, are
-recomputed every REFRESH steps. Caveat: contexts outside the simplex void the set; a `Problem` refuses them.
+recomputed now and then. Caveat: contexts outside the simplex void the set; a `Problem` refuses them.
 """
 
 import math
@@ -28,12 +28,21 @@ from numpy.typing import ArrayLike, NDArray
 from .. import _checks as check
 from .._checks import Floats
 from .._jit import inlined, kernel, merged
-from .._linear_algebra import apply_refresh, predictors, rank_one, refresh_address, times
+from .._linear_algebra import (
+    OFTEN,
+    apply_refresh,
+    least_regularization,
+    predictors,
+    rank_one,
+    refresh_address,
+    refresh_due,
+    times,
+)
 from ..links import LinearCombination, apply_projection
 from ..local_sets import LocalSets, local_sets
 from ..problem import Layout
+from .level import FixedLevel
 from .one_pair import OnePair
-from .online_newton import LEAST, REFRESH
 
 REGULARIZATION = 2.0  # within 2% of the best sum of widths for d = 1 to 16, n = 3 to 20, up to 10^4 observations
 SLACK = 1e-9  # contexts may miss the simplex by so much, and widths are larger by so much
@@ -76,8 +85,9 @@ def sign_union_parts(
     log_confidence ln(1/delta) of each pair's set, a number or [S, A]."""
     (S, A), M, d, f = count.shape, int(count.max()), context_dim, np.zeros
     lam = check.positive("regularization", REGULARIZATION if regularization is None else regularization)
-    if lam < LEAST:
-        raise ValueError(f"regularization must be at least {LEAST:g} for stable arithmetic, got {lam:g}")
+    least = least_regularization(1.0, 1.0, context_dim)
+    if lam < least:
+        raise ValueError(f"regularization must be at least {least:g} for stable arithmetic, got {lam:g}")
     splits = np.zeros(M + 1)
     for n in np.unique(count):
         splits[n] = log_splits(int(n))
@@ -110,7 +120,7 @@ def sign_union_step(par, state, work, count, s, a, y, x, norm):
         for b in range(d):
             W[j, b] -= v * zx[b]
     state.samples[s, a] += 1
-    if state.samples[s, a] % REFRESH == 0:
+    if state.samples[s, a] % OFTEN == 0 and refresh_due(gram, state.samples[s, a], par.regularization):
         start = d * math.log(par.regularization)
         apply_refresh(par.refresh, (gram, inverse, state.logdet[s, a : a + 1], start, work.factor, zx))
         for j in range(count[0]):
@@ -148,7 +158,7 @@ def sign_union_sets(par, state, work, layout, x, sets):
             half[i] = min(min(start + noise, 1.0 - least) + SLACK, 1.0)
 
 
-class SignUnionSet(OnePair):
+class SignUnionSet(FixedLevel, OnePair):
     """The set of one pair on its own. Contexts are points of the simplex.
 
     >>> import noregret as nr

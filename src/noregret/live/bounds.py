@@ -93,7 +93,7 @@ def suggest_bounds(log: Log, margin: float = 2.0) -> SuggestedBounds:
     ...     "next_state": np.where(well, "well", "ill"), "reward": well.astype(float),
     ... }
     >>> problem = nr.Problem(2, 2, 1, 1, weight_bound=100, reward_bound=100, state_names=("ill", "well"))
-    >>> found = nr.suggest_bounds(nr.read_log(table, problem))
+    >>> found = nr.suggest_bounds(nr.read_log(table, problem, arrival="key"))
     >>> found.weight_bound, found.reward_bound
     (1.8, 0.87)
     >>> print(found)  # nobody who is well was seen

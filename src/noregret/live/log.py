@@ -1,6 +1,7 @@
 """Logged data in: a table of steps becomes episodes, checked row by row before anything is learned from them."""
 
 import math
+import warnings
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -12,11 +13,12 @@ from .. import _checks as check
 from .._checks import Floats
 from ..agents.base import Agent
 from ..problem import Problem
+from .arrival import CAVEAT, UNKNOWN, arrival_column, in_order
 from .cells import number_of
 from .encoder import Encoder
 from .tables import columns, is_missing, whole
 
-NEEDED = ("episode", "step", "state", "action", "next_state")
+NEEDED = ("episode", "step", "state", "action")
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,10 +35,12 @@ class LoggedEpisode:
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """Checked episodes for `agent.learn_from`, in the order of their keys: what `read_log` makes of a table.
+    """Checked episodes for `agent.learn_from`, in the order they are learned in: what `read_log` makes of a table.
 
-    Iterate for the episodes: key, context [d], states [n+1], actions [n], rewards [n] (nan where not seen). dropped:
-    last rows without a next state, which are left out.
+    Iterate for the episodes: key, context [d], states [n+1], actions [n], rewards [n] (nan where not seen).
+    dropped: last rows whose next state nobody knows, which are left out. ordered: whether the order is known to be that
+    of arrival; False voids what confidence sets promise where actions followed the past. ties: episodes that came at
+    the same moment as the one before, by the column of arrival.
 
     >>> import noregret as nr
     >>> problem = nr.Problem(n_states=2, n_actions=2, horizon=3, context_dim=1, weight_bound=1.0, reward_bound=1.0)
@@ -44,9 +48,9 @@ class Log:
     ...     "episode": [8, 7, 7], "step": [0, 1, 0], "state": [0, 1, 0], "action": [0, 1, 1],
     ...     "reward": [None, 1, 0], "next_state": [None, 0, 1], "x0": [1.0, 0.5, 0.5],
     ... }
-    >>> log = nr.read_log(table, problem)
-    >>> len(log), log.steps, log.dropped
-    (1, 2, 1)
+    >>> log = nr.read_log(table, problem, arrival="key")
+    >>> len(log), log.steps, log.dropped, log.ordered
+    (1, 2, 1, True)
     >>> [(episode.key, episode.states.tolist()) for episode in log]
     [(7, [0, 1, 0])]
     """
@@ -54,6 +58,8 @@ class Log:
     problem: Problem
     episodes: tuple[LoggedEpisode, ...]
     dropped: int = 0
+    ordered: bool = True
+    ties: int = 0
 
     def __len__(self) -> int:
         return len(self.episodes)
@@ -68,36 +74,50 @@ class Log:
     def __repr__(self) -> str:
         unseen = sum(int(np.isnan(e.rewards).sum()) for e in self.episodes)
         short = sum(len(e.actions) < self.problem.horizon for e in self.episodes)
+        order = "in order of arrival" if self.ordered else "order of arrival not known"
+        ties = f", {self.ties} of them at the same moment as the one before" if self.ties else ""
         return (
             f"<Log {len(self)} episodes ({short} shorter than the horizon), {self.steps} steps, {unseen} rewards not "
-            f"seen, {self.dropped} last rows without a next state dropped>"
+            f"seen, {self.dropped} last rows without a next state dropped, {order}{ties}>"
         )
 
 
-def read_log(source: Any, problem: Problem, encoder: Encoder | None = None) -> Log:
+def read_log(source: Any, problem: Problem, encoder: Encoder | None = None, arrival: str | None = None) -> Log:
     """The episodes in a table of steps: a .parquet or .csv file, a data frame, an Arrow table or a dict of columns.
 
     episode      any key; rows of an episode belong together wherever they stand in the table
     step         0, 1, ... within the episode, without gaps; episodes may end early
-    state, action, next_state   numbers, or names where the problem has them; next_state is the state of the next step.
-                 The last row of an episode may lack it: that row is dropped, and counted
+    state, action   numbers, or names where the problem has them. A closing row has a state, no action and no reward: it
+                 says where the step before led, and may stand at step H
+    next_state   likewise; where it is empty, or there is no such column, it is the state of the episode's next row. A
+                 last row whose next state nobody knows is dropped, and counted
     reward       from 0 to 1; empty where it was not seen. Without the column none was
     context      the same in all rows of an episode: the encoder's columns; without one, columns x0, x1, ..., or the
-                 problem's feature_names
+                 problem's feature_names. Closing rows may lack them
+    arrival, time   when the step was, or the episode began: numbers, dates, times or ISO 8601 text. The first step's
+                 counts; those of one moment stay in the order of their first rows
 
-    Rows are counted from 0 in the sentences about bad ones. What a guarantee needs of a log: that its actions were
-    chosen by context, state and past, and that whether a reward is missing or an episode ends early did not depend on
-    what was not seen.
+    arrival says in which order the episodes are learned: the name of such a column (None: "arrival" or "time", where
+    the table has one that is not the context's), "key" if the keys are in the order of arrival, "row" if the table has
+    the episodes in that order. Where nothing says it, they are taken in the order of their keys, with a warning:
+    `Log.ordered` is False, and the guarantee of an agent that learns from it says so.
+
+    Rows are counted from 0 in the sentences about bad ones. What a guarantee needs of a log: list all steps in the
+    order they are learned in; then neither who comes next nor their context and actions may depend on outcomes that
+    stand later in the list. And whether a reward is missing or an episode ends early must not depend on what was not
+    seen (docs/live.md).
 
     >>> import noregret as nr
     >>> problem = nr.Problem(
     ...     2, 2, 3, 2, weight_bound=1.0, reward_bound=1.0, state_names=("ill", "well"), action_names=("wait", "drug")
     ... )
     >>> table = {
-    ...     "episode": [7, 7, 8], "step": [0, 1, 0],
-    ...     "state": ["ill", "ill", "ill"], "action": ["wait", "drug", "drug"], "next_state": ["ill", "well", "well"],
-    ...     "reward": [0, 1, None], "x0": [0.6, 0.6, 0.6], "x1": [0.8, 0.8, -0.8],
+    ...     "episode": [7, 7, 7, 5, 5], "step": [0, 1, 2, 0, 1], "time": ["2024-01-30"] * 3 + ["2024-02-01"] * 2,
+    ...     "state": ["ill", "ill", "well", "ill", "well"], "action": ["wait", "drug", None, "drug", None],
+    ...     "reward": [0, 1, None, None, None], "x0": [0.6, 0.6, 0.6, 0.6, 0.6], "x1": [0.8, 0.8, 0.8, -0.8, -0.8],
     ... }
+    >>> [(e.key, e.states.tolist()) for e in nr.read_log(table, problem)]
+    [(7, [0, 0, 1]), (5, [0, 1])]
     >>> nr.PSRLGLM(problem).learn_from(nr.read_log(table, problem))  # episodes learned
     2
     >>> table["x1"][1] = 0.7
@@ -113,30 +133,24 @@ def read_log(source: Any, problem: Problem, encoder: Encoder | None = None) -> L
     if lacking:
         raise ValueError(f"source must have the columns {', '.join(NEEDED)}; {', '.join(lacking)} not found")
     n = len(data["episode"])
-    rewards = data.get("reward", [None] * n)
-    contexts = _contexts(data, problem, encoder, n)
-    rows: dict[Any, dict[int, int]] = {}
-    for i in range(n):
-        with_row = _Row(i)
-        key, step = data["episode"][i], whole(data["step"][i])
-        if is_missing(key):
-            raise with_row("episode is missing")
-        if not isinstance(key, Hashable):
-            raise with_row(f"episode must be a number or text, got {check.shown(key)}")
-        if isinstance(step, bool) or not isinstance(step, int | np.integer) or not 0 <= step < problem.horizon:
-            raise with_row(f"step must be a whole number from 0 to {problem.horizon - 1}, got {check.shown(step)}")
-        steps = rows.setdefault(key, {})
-        h = int(step)
-        if h in steps:
-            raise with_row(f"step {h} of episode {check.shown(key)} is there twice, also in row {steps[h]}")
-        steps[h] = i
+    for column in ("reward", "next_state"):
+        data.setdefault(column, [None] * n)
+    names = _context_columns(data, problem, encoder)
+    by = arrival_column(arrival, list(data), names)
+    steps = _steps(data, problem)
+    _fill(data, names, steps)
+    contexts = _contexts(data, problem, encoder, names)
+    keys, ties = in_order(by, data, steps)
     episodes, dropped = [], 0
-    for key in _in_order(rows):
-        made, lost = _episode(key, rows[key], data, rewards, contexts, problem)
+    for key in keys:
+        made, lost = _episode(key, steps[key], data, contexts, problem)
         dropped += lost
         if made is not None:
             episodes.append(made)
-    return Log(problem, tuple(episodes), dropped)
+    ordered = by is not None or len(episodes) < 2
+    if not ordered:
+        warnings.warn(f"read_log: {UNKNOWN}", stacklevel=2)
+    return Log(problem, tuple(episodes), dropped, ordered, ties)
 
 
 class _Row:
@@ -149,15 +163,49 @@ class _Row:
         return ValueError(f"row {self.i}: {error}")
 
 
-def _in_order(keys: Any) -> list[Any]:
-    try:
-        return sorted(keys)
-    except TypeError:
-        return sorted(keys, key=lambda k: (type(k).__name__, str(k)))
+def _is_closing(data: dict[str, list[Any]], i: int) -> bool:
+    return is_missing(data["action"][i])
 
 
-def _contexts(data: dict[str, list[Any]], problem: Problem, encoder: Encoder | None, n: int) -> Floats:
-    d = problem.context_dim
+def _steps(data: dict[str, list[Any]], problem: Problem) -> dict[Any, list[int]]:
+    """The rows of each episode, in the order of their steps."""
+    rows: dict[Any, dict[int, int]] = {}
+    for i, key in enumerate(data["episode"]):
+        with_row, step = _Row(i), whole(data["step"][i])
+        most = problem.horizon - (0 if _is_closing(data, i) else 1)
+        if is_missing(key):
+            raise with_row("episode is missing")
+        if not isinstance(key, Hashable):
+            raise with_row(f"episode must be a number or text, got {check.shown(key)}")
+        if isinstance(step, bool) or not isinstance(step, int | np.integer) or not 0 <= step <= most:
+            raise with_row(f"step must be a whole number from 0 to {most}, got {check.shown(step)}")
+        steps = rows.setdefault(key, {})
+        h = int(step)
+        if h in steps:
+            raise with_row(f"step {h} of episode {check.shown(key)} is there twice, also in row {steps[h]}")
+        steps[h] = i
+    for key, steps in rows.items():
+        for h in range(len(steps)):
+            if h not in steps:
+                raise _Row(max(steps.values()))(
+                    f"episode {check.shown(key)} lacks step {h}: steps must be 0, 1, ... without gaps"
+                )
+            if h < len(steps) - 1 and _is_closing(data, steps[h]):
+                raise _Row(steps[h])(f"action is missing, and step {h} is not the last of episode {check.shown(key)}")
+    return {key: [steps[h] for h in range(len(steps))] for key, steps in rows.items()}
+
+
+def _fill(data: dict[str, list[Any]], names: list[str], steps: dict[Any, list[int]]) -> None:
+    """What closing rows lack of the context is that of their episode's first step."""
+    for rows in steps.values():
+        if _is_closing(data, rows[-1]):
+            for name in names:
+                if is_missing(data[name][rows[-1]]):
+                    data[name][rows[-1]] = data[name][rows[0]]
+
+
+def _context_columns(data: dict[str, list[Any]], problem: Problem, encoder: Encoder | None) -> list[str]:
+    """Their names, all of which are there."""
     if encoder is not None:
         if not isinstance(encoder, Encoder):
             raise ValueError(f"encoder must be a noregret.Encoder or None, got {type(encoder).__name__}")
@@ -165,15 +213,22 @@ def _contexts(data: dict[str, list[Any]], problem: Problem, encoder: Encoder | N
         lacking = [c for c in encoder.columns if c not in data]
         if lacking:
             raise ValueError(f"source must have the encoder's columns, {', '.join(lacking)} not found")
-        made = encoder.encode_all({c: data[c] for c in encoder.columns} | {"episode": data["episode"]})
+        return list(encoder.columns)
+    names = [f"x{j}" for j in range(problem.context_dim)]
+    if not all(c in data for c in names):
+        names = list(problem.feature_names or names)
+    lacking = [c for c in names if c not in data]
+    if lacking:
+        raise ValueError(f"source must have the context's columns {', '.join(names)}; {lacking[0]} not found")
+    return names
+
+
+def _contexts(data: dict[str, list[Any]], problem: Problem, encoder: Encoder | None, names: list[str]) -> Floats:
+    n = len(data["episode"])
+    if encoder is not None:
+        made = encoder.encode_all({c: data[c] for c in names} | {"episode": data["episode"]})
     else:
-        names = [f"x{j}" for j in range(d)]
-        if not all(c in data for c in names):
-            names = list(problem.feature_names or names)
-        lacking = [c for c in names if c not in data]
-        if lacking:
-            raise ValueError(f"source must have the context's columns {', '.join(names)}; {lacking[0]} not found")
-        made = np.zeros((n, d))
+        made = np.zeros((n, len(names)))
         for j, name in enumerate(names):
             for i, value in enumerate(data[name]):
                 try:
@@ -189,41 +244,40 @@ def _contexts(data: dict[str, list[Any]], problem: Problem, encoder: Encoder | N
 
 
 def _episode(
-    key: Any, steps: dict[int, int], data: dict[str, list[Any]], rewards: list[Any], contexts: Floats, problem: Problem
+    key: Any, rows: list[int], data: dict[str, list[Any]], contexts: Floats, problem: Problem
 ) -> tuple[LoggedEpisode | None, int]:
-    """(episode, rows dropped); None where nothing is left of it."""
-    n, first, lost = len(steps), next(iter(steps.values())), 0
-    states, actions, seen = [], [], []
+    """(episode, rows dropped); None where nothing is left of it. rows: in the order of their steps."""
+    first, lost, starts = rows[0], 0, problem.initial_states
+    states: list[int] = []
+    actions: list[int] = []
+    seen: list[float] = []
     after: int | None = None
-    for h in range(n):
-        if h not in steps:
-            raise _Row(max(steps.values()))(
-                f"episode {check.shown(key)} lacks step {h}: steps must be 0, 1, ... without gaps"
-            )
-        i = steps[h]
-        row = _Row(i)
+    for h, i in enumerate(rows):
         try:
             s = problem.state(whole(data["state"][i]))
-            a = problem.action(whole(data["action"][i]), s)
-            starts = problem.initial_states
             if h == 0 and starts is not None and s not in starts:
                 raise ValueError(f"state must be one of the problem's initial_states {starts} at step 0, got {s}")
             if h > 0 and s != after:
                 raise ValueError(f"state {s} at step {h} is not the next_state of the step before, {after}")
             if not np.array_equal(contexts[i], contexts[first]):
                 raise ValueError(f"the context of episode {check.shown(key)} is not that of row {first}")
-            value = rewards[i]
-            r = problem.reward(math.nan if is_missing(value) else value)
-            if is_missing(data["next_state"][i]):
-                if h < n - 1:
-                    raise ValueError(
-                        f"next_state is missing, and step {h} is not the last of episode {check.shown(key)}"
-                    )
-                lost = 1
+            if _is_closing(data, i):
+                more = next((c for c in ("next_state", "reward") if not is_missing(data[c][i])), None)
+                if more is not None:
+                    raise ValueError(f"{more} must be empty where action is: a closing row has a state only")
                 break
-            after = problem.next_state(whole(data["next_state"][i]), s, a)
+            a = problem.action(whole(data["action"][i]), s)
+            value, following = data["reward"][i], data["next_state"][i]
+            r = problem.reward(math.nan if is_missing(value) else value)
+            if is_missing(following):
+                if h == len(rows) - 1:
+                    lost = 1
+                    break
+                i = rows[h + 1]  # which has it, and is to blame
+                following = problem.state(whole(data["state"][i]))
+            after = problem.next_state(whole(following), s, a)
         except ValueError as error:
-            raise row(error) from None
+            raise _Row(i)(error) from None
         states.append(s)
         actions.append(a)
         seen.append(r)
@@ -252,5 +306,14 @@ def learn_from(agent: Agent, log: Log) -> int:
                 )
             for r in e.rewards:
                 p.reward(r)
-    agent._learn_all([(e.context, e.states, e.actions, e.rewards) for e in log])
+    root, k = agent._root(), agent.episode
+    said = root._caveats
+    try:
+        if len(log) > 0 and not log.ordered:
+            agent._caveat(CAVEAT)
+        agent._learn_all([(e.context, e.states, e.actions, e.rewards) for e in log])
+    except BaseException:
+        if agent.episode == k:  # nothing was learned
+            root._caveats = said
+        raise
     return len(log)

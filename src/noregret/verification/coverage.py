@@ -251,7 +251,9 @@ def squared_distance(est: Any, target: Floats, x: Floats) -> float:
 
 
 def log_term(est: Any) -> float:
-    """What ln(1/delta) contributes to the squared radius."""
+    """What ln(1/delta) contributes to the squared radius; not taken apart where delta is fixed."""
+    if isinstance(est, SignUnionSet):
+        return 0.0
     delta, whole = est.delta, est.radius
     est.delta = 1.0
     bare = est.radius

@@ -261,7 +261,7 @@ def peeling() -> Finding:
     natural = {S: union_mass(S, math.e) for S in (3, 50)}
     binary = max(union_mass(S, 2.0) for S in (2, 3, 50)) + 1.0 / 40_000
     return Finding(
-        11, "Theorem 3.1, tau_t", "error", max(natural.values()) <= 1.0, binary <= 1.0,
+        11, "Theorem 3.1, tau_t", "notation", max(natural.values()) <= 1.0, binary <= 1.0,
         f"mass/delta with ln: {natural[3]:.2f} (S=3), {natural[50]:.2f} (S=50); with log2: {binary:.3f}",
     )  # fmt: skip
 

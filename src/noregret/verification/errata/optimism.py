@@ -208,7 +208,7 @@ def determinant_bound() -> Finding:
         logdet[kappa] = est.logdet
     printed = 2 * math.log1p(200 / 2)
     return Finding(
-        22, "proof of Theorem 4.1, gamma-bar", "error", max(logdet.values()) <= printed,
+        22, "proof of Theorem 4.1, gamma-bar", "notation", max(logdet.values()) <= printed,
         all(at_most(value, 2 * math.log1p(kappa * 200 / 2)) for kappa, value in logdet.items()),
         f"printed bound {printed:.2f}; ln det {logdet[0.5]:.2f} at eta alpha = 1, {logdet[1.5]:.2f} at eta alpha = 3",
     )  # fmt: skip
