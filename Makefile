@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
-.PHONY: demo test test-slow lint format docs bench fuzz clean
+.PHONY: demo test test-slow test-bounds lint format docs bench fuzz clean
 
 demo: $(VENV)/.installed
 	$(BIN)/noregret compare
@@ -14,6 +14,13 @@ test: $(VENV)/.dev
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest --numprocesses auto -m slow
+
+# A part of the fuzzing of files and verbs, with every index of every kernel checked; code with checks has its own cache.
+test-bounds: export NUMBA_BOUNDSCHECK = 1
+test-bounds: export NUMBA_OPT = 1
+test-bounds: export NUMBA_CACHE_DIR = $(CURDIR)/build/bounds
+test-bounds: $(VENV)/.dev
+	$(BIN)/python tests/fuzz_memory.py --files $(or $(FILES),600) --verbs $(or $(VERBS),600) --seed $(or $(SEED),0)
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
