@@ -19,7 +19,7 @@ def made():
     """Twelve decisions about people with odd names, and odd text wherever there is any."""
     world, whos = (
         nr.worlds.clinic(),
-        ["=1+1", '@SUM(A1)\t"x"', "-2", -2, "'quoted'", "a,\nb", "é", 2**70, "", "+", 7, "\r"],
+        ["=1+1", '@SUM(A1)\t"x"', "-2", -2, "'quoted'", "a,\nb", "é", 2**62, "", "+", 7, "\r"],
     )
     live, decisions = nr.Live(nr.UniformRandom(world.problem), draws=50), []
     for k, who in enumerate(whos):
