@@ -661,7 +661,7 @@ def test_a_bound_too_small_is_noticed_by_live_as_by_the_verbs():
 
 def test_agents_in_python_are_refused():
     player = type("Player", (), dict.fromkeys(own.VERBS, print) | {"problem": clinic_live()[1].problem})()
-    with pytest.raises(ValueError, match="agent must be of the library throughout"):
+    with pytest.raises(ValueError, match="one of the library's throughout, Player has an agent of your own"):
         nr.Live(own.OwnAgent(player))
 
 

@@ -120,12 +120,10 @@ class Live:
     ) -> None:
         if not isinstance(agent, Agent):
             raise ValueError(f"agent must be an agent of noregret, got {type(agent).__name__}")
-        if isinstance(getattr(agent, "agent", None), OwnAgent):
-            raise ValueError(f"agent must be one of the library's throughout, {agent.label} has an agent of your own")
         if agent.pause:
             raise ValueError(f"agent must plan whole episodes, {agent.name} plans again within them")
         if any(isinstance(part, OwnAgent) for part in _everybody(agent)):
-            raise ValueError("agent must be of the library throughout, one in Python knows one individual at a time")
+            raise ValueError(f"agent must be one of the library's throughout, {agent.label} has an agent of your own")
         if agent._free("agent")._open:
             raise ValueError("agent must not be in the middle of an episode")
         if clock is not None and not callable(clock):
