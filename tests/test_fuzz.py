@@ -318,7 +318,7 @@ def test_calls(name, data):
 @given(data=st.data())
 def test_logs(data):
     """A log with garbage in its cells: read whole or refused, with its row."""
-    table = {name: list(values) * 2 for name, values in LOG.items()} | {"episode": [0, 1]}
+    table = {name: list(values) * 2 for name, values in LOG.items()} | {"episode": [0, 1], "arrival": [0, 1]}
     for _ in range(data.draw(st.integers(1, 3))):
         table[data.draw(st.sampled_from(list(table)))][data.draw(st.integers(0, 1))] = data.draw(garbage)
     agent = nr.GLMORL(P)
