@@ -95,7 +95,7 @@ def suggest_bounds(log: Log, margin: float = 2.0) -> SuggestedBounds:
     >>> problem = nr.Problem(2, 2, 1, 1, weight_bound=100, reward_bound=100, state_names=("ill", "well"))
     >>> found = nr.suggest_bounds(nr.read_log(table, problem, arrival="key"))
     >>> found.weight_bound, found.reward_bound
-    (1.8, 0.87)
+    (2.0, 0.9)
     >>> print(found)  # nobody who is well was seen
     state  action  steps  row norm  limit  rewards  norm  limit
     ill    0       179    0.89      1.22   179      0.29  0.37
