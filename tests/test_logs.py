@@ -409,3 +409,47 @@ def with_cell(column, row, value):
 def test_bad_closing_rows(source, message):
     with pytest.raises(ValueError, match=message):
         nr.read_log(source, PROBLEM, arrival="key")
+
+
+def some_rows(keys, **more):
+    n = len(keys)
+    table = {"episode": list(keys), "step": [0] * n, "state": [0] * n, "action": [0] * n, "next_state": [1] * n}
+    return table | {"reward": [1.0] * n, "x0": [1.0] * n} | more
+
+
+def one_step():
+    return nr.Problem(2, 1, 1, 1, weight_bound=1.0, reward_bound=1.0)
+
+
+def test_a_time_that_counts_from_everybodys_own_beginning_is_no_order():
+    with pytest.warns(UserWarning, match="the order of arrival is not known"):
+        log = nr.read_log(some_rows([3, 1, 2], time=[0, 0, 0]), one_step())
+    assert not log.ordered
+
+
+def test_people_of_the_same_moment_are_a_condition():
+    log = nr.read_log(some_rows([3, 1, 2], time=[0, 0, 1]), one_step())
+    assert (log.ordered, log.ties) == (True, 1)
+    agent = nr.LRORL(one_step())
+    agent.learn_from(log)
+    assert "provided that in the log that was learned, nobody's actions or context followed" in agent.guarantee
+
+
+def test_a_second_log_must_have_come_later():
+    agent = nr.LRORL(one_step())
+    agent.learn_from(nr.read_log(some_rows([1, 2]), one_step(), arrival="key"))
+    assert "provided that" not in agent.guarantee
+    agent.learn_from(nr.read_log(some_rows([1, 2]), one_step(), arrival="key"))
+    assert agent.guarantee.endswith(
+        "provided that the people of a log that was learned later came after everybody learned before it"
+    )
+
+
+@pytest.mark.parametrize(
+    ("keys", "said"),
+    [(["p9", "p10", "p2"], "pad them with zeros"), ([9, "x", 2], "some keys are numbers and others text")],
+)
+def test_keys_that_have_no_order_of_arrival(keys, said):
+    with pytest.raises(ValueError, match=said):
+        nr.read_log(some_rows(keys), one_step(), arrival="key")
+    assert nr.read_log(some_rows(["p02", "p09", "p10"]), one_step(), arrival="key").ordered

@@ -357,7 +357,55 @@ def test_guarantees_say_what_they_assume():
 
 def test_conditions_are_part_of_the_sentence():
     agent = nr.LRORL(nr.worlds.random_logit(3, 2, 2, 2).problem)
-    agent._caveat("nobody jumps the queue")
+    agent._caveats = ("nobody jumps the queue",)
     assert agent.guarantee.endswith("shortfall from it; provided that nobody jumps the queue")
     assert sentence((), "it holds") == "it holds"
     assert sentence(("a",), "it holds", ("b", "c")) == "if a, then it holds; provided that b; provided that c"
+
+
+# Agents that are made of agents ---------------------------------------------------------------------------------------
+def test_what_speaks_against_an_agent_stays_when_it_is_taken_over():
+    """Wrapped in another, a refuted agent promised again."""
+    problem = nr.worlds.clinic().problem
+    for wrap in (lambda a: nr.Referral(a, nr.UniformRandom(problem), 3.0), nr.Certified):
+        agent = nr.LRORL(problem)
+        agent._caveats = ("nobody jumps the queue",)
+        agent._own_evidence[0] = 0.5
+        with pytest.warns(UserWarning, match="promises nothing any more"):
+            agent.refute("it was seen")
+        made = wrap(agent)
+        assert made.refuted == agent.refuted == "it was seen"
+        assert made.guarantee is None
+        assert made._caveats == ("nobody jumps the queue",)
+    assert nr.Referral(nr.LRORL(problem), nr.UniformRandom(problem), 3.0).refuted is None
+
+
+def test_an_expert_whose_bounds_are_wrong_refutes_nothing():
+    """The sets that a promise rests on are tested, and no others."""
+    world = nr.worlds.clinic(horizon=3)
+    p = world.problem
+    small = dataclasses.replace(p, weight_bound=p.weight_bound / 4, reward_bound=p.reward_bound / 4)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        team = nr.Referral(nr.LRORL(p), nr.LRORL(small), 0.0)  # everybody is handed to the expert
+        run = nr.simulate(team, world, 100)
+    assert run.guarantee is not None
+    assert run.refuted == (None,)
+    with pytest.warns(UserWarning, match="promises nothing any more"):
+        run = nr.simulate(nr.Referral(nr.LRORL(small), nr.LRORL(p), 0.0), world, 100)
+    assert run.refuted[0] is not None
+
+
+@pytest.mark.parametrize("length", [1e-3, 1.0, 1e7, 1e10])
+def test_contexts_of_any_length_are_tested(length):
+    """A Gram matrix of one long context is singular to the last digit."""
+    problem = nr.Problem(2, 1, 1, 2, context_bound=length, weight_bound=1.0 / length, reward_bound=1.0 / length)
+    agent = nr.LRORL(problem)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for _ in range(12):
+            agent.begin_episode([0.6 * length, 0.79 * length])
+            agent.act(0)
+            agent.observe(0.5, 1)
+            agent.end_episode()
+    assert agent.refuted is None

@@ -276,10 +276,9 @@ class Agent(InPractice):
         if due(self.episode):
             examine(self)
 
-    def _caveat(self, sentence: str) -> None:
-        """Add a condition to what is promised; saved. Said again, it is not repeated."""
-        root = self._root()
-        root._caveats = tuple(dict.fromkeys((*root._caveats, str(sentence))))
+    def _rests_on(self) -> tuple["Agent", ...]:
+        """The agents whose sets its promise rests on: the tests of what is assumed look at these, and at no others."""
+        return (self,)
 
     def parts(self) -> dict[str, "Agent"]:
         """The agents this one is made of, by the name of the argument; empty unless it wraps others."""
@@ -459,9 +458,9 @@ class Agent(InPractice):
         fit = upper is not None and self.consistent_values and self.refuted is None
         self._learn(k, self._next_x, n, path, upper if fit else _NO_VALUES, mark, told)  # type: ignore[arg-type]
 
-    def _learn_all(self, episodes: Any) -> None:
+    def _learn_all(self, episodes: Any, caveats: tuple[str, ...] = ()) -> None:
         """Learn from all of these, (x, states, actions, rewards) each, or from none: on a copy that is then put in
-        place of the state."""
+        place of the state. caveats: conditions under which promises hold then."""
         k, path, x, mark = self.episode, self._spare, self._next_x, np.zeros(4, np.int64)
         learn = self._compiled_verbs()[1]
         check.memory("a copy of the agent, to learn a log all or not at all", _bytes_in(self.state))
@@ -473,7 +472,8 @@ class Agent(InPractice):
             learn((self.par, state, self.work, x, k, n, path), self._evidence, _NO_VALUES, mark, mark)
             k += 1
         root, clock = self._root(), self._clock
-        root._own_state, clock[EPISODE] = state, k  # one breath
+        said = tuple(dict.fromkeys((*root._caveats, *caveats)))
+        root._own_state, root._caveats, clock[EPISODE] = state, said, k  # one breath
         examine(self)
 
     # Room -----------------------------------------------------------------------------------------------------------

@@ -130,6 +130,8 @@ class Certified(Agent):
         self._set_clock(agent.episode)
         self.make_room(0)
         self.encoder = agent.encoder
+        self._refutation, quoted = agent._refutation, agent._promise() is not None
+        self._caveats = agent._caveats if quoted else ()
         agent._owner = self.judge._owner = self  # last: whatever was refused before, the agent is still free
 
     def _build(self) -> tuple[CertifiedPar, CertifiedState, CertifiedWork]:
@@ -225,6 +227,9 @@ class Certified(Agent):
         if self._player() is not None:
             raise ValueError(f"save: {self.agent.label} is an agent of your own, which the library cannot write")
         super().save(path)
+
+    def _rests_on(self) -> tuple[Agent, ...]:
+        return (self.judge,) if self.agent._promise() is None else (self.judge, *self.agent._rests_on())
 
     def _room_in(self, state: Any) -> int:
         return self.judge._room_in(state.judge)

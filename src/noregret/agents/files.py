@@ -191,6 +191,8 @@ def revived(
         array = whole[:rows] if key in met else whole
         if key not in arrays or arrays[key].shape != array.shape or arrays[key].dtype != array.dtype:
             raise ValueError(f"{key} is missing or has the wrong shape or type")
+        if key == "evidence" and not np.isfinite(arrays[key]).all():
+            raise ValueError("evidence has numbers that are none")
         if key.startswith("state.") and np.isnan(arrays[key]).any():
             raise ValueError(f"{key} has numbers that are none")
         if key in fixed and not np.array_equal(arrays[key], array):

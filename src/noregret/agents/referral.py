@@ -115,6 +115,8 @@ class Referral(Agent):
         self.group = agent.group  # type: ignore[misc]
         self._set_clock(max(agent.episode, self.expert.episode))
         self.make_room(0)
+        self._refutation, self._caveats = agent._refutation, agent._caveats  # what the agent has against it stays
+        self._own_evidence[:] = agent._own_evidence
         agent._owner = self.expert._owner = self  # last: whatever was refused before, both are still free
 
     def _expert(self, agent: Agent, expert: Any) -> Agent:
@@ -218,6 +220,9 @@ class Referral(Agent):
 
     def _lower(self) -> Floats | None:
         return self.agent._lower()
+
+    def _rests_on(self) -> tuple[Agent, ...]:
+        return self.agent._rests_on()
 
     def _room_in(self, state: Any) -> int:
         return int(state.referred.size)

@@ -16,7 +16,7 @@ wrong with the probability the sets have already paid for. Proofs: docs/bounds.m
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -74,7 +74,7 @@ def until_due(individuals: int) -> int:
 
 def watched(agent: Any) -> bool:
     """Whether any test can say something about it."""
-    return bool(agent.bounds_values and agent.consistent_values) or any(map(_has_sets, _everybody(agent)))
+    return bool(agent.bounds_values and agent.consistent_values) or any(map(_has_sets, agent._rests_on()))
 
 
 def examine(agent: Any) -> None:
@@ -85,14 +85,11 @@ def examine(agent: Any) -> None:
     for test in TESTS:
         said = test(root)
         if said is not None:
-            root.refute(f"after {root.episode:,} individuals {said}: a bound is too small, or the model is wrong")
+            root.refute(
+                f"after {root.episode:,} individuals {said}: a bound is too small, the model is "
+                "wrong, or a condition on the data does not hold"
+            )
             return
-
-
-def _everybody(agent: Any) -> Iterator[Any]:
-    yield agent
-    for part in agent._made_of().values():
-        yield from _everybody(part)
 
 
 def delta_of(agent: Any) -> float | None:
@@ -122,7 +119,7 @@ def transition_sets(agent: Any) -> str | None:
     """Sets of transition weights against the ball of weight_bound."""
     from ..estimators.outside import transition_sets_outside
 
-    for part in _everybody(agent):
+    for part in agent._rests_on():
         if _has_sets(part):
             p = part.problem
             found = np.argwhere(transition_sets_outside(part.state.transitions, p.layout, p.weight_bound))
@@ -135,7 +132,7 @@ def reward_sets(agent: Any) -> str | None:
     """Sets of reward weights against the ball of reward_bound."""
     from ..estimators.outside import reward_sets_outside
 
-    for part in _everybody(agent):
+    for part in agent._rests_on():
         if _has_sets(part):
             p = part.problem
             found = np.argwhere(reward_sets_outside(part.par.rewards, part.state.rewards, p.layout.available))
@@ -162,5 +159,5 @@ TESTS: tuple[Test, ...] = (reward_sets, transition_sets, high_returns)
 def upper_of(agent: Any, none: Floats) -> Floats:
     """What `watch` may bet on in the agent's buffers: [H+1, S], or `none`."""
     values: Floats = agent._out.values
-    fit = agent.bounds_values and agent.consistent_values and agent.refuted is None
+    fit = agent.bounds_values and agent.consistent_values and not agent.pause and agent.refuted is None
     return values if fit else none

@@ -30,7 +30,7 @@ from .reward_sets import BERNSTEIN, HOEFFDING, LOGISTIC, RIDGE, RewardSetPar, Re
 STEPS = 30  # of the search for l
 LARGEST = 400  # m d beyond which rows are looked at one by one
 SLACK = 1e-6  # relative, for rounding
-SHIFTS = (1e-3, 0.05, 0.2, 1.0)  # of the regressions that say which h to try, times the number of rewards
+SHIFTS = (1e-3, 0.05, 0.2, 1.0)  # of the regressions that say which h to try, times the trace of the Gram matrix
 
 
 def distance2(centre: Floats, cov: Floats, bound: float) -> float:
@@ -45,7 +45,10 @@ def distance2(centre: Floats, cov: Floats, bound: float) -> float:
     best = 0.0
     for _ in range(STEPS):
         weights = np.repeat(multiplier, d)
-        near = np.linalg.solve(np.eye(m * d) + sigma * weights, c)
+        try:
+            near = np.linalg.solve(np.eye(m * d) + sigma * weights, c)
+        except np.linalg.LinAlgError:  # beyond what can be computed: what was found so far holds
+            break
         best = max(best, float(c @ (weights * near)) - bound**2 * float(multiplier.sum()))
         multiplier = multiplier * (np.linalg.norm(near.reshape(m, d), axis=1) / bound)
     return best
@@ -115,17 +118,22 @@ def reward_sets_outside(par: RewardSetPar, state: RewardSetState, available: NDA
 
 def _mixture_outside(par: RewardSetPar, state: RewardSetState, met: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """[S, A]: where some h has h'sum x_i r_i above what the mixture and the ball allow together. Tried are the vectors
-    h = (G + shift I)^{-1} x, x the direction of the regression theta with that shift: h'sum x_i r_i = ||theta||."""
-    made, eye, share = np.zeros(met.shape, np.bool_), np.eye(state.moment.shape[2]), np.zeros(par.lambdas.shape[0])
-    for shift in SHIFTS:
-        inverse = np.linalg.inv(state.gram + shift * np.maximum(state.samples, 1)[..., None, None] * eye)
-        theta = np.einsum("sabc,sac->sab", inverse, state.moment)
-        norm = np.linalg.norm(theta, axis=-1)
-        h = np.einsum("sabc,sac->sab", inverse, theta / np.maximum(norm, 1e-300)[..., None])
-        ball = par.bound * np.linalg.norm(np.einsum("sabc,sac->sab", state.gram, h), axis=-1)
-        for s, a in np.argwhere(met & ~made & (norm > ball)):
-            own, of = h[s, a], (state.head[s, a], state.trace[s, a], float(state.reach[s, a]))
-            form, hh = max(float(own @ state.variance[s, a] @ own), 0.0), float(own @ own)
+    h = (G + shift I)^{-1} x, x the direction of the regression theta with that shift; any h would be as right."""
+    made, share = np.zeros(met.shape, np.bool_), np.zeros(par.lambdas.shape[0])
+    for s, a in np.argwhere(met):
+        gram, moment = state.gram[s, a], state.moment[s, a]
+        for shift in SHIFTS:
+            regular = gram + shift * max(float(np.trace(gram)), 1e-300) * np.eye(len(moment))
+            try:
+                theta = np.linalg.solve(regular, moment)
+                h = np.linalg.solve(regular, theta / max(float(np.linalg.norm(theta)), 1e-300))
+            except np.linalg.LinAlgError:
+                continue
+            least, ball = float(h @ moment), par.bound * float(np.linalg.norm(gram @ h))
+            if not least > ball:
+                continue
+            of = state.head[s, a], state.trace[s, a], float(state.reach[s, a])
+            form, hh = max(float(h @ state.variance[s, a] @ h), 0.0), float(h @ h)
             width = mixture_width(par.log, par.lambdas, par.prior, *of, form, hh, share)
-            made[s, a] = norm[s, a] > (width + ball[s, a]) * (1.0 + SLACK) + SLACK
+            made[s, a] = made[s, a] or least > (width + ball) * (1.0 + SLACK)
     return made

@@ -1,6 +1,7 @@
 """The order in which the people of a log came: a column of times or numbers, their keys, or the rows of the table."""
 
 import math
+import re
 from datetime import date, datetime, time
 from itertools import pairwise
 from typing import Any
@@ -16,11 +17,16 @@ CAVEAT = (  # of what an agent promises, after "provided that"
     "in the log of unknown order that was learned, nobody's actions, context or arrival followed outcomes of people "
     "with larger keys"
 )
+TIED = (
+    "in the log that was learned, nobody's actions or context followed outcomes of people of the same moment whose "
+    "rows stand below theirs"
+)
+LATER = "the people of a log that was learned later came after everybody learned before it"
 
 UNKNOWN = (
-    "the order of arrival is not known (no column arrival or time, and arrival= was not given), so the episodes are "
-    "taken in the order of their keys. Where an action, a context or who came next followed the outcomes of somebody "
-    "whose key is larger, confidence sets learned from this log promise nothing"
+    "the order of arrival is not known (no column arrival or time tells the people apart, and arrival= was not given), "
+    "so the episodes are taken in the order of their keys. Where an action, a context or who came next followed the "
+    "outcomes of somebody whose key is larger, confidence sets learned from this log promise nothing"
 )
 
 
@@ -93,11 +99,27 @@ def moments(column: str, values: list[Any], episodes: dict[Any, list[int]]) -> d
     return made
 
 
-def in_order_of_keys(keys: Any) -> list[Any]:
+def in_order_of_keys(keys: Any, told: bool = False) -> list[Any]:
+    """told: the caller says that this is the order of arrival; then there must be one order that is meant."""
     try:
-        return sorted(keys)
+        made = sorted(keys)
     except TypeError:
+        if told:
+            raise ValueError('arrival cannot be "key" where some keys are numbers and others text') from None
         return sorted(keys, key=lambda k: (type(k).__name__, str(k)))
+    if told and all(isinstance(key, str) for key in made):
+        natural = sorted(made, key=_by_numbers)
+        if natural != made:
+            raise ValueError(
+                'arrival cannot be "key" where keys are text with numbers of several lengths in it: pad them with '
+                "zeros, or name a column"
+            )
+    return made
+
+
+def _by_numbers(key: str) -> list[Any]:
+    """Text with its numbers read as numbers."""
+    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", key) if part]
 
 
 def in_order(by: str | None, data: dict[str, list[Any]], episodes: dict[Any, list[int]]) -> tuple[list[Any], int]:
@@ -106,7 +128,7 @@ def in_order(by: str | None, data: dict[str, list[Any]], episodes: dict[Any, lis
     stay in the order of their first rows in the table."""
     first = {key: min(rows) for key, rows in episodes.items()}
     if by is None or by == "key":
-        return in_order_of_keys(episodes), 0
+        return in_order_of_keys(episodes, told=by is not None), 0
     if by == "row":
         return sorted(episodes, key=first.__getitem__), 0
     when: dict[Any, Any] = moments(by, data[by], episodes)

@@ -13,7 +13,7 @@ from .. import _checks as check
 from .._checks import Floats
 from ..agents.base import Agent
 from ..problem import Problem
-from .arrival import CAVEAT, UNKNOWN, arrival_column, in_order
+from .arrival import CAVEAT, LATER, TIED, UNKNOWN, arrival_column, in_order
 from .cells import number_of
 from .encoder import Encoder
 from .tables import columns, is_missing, whole
@@ -148,6 +148,8 @@ def read_log(source: Any, problem: Problem, encoder: Encoder | None = None, arri
         if made is not None:
             episodes.append(made)
     ordered = by is not None or len(episodes) < 2
+    if arrival is None and by is not None and 0 < ties == len(keys) - 1:  # time since one's own first step, say
+        ordered, ties = False, 0
     if not ordered:
         warnings.warn(f"read_log: {UNKNOWN}", stacklevel=2)
     return Log(problem, tuple(episodes), dropped, ordered, ties)
@@ -306,14 +308,8 @@ def learn_from(agent: Agent, log: Log) -> int:
                 )
             for r in e.rewards:
                 p.reward(r)
-    root, k = agent._root(), agent.episode
-    said = root._caveats
-    try:
-        if len(log) > 0 and not log.ordered:
-            agent._caveat(CAVEAT)
-        agent._learn_all([(e.context, e.states, e.actions, e.rewards) for e in log])
-    except BaseException:
-        if agent.episode == k:  # nothing was learned
-            root._caveats = said
-        raise
+    said = [] if log.ordered else [CAVEAT]
+    said += [TIED] if log.ordered and log.ties else []
+    said += [LATER] if agent.episode > 0 else []
+    agent._learn_all([(e.context, e.states, e.actions, e.rewards) for e in log], tuple(said) if len(log) else ())
     return len(log)

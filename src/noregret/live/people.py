@@ -183,7 +183,7 @@ def _people(kept: Any, arrays: dict[str, Any], agent: Agent, draws: int) -> list
         if told["has_draws"]:
             own, at = made["drawn"][at], at + 1
         upper = made["upper"][i] if told["bounded"] else None
-        if upper is not None and not np.isfinite(upper).all():
+        if upper is not None and not ((upper >= 0.0) & (upper <= p.horizon * (1.0 + 1e-9))).all():
             raise ValueError(f"the plan of {check.shown(told['who'])} is not one")
         fields = {name: told[name] for name in _SCALARS}
         people.append(Person(

@@ -60,12 +60,15 @@ from .probabilities import check_draws, from_policies, known_exactly, plans_ahea
 from .tables import columns, is_missing, whole
 
 _LEARNED = np.array([1, 0, 0, 0], np.int64)
+_ALWAYS = (
+    "whoever overrules acts on what is recorded, nobody is abandoned because of an outcome, and no reward or next "
+    "state is left untold because of what it was; bounds on the regret are not claimed then"
+)
 _ORDERS = {
-    "begin": "with several open at a time this holds if no action follows an outcome of somebody who began later, and "
-    "nobody is abandoned, and no reward withheld, because of an outcome; bounds on the regret are not claimed then",
-    "end": "with several open at a time this holds if nobody's end, arrival or context depends on outcomes of people "
-    "still open, no action follows an outcome of somebody learned later, and nobody is abandoned, and no reward "
-    "withheld, because of an outcome; bounds on the regret are not claimed then",
+    "begin": "with several open at a time this holds if no action follows an outcome of somebody who began later, "
+    + _ALWAYS,
+    "end": "with several open at a time this holds if nobody's end, closing, arrival or context depends on outcomes of "
+    "people not learned yet, no action follows an outcome of somebody learned later, " + _ALWAYS,
 }
 
 
