@@ -471,12 +471,12 @@ def test_loading_refuses_what_it_did_not_write(tmp_path, damage):
     elif damage == "newer":
         with np.load(path) as f:
             arrays = dict(f)
-        arrays["header"] = np.frombuffer(bytes(arrays["header"]).replace(b'"noregret": 3', b'"noregret": 9'), np.uint8)
+        arrays["header"] = np.frombuffer(bytes(arrays["header"]).replace(b'"noregret": 4', b'"noregret": 9'), np.uint8)
         np.savez(path, **arrays)
     else:
         np.save(path.with_suffix(".npy"), np.array([{}], dtype=object), allow_pickle=True)
         path = path.with_suffix(".npy")
-    with pytest.raises(ValueError, match=r"not a file saved by noregret|is damaged, or was cut short|reads format 3"):
+    with pytest.raises(ValueError, match=r"not a file saved by noregret|is damaged, or was cut short|reads format 4"):
         nr.load(path)
 
 

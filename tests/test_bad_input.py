@@ -189,18 +189,6 @@ def test_an_episode_begins_in_an_initial_state():
     assert agent.episode == 1
 
 
-def test_outcomes_outside_the_support():
-    support = mask(3, 2, 3)
-    support[0, :, 1] = False
-    agent = nr.GLMORL(problem(support=support))
-    agent.begin_episode([0.5, 0.5])
-    agent.act(0)
-    before = snapshot(agent)
-    with pytest.raises(ValueError, match="next_state 1 is outside the support of state 0"):
-        agent.observe(1.0, 1)
-    assert unchanged(agent, before)
-
-
 def linear_weights(**change):
     W = np.full((3, 2, 3, 2), 1 / 3)
     for index, value in change.get("put", ()):

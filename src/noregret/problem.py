@@ -319,7 +319,9 @@ class Problem:
         names.
 
         >>> import noregret as nr
-        >>> problem = nr.Problem(2, 2, 3, 1, state_names=("ill", "well"), action_names=("wait", "drug"))
+        >>> problem = nr.Problem(
+        ...     2, 2, 3, 1, weight_bound=2.0, reward_bound=1.0, action_names=("wait", "drug")
+        ... )
         >>> problem.policy([["drug", "wait"]] * 3).tolist()
         [[1, 0], [1, 0], [1, 0]]
         """
