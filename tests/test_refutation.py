@@ -189,7 +189,7 @@ def test_an_ellipsoid_far_from_the_ball_is_outside():
 def test_too_small_bounds_are_noticed_and_nothing_is_promised_any_more(wrong, tmp_path):
     world, agent = wrong
     assert agent.refuted.startswith("after ")
-    assert agent.refuted.endswith("a bound is too small, or the model is wrong")
+    assert agent.refuted.endswith("a bound is too small, the model is wrong, or a condition on the data does not hold")
     assert agent.guarantee is None
     plan = agent.begin_episode(world.context(seed=0, episode=60))
     assert (plan.upper, plan.lower, plan.certificate) == (None, None, None)

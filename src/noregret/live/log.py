@@ -141,6 +141,8 @@ def read_log(source: Any, problem: Problem, encoder: Encoder | None = None, arri
     _fill(data, names, steps)
     contexts = _contexts(data, problem, encoder, names)
     keys, ties = in_order(by, data, steps)
+    if arrival is None and by == "time" and 0 < ties == len(keys) - 1:  # time since everybody's own first step, say
+        by, (keys, ties) = None, in_order(None, data, steps)
     episodes, dropped = [], 0
     for key in keys:
         made, lost = _episode(key, steps[key], data, contexts, problem)
@@ -148,8 +150,6 @@ def read_log(source: Any, problem: Problem, encoder: Encoder | None = None, arri
         if made is not None:
             episodes.append(made)
     ordered = by is not None or len(episodes) < 2
-    if arrival is None and by is not None and 0 < ties == len(keys) - 1:  # time since one's own first step, say
-        ordered, ties = False, 0
     if not ordered:
         warnings.warn(f"read_log: {UNKNOWN}", stacklevel=2)
     return Log(problem, tuple(episodes), dropped, ordered, ties)
