@@ -1,6 +1,7 @@
 """Ctrl-C or too little memory at any line of a verb of an agent: it is undone or done, never in between, the agent can
 be used, and what it then saves can be loaded."""
 
+import signal
 import warnings
 from contextlib import suppress
 
@@ -141,3 +142,60 @@ def test_a_verb_is_undone_or_done(name, error, tmp_path):
     assert tried > 100
     case.agent.save(tmp_path / "faulty.npz")  # removes what an interrupted one left
     assert [p for p in tmp_path.iterdir() if p.suffix == ".part"] == []
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="no timers on this system")
+@pytest.mark.parametrize("name", ["uniform-random", "certified-psrl", "referral-function", "cece"])
+def test_ctrl_c_at_any_moment(name, tmp_path):
+    """A real signal, between any two instructions of Python: beside an agent that is left alone, the other is
+    interrupted at random and asked again where it says that nothing has happened."""
+    case, g, armed = Case(name, tmp_path), np.random.default_rng(7), [False]
+    calm, shaken = case.copy(), case.copy()
+
+    def ring(number, frame):
+        if armed[0]:
+            armed[0] = False
+            raise KeyboardInterrupt
+
+    earlier, cut = signal.signal(signal.SIGALRM, ring), 0
+    try:
+        for k in range(3, 40):
+            person = case.world.individual(k, 3)
+            verbs = [lambda agent, x=person.context: agent.begin_episode(x)]
+            verbs += [
+                v
+                for _ in range(2)
+                for v in (
+                    lambda agent: agent.act(int(agent._path.states[agent._step]) if agent._step else case.start),
+                    lambda agent: agent.observe(
+                        1.0, int(agent.problem.layout.outcomes[tuple(pair_of(agent))][0])
+                    ),
+                )
+            ]  # fmt: skip
+            for verb in [*verbs, lambda agent: agent.end_episode()]:
+                before = everything(shaken)
+                verb(calm)
+                done, longest = False, 5e-5
+                while not done:
+                    longest *= 1.5
+                    try:
+                        armed[0] = True
+                        signal.setitimer(signal.ITIMER_REAL, float(g.uniform(1e-6, longest)))
+                        verb(shaken)
+                        armed[0] = False
+                    except KeyboardInterrupt:
+                        cut += 1
+                    finally:
+                        armed[0] = False
+                        signal.setitimer(signal.ITIMER_REAL, 0.0)
+                    found = everything(shaken)
+                    done = found != before
+                assert found == everything(calm)
+    finally:
+        signal.signal(signal.SIGALRM, earlier)
+    assert cut > 20
+
+
+def pair_of(agent):
+    """The state and the action whose outcome is awaited."""
+    return int(agent._path.states[agent._step]), int(agent._path.actions[agent._step])
