@@ -96,10 +96,12 @@ def test_logistic_rewards_are_fitted_as_such():
 
 def test_bad_arguments_get_a_sentence():
     world = nr.worlds.random_logit(3, 2, 2, 2)
-    with pytest.raises(ValueError, match=r"log must be a noregret\.Log, as read_log makes them, got \[1\]"):
+    with pytest.raises(ValueError, match=r"log must be a noregret\.Log where no problem is given, got \[1\]"):
         nr.suggest_bounds([1])
     log = logged(world, 5)
     with pytest.raises(ValueError, match="margin must be"):
         nr.suggest_bounds(log, margin=-1.0)
+    with pytest.raises(ValueError, match="problem must be of the shape of the one that the log was read with"):
+        nr.suggest_bounds(log, nr.Problem(9, 2, 1, 1, weight_bound=1.0, reward_bound=1.0))
     with pytest.raises(ValueError, match="log must have at least one episode"):
         nr.suggest_bounds(dataclasses.replace(log, episodes=()))

@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,7 +11,8 @@ from .. import _checks as check
 from .._checks import Floats
 from ..links import LinearCombination, MultinomialLogit
 from ..problem import Problem
-from .log import Log
+from .encoder import Encoder
+from .log import Log, read_log
 
 SPREAD = 3.0  # standard deviation of a logit before any data: keeps what always or never happens finite
 ENOUGH = 10  # observations a weight, below which a pair's fit is not relied on
@@ -68,11 +70,14 @@ def _shown(value: float) -> str:
     return "-" if math.isnan(value) else f"{value:.2f}"
 
 
-def suggest_bounds(log: Log, margin: float = 2.0) -> SuggestedBounds:
+def suggest_bounds(
+    log: Any, problem: Problem | None = None, encoder: Encoder | None = None, margin: float = 2.0
+) -> SuggestedBounds:
     """Bounds for a `Problem` from an earlier log: the norms of the weights that fit it, by pair, with a margin.
 
-    log      from `read_log`. The problem it was read with gives sizes, link and supports; its bounds are not used, so
-             write large ones there (weight_bound=100, reward_bound=100) and make the problem anew afterwards
+    log      a table as `read_log` takes it, with the problem so far and the encoder, if any; or what `read_log` made
+    problem  gives sizes, link and supports; its bounds are not used, so write large ones there (weight_bound=100,
+             reward_bound=100) and make the problem anew afterwards. None: the one the log was read with
     margin   standard errors that are added to every norm
 
     Transitions of a pair are fitted by maximum likelihood with a Gaussian prior under which logits have standard
@@ -93,7 +98,7 @@ def suggest_bounds(log: Log, margin: float = 2.0) -> SuggestedBounds:
     ...     "next_state": np.where(well, "well", "ill"), "reward": well.astype(float),
     ... }
     >>> problem = nr.Problem(2, 2, 1, 1, weight_bound=100, reward_bound=100, state_names=("ill", "well"))
-    >>> found = nr.suggest_bounds(nr.read_log(table, problem, arrival="key"))
+    >>> found = nr.suggest_bounds(table, problem)
     >>> found.weight_bound, found.reward_bound
     (2.0, 0.9)
     >>> print(found)  # nobody who is well was seen
@@ -106,7 +111,11 @@ def suggest_bounds(log: Log, margin: float = 2.0) -> SuggestedBounds:
     chosen after looking: promises hold for people who come after this log, not for those in it
     """
     if not isinstance(log, Log):
-        raise ValueError(f"log must be a noregret.Log, as read_log makes them, got {check.shown(log)}")
+        if problem is None:
+            raise ValueError(f"log must be a noregret.Log where no problem is given, got {check.shown(log)}")
+        log = read_log(log, problem, encoder, arrival="row")  # no fit depends on the order
+    elif problem is not None and not (isinstance(problem, Problem) and problem.same_shape(log.problem)):
+        raise ValueError("problem must be of the shape of the one that the log was read with")
     margin, p = check.nonnegative("margin", margin), log.problem
     if not isinstance(p.link, MultinomialLogit | LinearCombination):
         raise ValueError(f"log must be of a problem with MultinomialLogit or LinearCombination, got {p.link!r}")
