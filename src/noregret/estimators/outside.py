@@ -72,10 +72,21 @@ def transition_sets_outside(state: Any, layout: Layout, bound: float) -> NDArray
     rows = centres - np.take_along_axis(centres, last[..., None, None], 2)
     suspects = layout.available & ~made & (layout.count > 1) & (np.linalg.norm(rows, axis=-1).max(-1) > bound)
     for s, a in np.argwhere(suspects):
-        n = int(layout.count[s, a])
-        cov = _relative(_covariance(state, s, a, n))
-        made[s, a] = _distance(rows[s, a, : n - 1], cov, bound) > state.radius[s, a] * (1.0 + SLACK) + SLACK
+        n, radius2 = int(layout.count[s, a]), float(state.radius[s, a]) * (1.0 + SLACK) + SLACK
+        centre, cov = rows[s, a, : n - 1], _relative(_covariance(state, s, a, n))
+        made[s, a] = not _meets(centre, cov, bound, radius2) and _distance(centre, cov, bound) > radius2
     return made
+
+
+def _meets(centre: Floats, cov: Floats, bound: float, radius2: float) -> bool:
+    """Whether the nearest weights row by row, which need not be the nearest of all, are in the ellipsoid: then it meets
+    the balls, and nothing is left to show. Most of the time they are."""
+    far = np.maximum(np.linalg.norm(centre, axis=1), bound)[:, None]
+    gap = (centre * (1.0 - bound / far)).ravel()
+    try:
+        return float(gap @ np.linalg.solve(cov.reshape(gap.size, gap.size), gap)) <= radius2
+    except np.linalg.LinAlgError:
+        return False
 
 
 def _distance(centre: Floats, cov: Floats, bound: float) -> float:
@@ -119,21 +130,19 @@ def reward_sets_outside(par: RewardSetPar, state: RewardSetState, available: NDA
 def _mixture_outside(par: RewardSetPar, state: RewardSetState, met: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """[S, A]: where some h has h'sum x_i r_i above what the mixture and the ball allow together. Tried are the vectors
     h = (G + shift I)^{-1} x, x the direction of the regression theta with that shift; any h would be as right."""
-    made, share = np.zeros(met.shape, np.bool_), np.zeros(par.lambdas.shape[0])
-    for s, a in np.argwhere(met):
-        gram, moment = state.gram[s, a], state.moment[s, a]
-        for shift in SHIFTS:
-            regular = gram + shift * max(float(np.trace(gram)), 1e-300) * np.eye(len(moment))
-            try:
-                theta = np.linalg.solve(regular, moment)
-                h = np.linalg.solve(regular, theta / max(float(np.linalg.norm(theta)), 1e-300))
-            except np.linalg.LinAlgError:
-                continue
-            least, ball = float(h @ moment), par.bound * float(np.linalg.norm(gram @ h))
-            if not least > ball:
-                continue
+    made, share, at = np.zeros(met.shape, np.bool_), np.zeros(par.lambdas.shape[0]), np.argwhere(met)
+    gram, moment = state.gram[met], state.moment[met]
+    scale = np.maximum(np.einsum("kbb->k", gram), 1e-100)[:, None, None] * np.eye(moment.shape[1])
+    for shift in SHIFTS:
+        regular = gram + shift * scale  # its condition is at most d/shift: contexts may be long, and all the same
+        theta = np.linalg.solve(regular, moment[..., None])
+        h = np.linalg.solve(regular, theta / np.maximum(np.linalg.norm(theta, axis=1, keepdims=True), 1e-300))[..., 0]
+        least = np.einsum("kb,kb->k", h, moment)
+        ball = par.bound * np.linalg.norm(np.einsum("kbc,kc->kb", gram, h), axis=1)
+        for k in np.flatnonzero(least > ball):
+            s, a = at[k]
             of = state.head[s, a], state.trace[s, a], float(state.reach[s, a])
-            form, hh = max(float(h @ state.variance[s, a] @ h), 0.0), float(h @ h)
+            form, hh = max(float(h[k] @ state.variance[s, a] @ h[k]), 0.0), float(h[k] @ h[k])
             width = mixture_width(par.log, par.lambdas, par.prior, *of, form, hh, share)
-            made[s, a] = made[s, a] or least > (width + ball) * (1.0 + SLACK)
+            made[s, a] = made[s, a] or least[k] > (width + ball[k]) * (1.0 + SLACK)
     return made
