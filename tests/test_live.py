@@ -597,8 +597,11 @@ def test_a_state_outside_the_support_refutes_and_is_not_lost(tmp_path):
 
 
 def test_the_guarantee_names_the_conditions_of_its_order():
-    for order, said in (("end", "nobody's end, arrival or context depends on outcomes of people still open"),
-                        ("begin", "no action follows an outcome of somebody who began later")):  # fmt: skip
+    conditions = {
+        "end": "nobody's end, closing, arrival or context depends on outcomes of people not learned yet",
+        "begin": "no action follows an outcome of somebody who began later",
+    }
+    for order, said in conditions.items():
         live, _ = clinic_live(order=order)
         assert live.guarantee.startswith(live.agent.guarantee)
         assert said in live.guarantee
