@@ -48,7 +48,8 @@ _OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrap
 WITHOUT_KERNELS = {
     "cli", "gym", "studies", "report", "live",
     "figures.py", "claims.py", "_announce.py", "_checks.py", "_files.py", "_sealed.py", "_spreadsheets.py",
-    "_threads.py", "problem.py", "agents/files.py", "agents/practice.py", "agents/trusted.py",
+    "_threads.py", "problem.py", "agents/files.py", "agents/own.py", "agents/practice.py",
+    "agents/promise.py", "agents/shared.py", "agents/trusted.py",
     "simulation/checkpoint.py", "simulation/run.py", "worlds/bandit.py", "worlds/blind.py",
     "worlds/hard.py", "worlds/random_worlds.py", "worlds/sparse.py", "worlds/tilt.py",
 }  # fmt: skip

@@ -14,8 +14,6 @@ far, and may then change the rows of its policy for the steps to come (docs/sema
 """
 
 import inspect
-import warnings
-import weakref
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -33,9 +31,9 @@ from ..problem import Problem
 from .commit import learned, observed, opened
 from .practice import InPractice
 from .promise import rewards_assumed, sentence, transitions_assumed
-from .refutation import SIZE, due, examine, upper_of
+from .refutation import SIZE, examine, upper_of
+from .shared import ASKED, EPISODE, STEP
 
-EPISODE, STEP, ASKED, OPEN = range(4)  # of the clock (`commit`)
 _NO_VALUES: Floats = apart(np.zeros((0, 0)))
 
 
@@ -101,9 +99,6 @@ class Agent(InPractice):
     # whether, wherever its sets hold, plan values are at least r + P V of every available action (`refutation`)
     consistent_values = False
     regret_delta: float | None = None  # share of delta left for bounds on the regret, None if nothing is claimed
-
-    _owner: "Agent | None" = None  # the agent that this one is a part of
-    _keeper: Any = None  # weak reference to the `Live` that has taken it over
 
     def __init__(self, problem: Problem, seed: int = 0, **options: Any) -> None:
         self._own_lock, self._own_clock, self._own_evidence = Lock(), np.zeros(4, np.int64), np.zeros(SIZE)
@@ -178,107 +173,6 @@ class Agent(InPractice):
         """A new agent with the same options and encoder that has seen nothing."""
         made = type(self)(self.problem, seed=self.seed if seed is None else seed, **self.options)
         return made.with_encoder(self.encoder)
-
-    # What is one for an agent and all it is made of -----------------------------------------------------------------
-    def _free(self, name: str) -> Self:
-        """The agent, if nobody has taken it over; a sentence about the argument `name` otherwise."""
-        by = self._taken_by()
-        if by is not None:
-            raise ValueError(
-                f"{name} must be free, this {self.name} was taken over by {by}: use a fresh or a loaded one"
-            )
-        return self
-
-    def _taken_by(self) -> str | None:
-        if self._owner is not None:
-            return f"a {type(self._owner).__name__}"
-        return "a Live" if self._keeper is not None and self._keeper() is not None else None
-
-    def _own_verb(self, verb: str) -> None:
-        """A sentence where this agent is in somebody else's hands."""
-        by = self._taken_by()
-        if by is not None:
-            raise RuntimeError(f"{verb}: this {self.name} was taken over by {by}, which has to be asked")
-
-    def _keep(self, keeper: Any) -> None:
-        """Taken over by a `Live`, for as long as there is one."""
-        self._keeper = weakref.ref(keeper)
-
-    def _root(self) -> "Agent":
-        root = self
-        while root._owner is not None:
-            root = root._owner
-        return root
-
-    @property
-    def _lock(self) -> Lock:  # type: ignore[override]
-        return self._root()._own_lock
-
-    @property
-    def _clock(self) -> NDArray[np.int64]:
-        return self._root()._own_clock
-
-    @property
-    def _evidence(self) -> Floats:
-        return self._root()._own_evidence
-
-    @property
-    def state(self) -> Any:
-        """Named tuples of the arrays that are learned; of a part, those in the state of the whole."""
-        return self._own_state if self._owner is None else self._owner._state_of(self)
-
-    def _state_of(self, part: "Agent") -> Any:
-        """What in the state is that part's: the field under its name."""
-        name = next(name for name, made in self._made_of().items() if made is part)
-        return getattr(self.state, name)
-
-    def _made_of(self) -> dict[str, "Agent"]:
-        """All agents whose arrays it works on, by their field in the state."""
-        return self.parts()
-
-    @property
-    def episode(self) -> int:
-        """Episodes finished."""
-        return int(self._clock[EPISODE])
-
-    @property
-    def _step(self) -> int:
-        return int(self._clock[STEP])
-
-    @property
-    def _asked(self) -> bool:
-        return bool(self._clock[ASKED])
-
-    @property
-    def _open(self) -> bool:
-        return bool(self._clock[OPEN])
-
-    def _set_clock(self, episode: int, step: int = 0, asked: int = 0, opened: int = 0) -> None:
-        self._clock[:] = episode, step, asked, opened
-
-    # What is known against it ---------------------------------------------------------------------------------------
-    @property
-    def refuted(self) -> str | None:
-        """What was seen that contradicts the assumptions, in one sentence; None as long as nothing was."""
-        return self._root()._refutation
-
-    @locked
-    def refute(self, sentence: str) -> None:
-        """Note that an assumption was seen to be false: nothing is promised from then on. The first such sentence is
-        kept, and saved, and there is a warning."""
-        root = self._root()
-        if root._refutation is None:
-            root._refutation = str(sentence)
-            warnings.warn(f"{root.name} promises nothing any more: {sentence}", UserWarning, stacklevel=3)
-
-    def _examine(self) -> None:
-        """See whether what was learned refutes an assumption, after the individuals whose turn it is (`refutation`)."""
-        if due(self.episode):
-            examine(self)
-
-    def _rests_on(self) -> tuple["Agent", ...]:
-        """The agents whose sets its promise rests on: the tests of what is assumed look at these, and at no others."""
-        return (self,)
 
     def parts(self) -> dict[str, "Agent"]:
         """The agents this one is made of, by the name of the argument; empty unless it wraps others."""

@@ -5,8 +5,9 @@ The work is done in `noregret.live`; this is where it hangs on the agents."""
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Self
 
-from .._threads import Lock, locked
+from .._threads import locked
 from ..problem import Problem
+from .shared import Shared
 
 if TYPE_CHECKING:
     from ..live.encoder import Encoder
@@ -14,11 +15,10 @@ if TYPE_CHECKING:
     from ..live.probabilities import ActionProbabilities
 
 
-class InPractice:
+class InPractice(Shared):
     """The part of `Agent` for live use."""
 
     problem: Problem
-    _lock: Lock
     _encoder: "Encoder | None" = None
 
     @property

@@ -1,0 +1,139 @@
+"""What is one for an agent and for all agents it is made of: lock, clock, state, evidence, and what speaks against it.
+
+An agent that was taken over by another, its owner, finds all of these in the whole (`_root`), and its own verbs are
+refused. A `Live` takes an agent over, too, for as long as there is one."""
+
+import warnings
+import weakref
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .._checks import Floats
+from .._threads import Lock, locked
+from .refutation import due, examine
+
+EPISODE, STEP, ASKED, OPEN = range(4)  # of the clock (`commit`)
+
+
+class Shared:
+    """The part of `Agent` that its owner has in its place."""
+
+    name: ClassVar[str]
+    _own_lock: Lock
+    _own_clock: NDArray[np.int64]
+    _own_evidence: Floats
+    _own_state: Any
+    _refutation: str | None
+    _caveats: tuple[str, ...]
+    _owner: Any = None  # the agent that this one is a part of
+    _keeper: Any = None  # weak reference to the `Live` that has taken it over
+
+    def parts(self) -> Any:
+        raise NotImplementedError
+
+    # In whose hands it is ---------------------------------------------------------------------------------------------
+    def _free(self, name: str) -> Self:
+        """The agent, if nobody has taken it over; a sentence about the argument `name` otherwise."""
+        by = self._taken_by()
+        if by is not None:
+            raise ValueError(
+                f"{name} must be free, this {self.name} was taken over by {by}: use a fresh or a loaded one"
+            )
+        return self
+
+    def _taken_by(self) -> str | None:
+        if self._owner is not None:
+            return f"a {type(self._owner).__name__}"
+        return "a Live" if self._keeper is not None and self._keeper() is not None else None
+
+    def _own_verb(self, verb: str) -> None:
+        """A sentence where this agent is in somebody else's hands."""
+        by = self._taken_by()
+        if by is not None:
+            raise RuntimeError(f"{verb}: this {self.name} was taken over by {by}, which has to be asked")
+
+    def _keep(self, keeper: Any) -> None:
+        """Taken over by a `Live`, for as long as there is one."""
+        self._keeper = weakref.ref(keeper)
+
+    def _root(self) -> Any:
+        root: Any = self
+        while root._owner is not None:
+            root = root._owner
+        return root
+
+    @property
+    def _lock(self) -> Lock:
+        lock: Lock = self._root()._own_lock
+        return lock
+
+    @property
+    def _clock(self) -> NDArray[np.int64]:
+        clock: NDArray[np.int64] = self._root()._own_clock
+        return clock
+
+    @property
+    def _evidence(self) -> Floats:
+        evidence: Floats = self._root()._own_evidence
+        return evidence
+
+    @property
+    def state(self) -> Any:
+        """Named tuples of the arrays that are learned; of a part, those in the state of the whole."""
+        return self._own_state if self._owner is None else self._owner._state_of(self)
+
+    def _state_of(self, part: Any) -> Any:
+        """What in the state is that part's: the field under its name."""
+        name = next(name for name, made in self._made_of().items() if made is part)
+        return getattr(self.state, name)
+
+    def _made_of(self) -> Any:
+        """All agents whose arrays it works on, by their field in the state."""
+        return self.parts()
+
+    @property
+    def episode(self) -> int:
+        """Episodes finished."""
+        return int(self._clock[EPISODE])
+
+    @property
+    def _step(self) -> int:
+        return int(self._clock[STEP])
+
+    @property
+    def _asked(self) -> bool:
+        return bool(self._clock[ASKED])
+
+    @property
+    def _open(self) -> bool:
+        return bool(self._clock[OPEN])
+
+    def _set_clock(self, episode: int, step: int = 0, asked: int = 0, opened: int = 0) -> None:
+        self._clock[:] = episode, step, asked, opened
+
+    # What is known against it ---------------------------------------------------------------------------------------
+    @property
+    def refuted(self) -> str | None:
+        """What was seen that contradicts the assumptions, in one sentence; None as long as nothing was."""
+        said: str | None = self._root()._refutation
+        return said
+
+    @locked
+    def refute(self, sentence: str) -> None:
+        """Note that an assumption was seen to be false: nothing is promised from then on. The first such sentence is
+        kept, and saved, and there is a warning."""
+        root = self._root()
+        if root._refutation is None:
+            root._refutation = str(sentence)
+            warnings.warn(f"{root.name} promises nothing any more: {sentence}", UserWarning, stacklevel=3)
+
+    def _examine(self) -> None:
+        """See whether what was learned refutes an assumption, after the individuals whose turn it is (`refutation`)."""
+        if due(self.episode):
+            examine(self)
+
+    def _rests_on(self) -> tuple[Any, ...]:
+        """The agents whose sets its promise rests on: the tests of what is assumed look at these, and at no others."""
+        return (self,)
