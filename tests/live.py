@@ -144,3 +144,21 @@ def steps_of(world, episodes, seed=5):
                 columns[name].append(value)
         rows.append((person.context, path))
     return columns, rows
+
+
+def random_play(world, people, seed=0):
+    """A table of the steps of `UniformRandom`, with the names of the features where there are some."""
+    agent, p, rows = nr.UniformRandom(world.problem, seed=seed), world.problem, []
+    for k in range(people):
+        person = world.individual(k, seed)
+        agent.begin_episode(person.context)
+        while person.steps < p.horizon:
+            h, s = person.steps, person.state
+            a = agent.act(s)
+            r, after = person.step(a)
+            agent.observe(r, after)
+            rows.append((k, h, s, a, r, after, *person.context))
+        agent.end_episode()
+    features = p.feature_names or [f"x{j}" for j in range(p.context_dim)]
+    names = ("episode", "step", "state", "action", "reward", "next_state", *features)
+    return dict(zip(names, zip(*rows, strict=True), strict=True))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import noregret as nr
+from live import random_play
 from noregret.agents import refutation
 from noregret.agents.base import Trajectory
 from noregret.agents.promise import sentence
@@ -269,19 +270,7 @@ def test_referral_hands_everybody_over_once_its_certificates_are_void():
 def test_a_log_refutes_before_the_first_plan():
     """The warm start of somebody who took 1 and 1 for the bounds: noticed when the log is learned."""
     world = nr.worlds.clinic()
-    agent, rows = nr.UniformRandom(world.problem), []
-    for k in range(150):
-        person = world.individual(k)
-        agent.begin_episode(person.context)
-        while person.steps < world.problem.horizon:
-            h, s = person.steps, person.state
-            a = agent.act(s)
-            r, after = person.step(a)
-            agent.observe(r, after)
-            rows.append((k, h, s, a, r, after, *person.context))
-        agent.end_episode()
-    names = ("episode", "step", "state", "action", "reward", "next_state", *world.problem.feature_names)
-    table = dict(zip(names, zip(*rows, strict=True), strict=True))
+    table = random_play(world, 150)
     problem = dataclasses.replace(world.problem, weight_bound=1.0, reward_bound=1.0)
     learner = nr.CertifiedPSRL(problem)
     with FALSE:

@@ -7,25 +7,13 @@ import numpy as np
 import pytest
 
 import noregret as nr
+from live import random_play
 from noregret.live import bounds
 
 
 def logged(world, people, seed=0):
     """A log of somebody who acts at random."""
-    agent, p, rows = nr.UniformRandom(world.problem, seed=seed), world.problem, []
-    for k in range(people):
-        person = world.individual(k, seed)
-        agent.begin_episode(person.context)
-        while person.steps < p.horizon:
-            h, s = person.steps, person.state
-            a = agent.act(s)
-            r, after = person.step(a)
-            agent.observe(r, after)
-            rows.append((k, h, s, a, r, after, *person.context))
-        agent.end_episode()
-    features = p.feature_names or [f"x{j}" for j in range(p.context_dim)]
-    names = ("episode", "step", "state", "action", "reward", "next_state", *features)
-    return nr.read_log(dict(zip(names, zip(*rows, strict=True), strict=True)), p, arrival="key")
+    return nr.read_log(random_play(world, people, seed), world.problem, arrival="key")
 
 
 def test_limits_are_above_the_truth_and_not_far():
