@@ -13,7 +13,7 @@ import numpy as np
 
 import noregret as nr
 from noregret.cli.options import parse
-from noregret.simulation.named import named_agent
+from noregret.simulation.catalogue import named_agent
 
 
 def ends() -> tuple[float, float, float]:

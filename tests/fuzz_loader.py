@@ -15,9 +15,11 @@ from pathlib import Path
 import atheris
 
 import noregret as nr
-from noregret import _checks, _sealed, layout, problem
+from noregret import checks as _checks
 from noregret.agents import files
-from noregret.live import encoder, people
+from noregret.live import people
+from noregret.problem import encoder, layout, problem
+from noregret.storage import archive as _sealed
 
 sys.path.insert(0, str(Path(__file__).parent))
 from mutations import FOLDER, changed, opened, seeds, used

@@ -119,7 +119,7 @@ def played(agent, world, episodes, seed=3, g=None):
 
 def arrays_of(agent):
     """Copies of all arrays of the state, by name, without the room that nobody has taken."""
-    arrays = nr.agents.files.contents(agent)[1]
+    arrays = nr.agents.contents.contents(agent)[1]
     return {name: np.array(a) for name, a in arrays.items() if name.startswith("state.")}
 
 

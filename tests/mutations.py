@@ -11,7 +11,7 @@ import numpy as np
 
 import noregret as nr
 from live import EVERYONE, make, place, played
-from noregret import _sealed
+from noregret.storage import archive as _sealed
 
 FOLDER = Path(tempfile.mkdtemp(prefix="noregret-fuzz-"))
 VALUES = (
@@ -155,7 +155,7 @@ def changed(source, files):
 def used(agent):
     """Go on with it: verbs work, numbers are finite."""
     p = agent.problem
-    if agent._open:
+    if agent.is_open:
         agent.end_episode()
     agent.encoder = None
     for first in (1.0, 0.3):

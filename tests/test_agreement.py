@@ -11,6 +11,8 @@ import noregret as nr
 import reference
 from live import follow
 
+pytestmark = pytest.mark.deep
+
 EPISODES = 60
 LINKS = {"logit": nr.MultinomialLogit, "linear": nr.LinearCombination}
 SUPPORT = np.array([  # available pairs have two or three possible next states, unavailable ones two, four and none

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import noregret as nr
-from noregret.agents import files
+from noregret.agents import contents
 
 
 def problem(**more):
@@ -77,7 +77,7 @@ BAD_CONTEXTS = [
 
 
 def snapshot(agent):
-    return [a.copy() for _, a in files._live(agent)] + [agent.episode, agent._step, agent._asked, agent._open]
+    return [a.copy() for _, a in contents.carried(agent)] + [agent.episode, agent._step, agent._asked, agent.is_open]
 
 
 def unchanged(agent, before):

@@ -14,6 +14,8 @@ from noregret.theory import bandits, constants
 from noregret.verification.chance import allowed
 from test_agreement import masked
 
+pytestmark = pytest.mark.deep
+
 NAMES = ("oful", "glm-ucb", "ol2m", "gloc")
 SEEDS = 24
 
@@ -296,14 +298,15 @@ def promised_worlds(name):
 )
 def test_values_are_upper_bounds(name, options):
     """At delta = 0.3 at most `allowed` of 24 runs may fail, or a right guarantee was refuted with probability 1e-6; at
-    the default none did."""
+    the default none did. GLM-UCB fits all it has seen anew in every episode: its runs are shorter."""
+    episodes = 500 if name == "glm-ucb" else 1500
     for world in promised_worlds(name):
         agent = nr.make_agent(name, world.problem, **options)
         assert "0.95" in agent.guarantee
-        run = nr.simulate(agent, world, 1500, seeds=SEEDS, every=1500, diagnostics=True)
+        run = nr.simulate(agent, world, episodes, seeds=SEEDS, every=episodes, diagnostics=True)
         assert run.diagnostics["optimism_failures"].sum() == 0
         loose = nr.make_agent(name, world.problem, delta=0.3, **options)
-        run = nr.simulate(loose, world, 1500, seeds=SEEDS, every=1500, diagnostics=True)
+        run = nr.simulate(loose, world, episodes, seeds=SEEDS, every=episodes, diagnostics=True)
         assert (run.diagnostics["optimism_failures"][:, -1] > 0).sum() <= allowed(SEEDS, 0.3)
 
 
@@ -367,8 +370,8 @@ def test_sets_hold_and_are_not_vacuous(name):
 @pytest.mark.parametrize("name", NAMES)
 def test_regret_is_far_below_uniform_play(name):
     world = promised_worlds(name)[0]
-    uniform = nr.simulate(nr.UniformRandom(world.problem), world, 4000, seeds=8, every=400)
-    run = nr.simulate(nr.make_agent(name, world.problem), world, 4000, seeds=8, every=400)
+    uniform = nr.simulate(nr.UniformRandom(world.problem), world, 4000, seeds=3, every=400)
+    run = nr.simulate(nr.make_agent(name, world.problem), world, 4000, seeds=3, every=400)
     assert run.final.max() < uniform.final.min() / 2
     assert run.late.mean() < 0.5 * uniform.late.mean()
 

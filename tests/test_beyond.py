@@ -7,13 +7,15 @@ import numpy as np
 import pytest
 
 import noregret as nr
-from noregret._random import inverse_normal
-from noregret.local_sets import derive, largest_span, local_sets
-from noregret.optimism import SHARP, TAYLOR, bonus, perturbed, search_parts
+from noregret.beliefs.local import derive, largest_span, local_sets, local_work
+from noregret.numerics.random import inverse_normal
+from noregret.planning.optimism import SHARP, TAYLOR, bonus, perturb, search_parts
 from noregret.theory.widths import lower_curvature
 from noregret.verification import promises
 from noregret.verification.chance import allowed
 from test_agents import play
+
+pytestmark = pytest.mark.deep
 
 SLACK = 1e-9
 
@@ -47,7 +49,7 @@ def one_set(g, m, size, reach):
     z = truth - v + g.standard_normal()
     local.z[:], local.P[:], local.cov[:], local.rho[:] = z, softmax(z), cov, rho
     local.span[:] = largest_span(cov, rho, z, reach, m)
-    derive(local, problem.layout, reach, np.zeros((4, m + 1)), np.zeros(m))
+    derive(local, problem.layout, reach, local_work(m), 0)
     return problem, local, truth, v, V
 
 
@@ -241,9 +243,9 @@ def test_the_perturbation_is_the_largest_of_normals():
     V, seen = np.array([0.1, 0.5, 1.0]), []
     gradient = local.P[0, 0] * (V - local.P[0, 0] @ V)
     for k in range(n // 6):
-        Q = np.zeros((3, 2))
-        perturbed(par, local, work, k, 0, local.P, V, Q)
-        seen += list(Q.ravel() / math.sqrt(gradient @ local.cov[0, 0] @ gradient))
+        perturb(par, k, 0, work.factor)
+        found = np.array([bonus(par, local, s, a, V, 1.0, work) for s, a in np.ndindex(3, 2)])
+        seen += list(found / math.sqrt(gradient @ local.cov[0, 0] @ gradient))
     x = np.sort(seen)
     F = np.array([0.5 * math.erfc(-v / math.sqrt(2.0)) for v in x]) ** J
     limit = math.sqrt(math.log(2.0 / 1e-9) / (2.0 * n))
@@ -369,30 +371,22 @@ def test_extremes(where, name):
     assert held.all() or where == "delta 0.999"
 
 
-# Covariances found for the plan are used again for learning -----------------------------------------------------------
-@pytest.mark.parametrize("other", ["nothing", "another plan", "forgotten", "learned elsewhere"])
-def test_covariances_of_a_plan_are_those_learning_finds(other):
-    """To the bit, and only for the plan's own context and before anything is learned."""
+# Learning reads nothing that planning left behind ---------------------------------------------------------------------
+def test_learning_does_not_look_at_the_plan():
+    """To the bit: somebody else is planned for between a plan and its outcomes."""
     world = place()
-    agents = [nr.LRORL(world.problem) for _ in range(2)]
+    agents = [nr.CertifiedPSRL(world.problem) for _ in range(2)]
     for k in range(40):
         x = world.context(0, k)
         for agent, changed in zip(agents, (False, True), strict=True):
             agent.begin_episode(x)
-            if changed and other == "another plan":
+            if changed:
                 agent.certify(0.5 * x, agent.policy)
-            elif changed and other == "forgotten":
-                agent.work.described[:] = math.nan
-            assert np.array_equal(agent.work.described, x) == (not changed or other in ("nothing", "learned elsewhere"))
-            if other == "learned elsewhere":  # the same context again, after its covariances have changed
-                finish(agent, world, k)
-                assert math.isnan(agent.work.described[0])
-                agent.begin_episode(x)
-                agent.work.described[0] = math.nan if changed else agent.work.described[0]
             finish(agent, world, k)
-    for name in ("weights", "gram", "covariance", "forms", "radius"):
-        ours, theirs = (getattr(agent.state.transitions, name) for agent in agents)
-        np.testing.assert_array_equal(ours, theirs, err_msg=name)
+    for family in ("transitions", "sampler"):
+        for name in ("weights", "gram", "covariance", "forms", "radius"):
+            ours, theirs = (getattr(getattr(agent.state, family), name) for agent in agents)
+            np.testing.assert_array_equal(ours, theirs, err_msg=name)
 
 
 def finish(agent, world, k):

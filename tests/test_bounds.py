@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import noregret as nr
-from noregret.claims import Claim, claims, setting
 from noregret.cli.bounds import STARTS
+from noregret.simulation.claims import Claim, claims, setting
 from noregret.theory import bounds, constants, lower, radii, widths
 from test_cli import noregret
 

@@ -7,6 +7,7 @@ import pytest
 
 import noregret as nr
 import reference as ref
+from noregret.agents.baselines.rmax import cece
 from test_rmax import Twin, backward
 
 
@@ -154,7 +155,7 @@ def test_the_regret_of_two_parts_is_right_on_average():
         path.states[: T + 1], path.rewards[:T] = states, rewards
         path.actions[:T] = [first[h, s] for h, s in enumerate(states[:-1])]
         agent._out.policy[:] = first
-        nr.agents.cece.replan(agent.par, agent.state, agent.work, x, 60, T, path, agent._out)
+        cece.replan(agent.par, agent.state, agent.work, x, 60, T, path, agent._out)
         return world.values(agent.policy, x)
 
     def exact(h, states, rewards):

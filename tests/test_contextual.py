@@ -9,10 +9,12 @@ from scipy.optimize import linprog
 
 import noregret as nr
 import reference
-from noregret.agents.box import close_box, poured, sort_down
-from noregret.estimators.entrywise import SIGMA, entry_parts
+from noregret.agents.baselines.linear.box import close_box, poured, sort_down
+from noregret.estimators.linear.entrywise import SIGMA, entry_parts
 from noregret.verification import promises
 from noregret.verification.chance import allowed
+
+pytestmark = pytest.mark.deep
 
 
 def masked_linear(seed=2):

@@ -15,9 +15,11 @@ from scipy.optimize import minimize
 import noregret as nr
 import reference
 from live import follow, saved_and_continued
-from noregret.estimators.group_ball import group_descent, project_on_group_ball
+from noregret.estimators.newton.group_ball import group_descent, project_on_group_ball
 from test_agreement import LINKS, assert_close, assert_state_agrees
 from test_agreement import world as plain_world
+
+pytestmark = pytest.mark.deep
 
 DELTA = 0.3
 LEARNERS = ["ons", "ftrl", "sparse"]

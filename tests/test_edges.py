@@ -12,6 +12,8 @@ import reference
 from live import EVERYONE, SMALL
 from live import make as make_small
 
+pytestmark = pytest.mark.deep
+
 BANDITS = ("oful", "glm-ucb", "ol2m", "gloc")
 SIZES = [(1, 1, 1, 1), (2, 1, 1, 1), (2, 1, 3, 1), (2, 2, 2, 1), (1, 3, 2, 2), (2, 2, 1, 2)]
 
@@ -38,7 +40,7 @@ def world_for(name, S, A, H, d, contexts=None, weight_bound=2.0, spread=None, pa
         rewards="logistic" if logistic else "linear", initial_states=(0,),
     )  # fmt: skip
     cls = {"fixed-policy": nr.agents.FixedPolicy, "referral": nr.CertifiedPSRL}.get(name.split("-fun")[0])
-    cls = cls or (nr.LRORL if name.startswith("certified") else nr.agents.agent_class(name))
+    cls = cls or (nr.LRORL if name.startswith("certified") else nr.agents.registry.agent_class(name))
     refusal = cls.refusal(problem)
     if refusal is not None:
         pytest.skip(refusal)
@@ -101,7 +103,7 @@ def checked_live(agent, world, episodes, rewards=None, seed=3):
             reward, after = person.step(action)
             agent.observe(reward if rewards is None else rewards, after)
         agent.end_episode()
-    for name, array in nr.agents.files._leaves("state", agent.state):
+    for name, array in nr.agents.contents.leaves("state", agent.state):
         assert not np.isnan(array).any(), name
     assert agent.episode == episodes
 
@@ -252,7 +254,7 @@ def steps_from(world, g, episodes):
         states = (g.random(STEPS + 1) < world.transitions(x)[0, 0, 1]).astype(np.int64)
         states[0] = 0
         rewards = (g.random(STEPS) < world.rewards(x)[states[:-1], 0]).astype(float)
-        made.append(nr.live.log.LoggedEpisode(k, x, states, np.zeros(STEPS, np.int64), rewards))
+        made.append(nr.problem.log.LoggedEpisode(k, x, states, np.zeros(STEPS, np.int64), rewards))
     return nr.Log(p, tuple(made))
 
 

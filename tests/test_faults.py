@@ -11,7 +11,9 @@ import pytest
 import noregret as nr
 from faults import Injector, places
 from live import EVERYONE, make, place, played, steps_of, table_of
-from noregret.agents import files
+from noregret.agents import contents, files
+
+pytestmark = pytest.mark.deep
 
 # One of each kind: their verbs come to every line that the verbs of the others come to
 KINDS = ("certified-psrl-stored", "certified-stored", "referral-function", "cece", "uniform-random")
@@ -28,7 +30,14 @@ def everything(agent):
             path.actions[:n].tolist(), repr(path.rewards[:step].tolist()), agent._others[:n].tolist(),
         )  # fmt: skip
     coder = None if agent.encoder is None else agent.encoder.to_dict()
-    return files.fingerprint(agent), (episode, step, asked, opened), now, coder, agent.refuted, agent._root()._caveats
+    return (
+        contents.fingerprint(agent),
+        (episode, step, asked, opened),
+        now,
+        coder,
+        agent.refuted,
+        agent._root()._caveats,
+    )
 
 
 class Case:
@@ -91,8 +100,8 @@ class Case:
         """The rest of the episode, another person, saved and loaded on the way; what came of it."""
         agent.save(self.folder / "on.npz")
         agent = self.load(self.folder / "on.npz")
-        state = int(agent._path.states[agent._step]) if agent._open and agent._step + agent._asked else self.start
-        if agent._open:
+        state = int(agent._path.states[agent._step]) if agent.is_open and agent._step + agent._asked else self.start
+        if agent.is_open:
             while agent._step < agent.problem.horizon:
                 state = self.after(agent, agent._step, state)
             agent.end_episode()
@@ -109,9 +118,16 @@ def verbs_of(agent):
     return [*made, "make_room"] if agent.room else made
 
 
-@pytest.mark.parametrize("error", [KeyboardInterrupt, MemoryError])
+@pytest.mark.parametrize(
+    "errors",
+    [
+        pytest.param((KeyboardInterrupt, MemoryError), id="in turn"),
+        pytest.param((KeyboardInterrupt,), marks=pytest.mark.slow, id="KeyboardInterrupt"),
+        pytest.param((MemoryError,), marks=pytest.mark.slow, id="MemoryError"),
+    ],
+)
 @pytest.mark.parametrize("name", [n if n in KINDS else pytest.param(n, marks=pytest.mark.slow) for n in EVERYONE])
-def test_a_verb_is_undone_or_done(name, error, tmp_path):
+def test_a_verb_is_undone_or_done(name, errors, tmp_path):
     """Every line of every verb, the first and the last time that it is come to."""
     case = Case(name, tmp_path)
     tried = 0
@@ -124,7 +140,8 @@ def test_a_verb_is_undone_or_done(name, error, tmp_path):
         lines = places(case.call(again, verb))
         assert everything(again) == after, verb
         outcome, agent = {}, case.ready(verb)
-        for at in lines:
+        for i, at in enumerate(lines):
+            error = errors[i % len(errors)]
             injector = Injector(at, error)
             while not injector.fired:  # one that was interrupted before has less to do: then a new one
                 with suppress(error, ValueError):  # loading makes a sentence of a lack of memory

@@ -10,7 +10,7 @@ import pytest
 
 import noregret as nr
 from live import EVERYONE, make, place
-from noregret import _sealed
+from noregret.storage import archive as _sealed
 
 MEMORY, SECONDS = 200 * 2**20, 5.0
 # States, actions, horizon, dimension: each beyond reason in turn, and several at once

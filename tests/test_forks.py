@@ -7,7 +7,7 @@ import threading
 import pytest
 
 import noregret as nr
-from noregret._threads import Lock
+from noregret.agents.locks import Lock
 
 pytestmark = [
     pytest.mark.skipif(not hasattr(os, "fork"), reason="this system cannot fork"),
@@ -52,7 +52,7 @@ def test_a_lock_that_another_thread_holds_is_a_sentence_in_a_forked_child():
     held, free = threading.Event(), threading.Event()
 
     def hold():
-        with agent._lock.held:
+        with agent.lock.held:
             held.set()
             free.wait(60)
 
@@ -79,7 +79,7 @@ def test_a_lock_of_the_forking_thread_stays_its_own():
 
 
 def test_locks_are_not_kept_alive_by_being_known():
-    from noregret import _threads
+    from noregret.agents import locks as _threads
 
     lock = Lock()
     assert lock in _threads._locks

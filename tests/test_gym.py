@@ -13,6 +13,8 @@ gymnasium = pytest.importorskip("gymnasium", reason="gymnasium is not installed:
 
 from gymnasium.utils.env_checker import check_env  # noqa: E402
 
+pytestmark = pytest.mark.deep
+
 ONE = [1.0]
 
 
@@ -190,14 +192,14 @@ def test_optimal_values_are_those_of_the_environments_own_table(name, options, h
 
 
 def test_every_policy_has_its_value_of_the_environment():
-    """The exact value of a fixed random policy against 4,000 episodes of the environment itself: 4.5 standard errors,
+    """The exact value of a fixed random policy against 1,000 episodes of the environment itself: 4.5 standard errors,
     an error probability of 7e-6."""
     env = gymnasium.make("CliffWalking-v1", is_slippery=True)
     world = nr.gym.world_from(env, 25)
     policy = np.random.default_rng(1).integers(0, 4, (25, 49))
     agent = nr.agents.FixedPolicy(world.problem, policy)
-    played = nr.gym.play(agent, env, 4_000, reward_range=world.reward_map, seed=0)
-    error = played.returns.std() / np.sqrt(4_000)
+    played = nr.gym.play(agent, env, 1_000, reward_range=world.reward_map, seed=0)
+    error = played.returns.std() / np.sqrt(1_000)
     assert abs(played.returns.mean() - world.returns(world.value(policy, ONE))) < 4.5 * error
 
 

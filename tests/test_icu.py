@@ -8,6 +8,8 @@ import pytest
 import noregret as nr
 from noregret.worlds.icu import DIED, ENDED, SURVIVED
 
+pytestmark = pytest.mark.deep
+
 missing = importlib.util.find_spec("icu_sepsis") is None
 needs_package = pytest.mark.skipif(missing, reason="the package icu-sepsis is not installed (extra: icu)")
 

@@ -1,5 +1,6 @@
 """The compiler's private points, and the cache: what a Numba release could break."""
 
+import json
 import os
 import pickle
 import re
@@ -14,8 +15,10 @@ import numpy as np
 import pytest
 
 import noregret as nr
-from noregret._jit import DISABLED, WITHOUT_KERNELS, address, invoke, kernel, reference
-from noregret.links import apply_gradient
+from noregret.compiler.cache import spelled
+from noregret.compiler.jit import DISABLED, kernel
+from noregret.compiler.slots import EMPTY, Heads, slot
+from noregret.problem.links import apply_gradient
 
 pytestmark = pytest.mark.skipif(DISABLED, reason="needs the compiler")
 PACKAGE = Path(nr.__file__).parent
@@ -30,7 +33,45 @@ def test_allocation_in_a_kernel_does_not_compile():
         greedy(np.ones(1))
 
 
-def test_a_call_by_address_with_other_types_does_not_compile():
+call_double = slot("double")
+call_headed = slot("headed", heads=1)
+
+
+@kernel
+def double(z):
+    for i in range(z.shape[0]):
+        z[i] *= 2
+
+
+@kernel
+def doubled(where, z):
+    call_double(where, (z,))
+
+
+def test_a_slot_calls_its_kernel():
+    z = np.ones(2)
+    doubled(call_double.fill(double, z), z)
+    assert z.tolist() == [2.0, 2.0]
+
+
+def test_a_slot_called_with_other_types_says_so():
+    where = call_double.fill(double, np.ones(1))
+    for z in (np.ones(2, np.int64), np.ones((2, 2))[:, 0]):
+        with pytest.raises(RuntimeError, match="slot 'double' is empty, or holds a kernel for other types"):
+            doubled(where, z)
+    other = slot("other").fill(double, np.ones(1))  # the same types under another name
+    with pytest.raises(RuntimeError, match="slot 'double'"):
+        doubled(other, np.ones(1))
+
+
+def test_an_empty_slot_says_so_and_an_integer_is_none():
+    with pytest.raises(RuntimeError, match="slot 'double' is empty"):
+        doubled(EMPTY, np.ones(1))
+    with pytest.raises(Exception, match="which is no slot"):
+        doubled(0, np.ones(1))
+
+
+def test_where_types_are_declared_another_call_does_not_compile():
     @kernel
     def wrong(link, z, count):
         apply_gradient(link, (z.T, count))
@@ -39,13 +80,30 @@ def test_a_call_by_address_with_other_types_does_not_compile():
         wrong(nr.MultinomialLogit().gradient_address(), np.ones((2, 3)), np.ones(2, np.int64))
 
 
-def test_a_kernel_called_by_address_returns_nothing():
+def test_a_kernel_in_a_slot_returns_nothing():
     @kernel
     def returns(x):
         return x[0]
 
     with pytest.raises(TypeError, match="returns nothing"):
-        address(returns, np.ones(1))
+        call_double.fill(returns, np.ones(1))
+
+
+@pytest.mark.parametrize("value", [1.5, 7, True])
+def test_python_gets_the_number_that_a_kernel_returns(value):
+    @kernel
+    def back(x, flag):
+        if flag:
+            return x
+        return x
+
+    assert back(value, False) == value
+    assert type(back(value, True)) is type(value)
+
+
+def test_what_a_kernel_cannot_take_is_said():
+    with pytest.raises(TypeError, match="a kernel takes arrays, numbers"):
+        double(np.float32(1.0))
 
 
 class Part(NamedTuple):
@@ -67,27 +125,49 @@ def scaled_sums(whole, out):
         out[i] = whole.scale * part.numbers[i] + whole.table[i, whole.name]
 
 
+call_sums = slot("sums")
+
+
 @kernel
 def passed_on(where, first, second, out):
     for i in range(4):  # other tuples at the same place of the code
-        invoke(where, (first if i % 2 == 0 else second, out[i]))
-    kept = reference(first)
-    invoke(where, (kept, out[4]))
-    invoke(where, (kept, out[5]))
+        call_sums(where, (first if i % 2 == 0 else second, out[i]))
+    made = Part(second.part.numbers, first.part.count)  # a tuple made here
+    call_sums(where, (Whole(first.name, made, first.scale, first.table), out[4]))
 
 
-def test_named_tuples_behind_an_address_are_read_where_they_are_used():
+def test_named_tuples_in_a_slot_are_read_where_they_are_used():
     g = np.random.default_rng(0)
     first, second = (Whole(i, Part(g.normal(size=5), 3 + i), 2.0 + i, g.normal(size=(5, 2))) for i in range(2))
-    out = np.zeros((6, 5))
-    passed_on(address(scaled_sums, first, out[0]), first, second, out)
-    for i, whole in enumerate((first, second, first, second, first, first)):
+    out = np.zeros((5, 5))
+    passed_on(call_sums.fill(scaled_sums, first, out[0]), first, second, out)
+    mixed = first._replace(part=Part(second.part.numbers, first.part.count))
+    for i, whole in enumerate((first, second, first, second, mixed)):
         n, wanted = whole.part.count, np.zeros(5)
         wanted[:n] = (whole.scale * whole.part.numbers + whole.table[:, whole.name])[:n]
         np.testing.assert_allclose(out[i], wanted, rtol=1e-15)
 
 
-def test_an_error_behind_an_address_reaches_the_caller():
+@kernel
+def through_heads(where, heads, out):
+    call_headed(where, heads, (out,))
+
+
+def test_heads_are_passed_without_their_types_and_laid_out_again_where_they_are_others():
+    first = Whole(1, Part(np.arange(3.0), 3), 2.0, np.ones((3, 2)))
+    second, out, lay = first._replace(scale=3.0), np.zeros(3), Heads()
+    where = call_headed.fill(scaled_sums, first, out)
+    for whole in (first, second, first):
+        through_heads(where, lay(whole), out)
+        assert out.tolist() == [1.0, 1.0 + whole.scale, 1.0 + 2.0 * whole.scale]
+    copied = pickle.loads(pickle.dumps(lay))  # arrays elsewhere
+    copied._laid[0].value.part.numbers[:] = 0.0
+    through_heads(where, tuple(one.address for one in copied._laid), out)
+    assert out.tolist() == [1.0, 1.0, 1.0]
+    assert first.part.numbers[2] == 2.0
+
+
+def test_an_error_in_a_slot_reaches_the_caller():
     world = nr.worlds.random_logit(3, 2, 2, 2)
     agent = nr.GLMORL(world.problem)
     agent.state.transitions.inverse[:] = -np.eye(2)  # no honest history leads here
@@ -95,15 +175,16 @@ def test_an_error_behind_an_address_reaches_the_caller():
         agent.begin_episode(world.context(0, 0))
 
 
-def test_cache_is_hit_by_a_new_process_and_dies_with_any_edited_file(tmp_path):
+@pytest.mark.deep
+def test_cache_is_hit_by_a_new_process_and_dies_with_an_edited_callee(tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "noregret", ignore=shutil.ignore_patterns("__pycache__"))
     code = (
         "import noregret as nr; w = nr.worlds.random_logit(3, 2, 2, 2)\n"
         "r = nr.simulate(nr.UniformRandom(w.problem), w, 20)\n"
         "from noregret.simulation.engine import loop, roll_out\n"
-        "hits = [sum(made.stats.cache_hits.values()) for made in (loop.entered, roll_out.bare)]\n"
-        "import numpy as np; from noregret.links import softmax_rows; z = np.zeros((1, 2))\n"
-        "softmax_rows(z, np.array([2])); assert (z == 0.5).all()  # by address before, from Python now\n"
+        "hits = [sum(made.stats.cache_hits.values()) for made in (loop.bare, roll_out.bare)]\n"
+        "import numpy as np; from noregret.problem.links import softmax_rows; z = np.zeros((1, 2))\n"
+        "softmax_rows(z, np.array([2])); assert (z == 0.5).all()  # in a slot before, from Python now\n"
         "print(*hits, repr(r.regret[0, -1]))"
     )
 
@@ -120,14 +201,18 @@ def test_cache_is_hit_by_a_new_process_and_dies_with_any_edited_file(tmp_path):
     assert first[:2] == ["0", "0"]
     assert second[:2] == ["1", "1"]
     assert first[2] == second[2]
-    assert "compiling uniform-random (once; kept for later runs)" in said
+    assert "compiling uniform-random (once; kept for later runs): some seconds" in said
+    assert re.search(r"compiling .* took \d+ s", said)
     assert "compiling" not in silent
-    callee = tmp_path / "noregret" / "planning.py"  # inlined into kernels of other files
+    callee = tmp_path / "noregret" / "planning" / "bellman.py"  # inlined into kernels of other files
     callee.write_text(
         callee.read_text().replace("V[h, s] = r[s, a] + expectation", "V[h, s] = 0.5 * r[s, a] + expectation")
     )
-    third, _ = go()
-    assert third[:2] == ["0", "0"]
+    third, said = go()
+    assert re.search(
+        r"compiling the simulator for uniform-random \(once; kept for later runs\): about \d+ s here", said
+    )
+    assert third[:2] == ["1", "0"]  # what rolls out plans, the loop calls it through a slot
     assert third[2] != first[2]
 
 
@@ -149,8 +234,9 @@ def test_a_cache_written_by_another_version_is_ignored(tmp_path):
     """An index may name classes that no longer exist: that must not be the user's problem."""
     shutil.copytree(PACKAGE, tmp_path / "noregret", ignore=shutil.ignore_patterns("__pycache__"))
     code = "import noregret as nr; w = nr.worlds.random_logit(3, 2, 2, 2); w.context(0, 0); print('fine')"
+    env = os.environ | {"PYTHONPATH": str(tmp_path), "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
     run = lambda: subprocess.run(  # noqa: E731
-        [sys.executable, "-c", code], cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        [sys.executable, "-c", code], cwd=tmp_path, env=env,
         capture_output=True, text=True,
     )  # fmt: skip
     assert run().stdout == "fine\n"
@@ -162,11 +248,48 @@ def test_a_cache_written_by_another_version_is_ignored(tmp_path):
     assert again.stdout == "fine\n", again.stderr
 
 
-def test_what_the_stamp_leaves_out_has_no_kernels():
-    """Else a changed kernel there would go on running as it was compiled before."""
-    left = [PACKAGE / name for name in WITHOUT_KERNELS]
-    files = [file for path in left for file in (path.rglob("*.py") if path.is_dir() else [path])]
-    assert len(files) > 10
-    for file in files:
-        text = file.read_text()
-        assert not re.search(r"@(kernel|inlined|strict|formula|njit)|import .*\bkernel\b", text), file
+EDITS = {
+    "words alone": ("planning/bellman.py", '"""', '"""Words. ', {}),
+    "a callee in another file": ("planning/bellman.py", "V[h, s] = r[s, a] + expectation",
+        "V[h, s] = 0.5 * r[s, a] + expectation", {"roll_out"}),
+    "a constant of another file": ("numerics/linear_algebra.py", "REFRESH = 1000", "REFRESH = 999", {"learn"}),
+    "another agent": ("agents/baselines/tabular/psrl.py", "def plan(par, state, work, x, k, out):",
+        "def plan(par, state, work, x, k, out):\n    x[0] += 0.0", {"other"}),
+    "who compiles": ("compiler/jit.py", '"""', '"""Words. ', {"loop", "plan", "learn", "roll_out", "other"}),
+}  # fmt: skip
+
+
+@pytest.mark.deep
+def test_an_edit_compiles_anew_exactly_what_can_reach_it(tmp_path):
+    copy = tmp_path / "noregret"
+    shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    code = (
+        "import json, noregret as nr; from noregret.compiler.cache import stamp\n"
+        "from noregret.simulation.engine import loop, roll_out\n"
+        "from noregret.agents.baselines.tabular.psrl import PSRL\n"
+        "kernels = {'loop': loop, 'roll_out': roll_out, 'plan': nr.GLMORL.plan_kernel, 'learn': nr.GLMORL.learn_kernel,"
+        " 'other': PSRL.plan_kernel}\n"
+        "print(json.dumps({name: stamp(kernel) for name, kernel in kernels.items()}))"
+    )
+
+    def stamps():
+        env = os.environ | {"PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, capture_output=True, check=True)
+        return json.loads(done.stdout)
+
+    before = stamps()
+    assert stamps() == before
+    for what, (file, old, new, changed) in EDITS.items():
+        text = (copy / file).read_text()
+        assert old in text, what
+        (copy / file).write_text(text.replace(old, new, 1))
+        after = stamps()
+        assert {name for name in before if after[name] != before[name]} == set(changed), what
+        (copy / file).write_text(text)
+
+
+def test_a_type_is_spelled_with_the_names_of_its_entries():
+    """Else entries that change places would be read at each other's."""
+    kind = numba.typeof(Whole(1, Part(np.ones(2), 3), 2.0, np.ones((2, 2))))
+    assert "('name', 'part', 'scale', 'table')" in spelled(kind)
+    assert "('numbers', 'count')" in spelled(kind)

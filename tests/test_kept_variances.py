@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 import noregret as nr
-from noregret.estimators.likelihood_half import form_at, products_of
+from noregret.estimators.likelihood.precision import covariance_at, products_of
+
+pytestmark = pytest.mark.deep
 
 TOLERATED = 1e-6  # relative, on the unsafe side
 KINDS = ("full", "kron", "newton", "ridge", "reward-ridge", "union")
@@ -56,9 +58,10 @@ class Kept:
         if self.kind == "full":
             work, n = made._work, 3
             products_of(x, work.products)
-            form_at(made._state.forms[0, 0], work.products, n - 1, d, made._par.pairs, work.packed, 0)
+            covariance_at(made._state.forms[0, 0], work.products, n, work.packed, work.cov)
             exact = np.einsum("b,jbkc,c->jk", u, inverse_of(made.precision).reshape(n, d, n, d), u)
-            return work.packed[[0, 2]], np.array([exact[j, j] + exact[2, 2] - 2 * exact[j, 2] for j in range(2)])
+            kept = work.cov.diagonal()[:2].copy()
+            return kept, np.array([exact[j, j] + exact[2, 2] - 2 * exact[j, 2] for j in range(2)])
         if self.kind == "kron":
             gram, kept = made._state.gram[0, 0].reshape(d, d), made._state.covariance[0, 0].reshape(d, d)
         elif self.kind == "reward-ridge":

@@ -5,7 +5,7 @@ import pytest
 from scipy.optimize import minimize
 
 import noregret as nr
-from noregret import links
+from noregret.problem import links
 
 
 def test_exp_to_about_an_ulp_and_finite_everywhere():

@@ -13,8 +13,9 @@ from scipy.stats import binomtest
 
 import noregret as nr
 from live import EVERYONE, arrays_of, differing, make, place, played, steps_of, table_of
-from noregret.agents import files, own
-from noregret.live.probabilities import NotAsked
+from noregret.agents import contents, files
+from noregret.agents.composed import own
+from noregret.agents.probabilities import NotAsked
 from noregret.verification import chance
 
 # What planning itself writes, beside learning: counters, records, kept plans
@@ -44,12 +45,12 @@ def test_every_agent_in_practice(name, tmp_path):
         plans = [agent.begin_episode(person.context) for agent in (alone, asked)]
         assert np.array_equal(plans[0].values, plans[1].values)
         for _ in range(H):
-            before, buffers = arrays_of(asked), [a.copy() for _, a in files._live(asked)]
+            before, buffers = arrays_of(asked), [a.copy() for _, a in contents.carried(asked)]
             told = None
             with suppress(NotAsked) if kept else nullcontext():
                 told = asked.action_probabilities(person.state, draws=20)
             assert not differing(before, arrays_of(asked))
-            pairs = zip(buffers, (v for _, v in files._live(asked)), strict=True)
+            pairs = zip(buffers, (v for _, v in contents.carried(asked)), strict=True)
             assert all(np.array_equal(u, v, equal_nan=True) for u, v in pairs)
             if told is not None and told.draws > 0:
                 assert told.probabilities.sum() == pytest.approx(1.0)
@@ -68,7 +69,7 @@ def test_every_agent_in_practice(name, tmp_path):
         for agent in (alone, asked):
             agent.end_episode()
     assert not differing(arrays_of(alone), arrays_of(asked))
-    assert files.fingerprint(alone) == files.fingerprint(asked)
+    assert contents.fingerprint(alone) == contents.fingerprint(asked)
     # A log of the same people's steps, learned without planning, and through the verbs with somebody else's actions.
     log, rows = steps_of(world, 5)
     read = nr.read_log(log, world.problem, arrival="key")
@@ -98,7 +99,7 @@ def test_every_agent_in_practice(name, tmp_path):
         live.end(k)
     assert done == played(verbs, world, range(6))
     assert not differing(arrays_of(live.agent), arrays_of(verbs))
-    assert files.fingerprint(live.agent) == files.fingerprint(verbs)
+    assert contents.fingerprint(live.agent) == contents.fingerprint(verbs)
     meet_two(live, world, 6)
     assert live.agent.episode == 8
     # The chances that Live draws before it begins are those that the agent draws once it has begun.
@@ -209,7 +210,7 @@ def test_bad_input_to_the_new_verbs():
     with pytest.raises(RuntimeError, match="action_probabilities: no episode is open"):
         agent.action_probabilities(0)
     agent.begin_episode(nr.worlds.clinic().context(0, 0))
-    before = files.fingerprint(agent)
+    before = contents.fingerprint(agent)
     with pytest.raises(ValueError, match="action must be an action number from 0 to 2"):
         agent.act(0, action=7)
     stuck = np.argwhere(~agent.problem.layout.available)[0]
@@ -217,7 +218,7 @@ def test_bad_input_to_the_new_verbs():
         agent.act(int(stuck[0]), action=int(stuck[1]))
     with pytest.raises(ValueError, match="draws must be an integer of at least 1"):
         agent.action_probabilities(0, 0)
-    assert files.fingerprint(agent) == before
+    assert contents.fingerprint(agent) == before
     assert not agent._asked
 
 
@@ -435,11 +436,11 @@ def test_outcomes_as_a_table():
 def test_bad_input_to_live(call, message):
     live, _ = clinic_live()
     live.begin("a", [0.6, 0.8])
-    before = files.fingerprint(live.agent)
+    before = contents.fingerprint(live.agent)
     with pytest.raises(ValueError, match=message):
         call(live)
     assert live.open == ("a",)
-    assert files.fingerprint(live.agent) == before
+    assert contents.fingerprint(live.agent) == before
     with pytest.raises(RuntimeError, match="observe: nothing was done with 'a' since"):
         live.observe("a", 1.0, 0)
 
@@ -612,12 +613,12 @@ def test_too_little_memory_for_draws_changes_nothing(monkeypatch):
     """Before, the agent was left in the middle of an episode and nobody could begin any more."""
     live, _ = clinic_live(draws=1000)
     live.begin("a", [0.6, 0.8])
-    before = files.fingerprint(live.agent)
+    before = contents.fingerprint(live.agent)
     with monkeypatch.context() as scarce:
-        scarce.setattr("noregret._checks._memory", lambda: 10_000.0)
+        scarce.setattr("noregret.checks._memory", lambda: 10_000.0)
         with pytest.raises(ValueError, match="draws = 1000 would need at least"):
             live.begin("b", [0.6, 0.8])
-    assert files.fingerprint(live.agent) == before
+    assert contents.fingerprint(live.agent) == before
     assert live.open == ("a",)
     live.begin("b", [0.6, 0.8])
     live.end("a")
@@ -659,7 +660,7 @@ def test_a_bound_too_small_is_noticed_by_live_as_by_the_verbs():
         assert live.agent.refuted == verbs.refuted
     assert "a bound is too small" in live.agent.refuted
     assert live.guarantee is None
-    assert files.fingerprint(live.agent) == files.fingerprint(verbs)
+    assert contents.fingerprint(live.agent) == contents.fingerprint(verbs)
 
 
 def test_agents_in_python_are_refused():
@@ -702,9 +703,9 @@ def test_decisions_are_replayed_and_kept(tmp_path):
     assert any(d.by_other and d.action != d.advice for d in made)
     for d in made[::7]:
         agent = nr.load(tmp_path / f"{d.episode}.npz")
-        before = files.fingerprint(agent)
+        before = contents.fingerprint(agent)
         assert d.replay(agent) == d
-        assert files.fingerprint(agent) == before
+        assert contents.fingerprint(agent) == before
         with pytest.raises(ValueError, match="the agent is not the one that decided"):
             d.replay(nr.load(tmp_path / f"{(d.episode + 1) % 40}.npz"))
         wrong = dataclasses.replace(d, advice=1 - d.advice, action=1 - d.action)

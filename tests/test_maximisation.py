@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from noregret import maximisation as m
-from noregret.maximisation_cells import _largest, bound_by_cells
+from noregret.planning import maximise as m
+from noregret.planning.simplices import Question, _largest, bound_by_simplices
 from noregret.theory import widths
+
+pytestmark = pytest.mark.deep
 
 
 def means(z, V, v):
@@ -217,10 +219,10 @@ def near_a_stationary_point(g, n):
     cov = cov - cov[0] - cov[:, :1] + cov[0, 0]
     work = m.maximisation_work(n)
     m.largest_mean(z, V, cov, rho, n, math.inf, work)
-    y = work.y + g.choice([0.0, 1e-3, 0.1]) * rho / math.sqrt(np.diag(cov).max()) * g.standard_normal(n)
-    work.y[:], work.v[:] = y, cov @ y
+    y = work.at.y + g.choice([0.0, 1e-3, 0.1]) * rho / math.sqrt(np.diag(cov).max()) * g.standard_normal(n)
+    work.at.y[:], work.at.v[:] = y, cov @ y
     work.z[:], work.C[:], work.root[:] = z, cov, np.sqrt(np.diag(cov))
-    p = np.exp(z + work.v - (z + work.v).max())
+    p = np.exp(z + work.at.v - (z + work.at.v).max())
     work.p[:] = p / p.sum()
     t = work.p @ V + g.choice([0.0, 1e-4, 0.02, -0.02]) * np.ptp(V)
     return z, V, cov, rho, work, min(max(t, V.min() + 1e-3 * np.ptp(V)), V.max() - 1e-3 * np.ptp(V))
@@ -234,9 +236,9 @@ def test_what_a_point_proves(n, stretch):
     g, proved, close = np.random.default_rng(n), 0, 0
     for _ in range(150):
         z, V, cov, rho, work, t = near_a_stationary_point(g, n)
-        m._prove(V, t, rho, stretch, n, work)
+        m._prove(Question(V, n, rho, V.min(), V.max(), 0.0), t, stretch, work)
         eta, c = work.found[m.ETA], work.found[m.CURVATURE]
-        twin = eta_twin(z, V, t, cov, rho, work.v, stretch)
+        twin = eta_twin(z, V, t, cov, rho, work.at.v, stretch)
         assert (eta, c) == pytest.approx(twin, rel=1e-6, abs=1e-7)
         if c <= 1.0:
             _, visited = attack(z, V, cov, rho, g, 8, 40)
@@ -250,17 +252,19 @@ def test_what_a_point_proves(n, stretch):
 
 
 @pytest.mark.parametrize("n", [2, 3, 4, 8])
-def test_cells_bound_what_they_say(n):
-    """The bound of the cells on G, at any t, and the bound on the mean that they find alone, without a certificate."""
+def test_parts_of_a_simplex_bound_what_they_say(n):
+    """The bound of the parts on G, at any t, and the bound on the mean that they find alone, without a certificate."""
     g, excess = np.random.default_rng(n), []
     for _ in range(100):
         z, V, cov, rho, work, t = near_a_stationary_point(g, n)
         best, visited = attack(z, V, cov, rho, g, 8, 60)
         t = best + g.choice([-0.05, 0.0, 0.05]) * np.ptp(V)
         t = min(max(t, V.min() + 1e-3 * np.ptp(V)), V.max() - 1e-3 * np.ptp(V))
-        assert _largest(V, t, rho, n, 1e-12, work) >= log_ratio(z, V, t, visited).max() - 1e-9
+        assert (
+            _largest(Question(V, n, rho, V.min(), V.max(), 1e-12), t, work) >= log_ratio(z, V, t, visited).max() - 1e-9
+        )
         start = means(z, V, np.zeros(n))
-        found = bound_by_cells(V, rho, n, start, start, V.max(), V.min(), V.max(), 1e-12, work)
+        found = bound_by_simplices(Question(V, n, rho, V.min(), V.max(), 1e-12), start, start, V.max(), work)
         assert found >= best - 1e-12
         excess.append((found - best) / (best - start))
     assert np.median(excess) < (0.02 if n < 5 else 0.2)
@@ -280,7 +284,7 @@ def test_how_tight_four_outcomes_are():
         assert found <= closed_form(z, V, cov, rho) + 1e-3 * (best - start) + 1e-12
         work = m.maximisation_work(4)
         found = m.largest_mean(z, V, cov, rho, 4, math.inf, work)
-        exact += found - means(z, V, work.v) <= 1e-8 * (found - start) + 1e-12
+        exact += found - means(z, V, work.at.v) <= 1e-8 * (found - start) + 1e-12
     assert exact > 470
     assert np.mean(excess) < 0.01
     assert np.mean(simple) > 50 * np.mean(excess)

@@ -9,9 +9,15 @@ import pytest
 from scipy import integrate, special
 
 import noregret as nr
-from noregret.estimators import mixture, mixture_refresh, mixture_walks, pairwise_curvature, store
+from noregret.estimators import store
+from noregret.estimators.mixture import curvature as pairwise_curvature
+from noregret.estimators.mixture import refresh as mixture_refresh
+from noregret.estimators.mixture import sets as mixture
+from noregret.estimators.mixture import walks as mixture_walks
 from noregret.verification.chance import allowed
 from noregret.verification.coverage import KINDS, coverage
+
+pytestmark = pytest.mark.deep
 
 KIND = {kind.name: kind for kind in KINDS}
 
@@ -32,11 +38,11 @@ def exact_curvature(p, r):
     return sum(w * (1.0 - u) * centring_form(least_probabilities(p, r, u)) for w, u in zip(weights, t, strict=True))
 
 
-def twin_curvature(p, r, cells=pairwise_curvature.CELLS):
+def twin_curvature(p, r, intervals=pairwise_curvature.INTERVALS):
     """On each cell the line from M(a) to M(c(t_1)), integrated against 2 (1 - t) by Gauss's rule (exact)."""
     nodes, weights = np.polynomial.legendre.leggauss(2)
-    total, h = np.zeros((p.size, p.size)), 1.0 / cells
-    for i in range(cells):
+    total, h = np.zeros((p.size, p.size)), 1.0 / intervals
+    for i in range(intervals):
         c0, c1 = least_probabilities(p, r, i * h), least_probabilities(p, r, (i + 1) * h)
         a = c1 * (3.0 * c0 - c1) / (c0 + c1)
         for w, u in zip(weights, 0.5 * (nodes + 1.0), strict=True):
@@ -52,7 +58,7 @@ def differences(v):
 
 def test_curvature_is_below_the_log_sum_exp():
     """On random displacements within their box, up to differences of 60: also where the box is exactly the
-    displacement, where the bound is sharpest. The same rule with cells' left ends is not a bound."""
+    displacement, where the bound is sharpest. The same rule with intervals' left ends is not a bound."""
     g = np.random.default_rng(0)
     tight, wrong = 0.0, 0
     for _ in range(3000):
@@ -89,7 +95,7 @@ def test_quadrature_is_below_the_integral_and_close():
                 ((1.0 - i / 8) ** 2 - (1.0 - (i + 1) / 8) ** 2) * centring_form(least_probabilities(p, r, (i + 1) / 8))
                 for i in range(8)
             )
-            assert np.linalg.eigvalsh(made - simple).min() >= -1e-13  # never worse than right ends of the cells
+            assert np.linalg.eigvalsh(made - simple).min() >= -1e-13  # never worse than right ends of the intervals
             if scale <= 2.0:
                 assert np.trace(made) >= 0.98 * np.trace(exact)
             if scale == 0.0:

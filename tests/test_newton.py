@@ -5,11 +5,11 @@ import pytest
 from scipy.optimize import minimize
 
 import noregret as nr
-from noregret import beliefs
-from noregret._linear_algebra import project_on_ball, rank_one, refresh_inverse
-from noregret.estimators.online_newton import newton_parts, newton_step
-from noregret.estimators.rewards import reward_parts, ridge_step
-from noregret.simulation.diagnostics import ratio
+from noregret.agents.glm.diagnostics import ratio
+from noregret.beliefs import point as beliefs
+from noregret.estimators.newton.online_newton import newton_parts, newton_step
+from noregret.estimators.rewards.means import reward_parts, ridge_step
+from noregret.numerics.linear_algebra import project_on_ball, rank_one, refresh_inverse
 from noregret.theory import widths
 
 
@@ -18,6 +18,7 @@ def contexts(n, d, seed, radius=1.0):
     return radius * x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
+@pytest.mark.deep
 def test_a_million_updates_stay_within_1e8_of_a_direct_solve():
     """Both Gram matrices, ill-conditioned contexts (one direction is rare), a million updates of one pair."""
     link, d, n = nr.MultinomialLogit(), 4, 1_000_000

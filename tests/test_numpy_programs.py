@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import noregret as nr
-from noregret.bench import numpy_rearranged, numpy_twin
+from benchmarks import numpy_rearranged, numpy_twin
 from noregret.worlds import random_logit
+
+pytestmark = pytest.mark.deep
 
 TOLERANCE = 1e-9
 

@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 
 import noregret as nr
-from noregret.agents.lr_orl import LRORL
-from noregret.bench import numpy_sets, numpy_sets_twin
+from benchmarks import numpy_sets, numpy_sets_twin
+from noregret.agents.local.lr_orl import LRORL
 from noregret.worlds import random_logit
+
+pytestmark = pytest.mark.deep
 
 PROGRAMS = (numpy_sets, numpy_sets_twin)
 WORLDS = [

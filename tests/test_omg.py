@@ -8,7 +8,7 @@ from scipy import optimize
 
 import noregret as nr
 import reference
-from noregret.agents import omg
+from noregret.agents.baselines.linear import omg
 from test_agreement import masked
 
 WORLDS = {

@@ -142,7 +142,7 @@ def test_a_next_state_outside_the_support_refutes(name, tmp_path):
     assert told.refuted == f"{said}their steps from 1 on are not learned"
     assert told.guarantee is None
     assert told.begin_episode([0.6, 0.8]).certificate is None
-    leaves = [dict(nr.agents.files._leaves("state", a.state)) for a in (told, cut)]
+    leaves = [dict(nr.agents.contents.leaves("state", a.state)) for a in (told, cut)]
     assert all(np.array_equal(leaves[0][key], leaves[1][key]) for key in leaves[0] if not key.endswith("gate"))
     back = nr.load(tmp_path / "agent.npz")
     assert back.refuted == told.refuted

@@ -7,9 +7,9 @@ import pytest
 from scipy import stats
 
 import noregret as nr
-from noregret import planning
-from noregret._random import words
-from noregret.planning import CENTRED, HALF_SPAN, NONE, SUP
+from noregret.beliefs.spreads import CENTRED, HALF_SPAN, NONE, SUP
+from noregret.numerics.random import words
+from noregret.planning import bellman as planning
 
 S, A, H = 4, 3, 5
 
@@ -35,7 +35,10 @@ def solve(problem, P, r, xi, noise, kind, clip, key=7):
     policy, V = np.zeros((H, S), np.int64), np.zeros((H + 1, S))
     slots = problem.to_slots(P)
     planning.backward_induction(
-        slots, problem.layout, r, xi, noise, kind, clip, np.uint64(key), np.zeros((S, A)), policy, V
+        problem.layout,
+        planning.Model(slots, r, xi, noise),
+        planning.Operator(kind, clip, np.uint64(key)),
+        planning.Solution(np.zeros((S, A)), policy, V),
     )
     return policy, V
 
@@ -116,7 +119,10 @@ def test_the_last_step_is_worth_its_reward():
     policy, V = np.zeros((1, 2), np.int64), np.zeros((2, 2))
     P, r = np.full((2, 1, 2), 0.5), np.full((2, 1), 0.7)
     planning.backward_induction(
-        P, problem.layout, r, r * 0, np.zeros((0, 0, 0)), HALF_SPAN, 1, np.uint64(0), np.zeros((2, 1)), policy, V
+        problem.layout,
+        planning.Model(P, r, r * 0, np.zeros((0, 0, 0))),
+        planning.Operator(HALF_SPAN, 1, np.uint64(0)),
+        planning.Solution(np.zeros((2, 1)), policy, V),
     )
     assert V[0, 0] == 0.7
 
@@ -137,3 +143,16 @@ def test_ties_are_broken_uniformly_and_reproducibly():
         assert stats.chisquare(np.bincount(chosen[:, h, s], minlength=A)).pvalue > 1e-6
     first, second = chosen[:, 0, 0], chosen[:, 0, 1]
     assert abs(np.corrcoef(first, second)[0, 1]) < 5 / np.sqrt(3000)
+
+
+def test_a_plan_shows_itself_as_a_table_and_leaves_out_the_middle_of_a_large_one():
+    small = nr.Plan(np.array([[0, 1], [1, 0]]), np.zeros((3, 2)), certificate=0.25)
+    said = ["step  state 0  state 1", "0     0        1", "1     1        0", "at most 0.25 short of optimal"]
+    assert repr(small).splitlines() == str(small).splitlines() == said
+    large = repr(nr.Plan(np.zeros((500, 300), np.int64), np.zeros((501, 300)))).splitlines()
+    assert len(large) == 14
+    assert max(map(len, large)) <= 80
+    assert large[0].split("  ")[0] == "step"
+    assert large[7].split() == ["..."] * 9
+    assert large[-2].startswith("499")
+    assert large[-1] == "[500 steps, 300 states]"

@@ -112,6 +112,18 @@ def test_the_suite_finds_the_examples():
             assert f"{thing.__module__}.{name}" in {test.name for test in found if test.examples}, name
 
 
+def test_dir_lists_the_public_names_and_nothing_else():
+    assert set(dir(noregret)) == {*noregret.__all__, "gym", "report", "__version__"}
+
+
+@pytest.mark.parametrize("name", ["simulate", "GLMORL", "Plan", "Encoder", "Problem", "Live"])
+def test_signatures_in_help_are_short_and_narrow(name):
+    text = str(inspect.signature(getattr(noregret, name)))
+    assert max(map(len, text.splitlines())) <= 80
+    for noise in ("numpy", "ndarray", "typing", "collections", "noregret."):
+        assert noise not in text
+
+
 def function(text):
     def new():
         pass

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from noregret._random import mix, normals, philox, uniforms
+from noregret.numerics.random import mix, normals, philox, uniforms
 
 
 @pytest.mark.parametrize(

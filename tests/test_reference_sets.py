@@ -11,12 +11,13 @@ import pytest
 
 import noregret as nr
 import reference_sets
-from noregret.agents.certified_psrl import CertifiedPSRL
-from noregret.agents.lr_orl import LRORL
-from noregret.agents.psrl_glm import PSRLGLM
-from noregret.estimators.likelihood_learn import RENEWAL
-from noregret.local_sets import unpack
+from noregret.agents.local.certified_psrl import CertifiedPSRL
+from noregret.agents.local.lr_orl import LRORL
+from noregret.agents.local.psrl_glm import PSRLGLM
+from noregret.estimators.likelihood.learn import RENEWAL
 from test_agreement import masked
+
+pytestmark = pytest.mark.deep
 
 AGENTS = {"lr-orl": LRORL, "psrl-glm": PSRLGLM, "certified-psrl": CertifiedPSRL}
 
@@ -72,7 +73,6 @@ def assert_plans_agree(plan, wanted):
 def assert_locals_agree(agent, learner):
     """Every number that describes the individual just planned for."""
     local = agent.work.local
-    unpack(local, agent.problem.layout)
     for (s, a), wanted in learner.locals.items():
         n = len(wanted.P)
         assert_close(local.P[s, a, :n], wanted.P, "P")

@@ -6,8 +6,10 @@ import numpy as np
 import pytest
 
 import noregret as nr
-from noregret import agents, figures
-from noregret.planning import expectation
+from noregret import agents
+from noregret.agents import registry
+from noregret.planning.bellman import expectation
+from noregret.report import run_figures as figures
 from noregret.verification import chance
 
 
@@ -49,7 +51,7 @@ class Certified(nr.GLMORL):
 
 @pytest.fixture(autouse=True)
 def _known(monkeypatch):
-    monkeypatch.setitem(agents._AGENTS, Certified.name, Certified)
+    monkeypatch.setitem(registry._AGENTS, Certified.name, Certified)
 
 
 def place():
@@ -156,7 +158,7 @@ def test_both_engines_agree_and_so_do_files(kind, tmp_path):
     one.act(person.state)
     one.save(tmp_path / "agent.npz")
     given = {"expert": expert} if kind == "function" else {}
-    two = nr.load(tmp_path / "agent.npz", **given)
+    two = nr.load(tmp_path / "agent.npz", agent=Certified, **given)
     assert two.options == one.options
     assert two.agent.seed == one.agent.seed == 4
     outcome = person.step(one.act(person.state))
@@ -173,7 +175,7 @@ def test_both_engines_agree_and_so_do_files(kind, tmp_path):
     assert 0.2 < one.referred.mean() < 0.9
     if kind == "function":
         with pytest.raises(ValueError, match="expert must be given, the agent was saved with a function"):
-            nr.load(tmp_path / "agent.npz")
+            nr.load(tmp_path / "agent.npz", agent=Certified)
 
 
 def test_an_expert_with_its_own_problem_is_saved_with_it(tmp_path):
@@ -182,7 +184,7 @@ def test_an_expert_with_its_own_problem_is_saved_with_it(tmp_path):
     agent = nr.Referral(Certified(world.problem), nr.UniformRandom(other, seed=7), 1.0)
     meet(agent, world, range(5))
     agent.save(tmp_path / "agent.npz")
-    back = nr.load(tmp_path / "agent.npz")
+    back = nr.load(tmp_path / "agent.npz", agent=Certified)
     assert back.problem.weight_bound == world.problem.weight_bound
     assert back.expert.problem.weight_bound == 5.0
     assert (back.expert.seed, back.expert.episode) == (7, 5)
@@ -268,7 +270,7 @@ def test_report():
 @pytest.mark.parametrize("name", ["orlc-si", "orlc"])
 def test_built_in_certificates_are_those_of_the_plan(name):
     world = nr.worlds.random_linear(3, 2, 3, 2, seed=1)
-    assert name in agents.with_kernel("certificate_kernel")
+    assert name in registry.with_kernel("certificate_kernel")
     agent, gap = nr.make_agent(name, world.problem, delta=0.3), np.zeros(3)
     for _, _, plan in meet(agent, world, range(300)):
         last = plan

@@ -59,7 +59,7 @@ def wealth(upper, paths):
         for h, r in enumerate(rewards):
             u, v = upper[h, states[h]], upper[h + 1, states[h + 1]]
             gain = (0.0 if math.isnan(r) else r) + v - u - refutation.SLACK
-            logs += np.log1p(np.array(refutation.BETS) * gain / max(u, refutation.LEAST))
+            logs += np.log1p(np.array(refutation.BETS) * gain / max(u, refutation.LEAST_UPPER))
         mean = math.log(np.exp(logs).mean())
         if mean > best:
             best, when = mean, i + 1
@@ -139,7 +139,7 @@ def test_upper_values_allow_every_action(make):
     play(agent, world, 40, look=look)
     assert agent.consistent_values
     assert len(checked) == 5
-    assert agent._evidence[refutation.MET] == 40
+    assert agent.evidence[refutation.MET] == 40
 
 
 # Sets outside of their balls -------------------------------------------------------------------------------------
@@ -243,7 +243,7 @@ def test_evidence_of_both_engines_agrees_to_the_bit():
         session.prepare()
         while session.done < 50:
             session.advance()
-        made.append(session.agent._evidence.copy())
+        made.append(session.agent.evidence.copy())
     assert np.array_equal(*made)
     assert made[0][refutation.MET] == 50
 

@@ -214,6 +214,7 @@ def finished(label, seed, states=4, K=2000, failing=0.0):
         columns |= {"certificate": 3 * regret + wide, "transition_width": 4 * wide}
         columns |= {"certificate_failures": failing * episodes, "set_failures": failing * episodes}
         columns |= {"bound_from_returns": 4 * regret + 50, "bound_from_certificates": 3 * regret + wide}
+        columns |= {"bound_from_bonuses": 12_000 * regret + 200_000}
     if name == "referral":
         share = 1.0 - options["threshold"] / 3.0
         columns |= {"referred": np.round(share * episodes), "kept_certificate": regret}
@@ -407,6 +408,7 @@ def test_many_settings_are_one_figure_and_folded_tables(tmp_path):
     assert folded.bad == []
 
 
+@pytest.mark.deep
 def test_the_same_results_give_the_same_bytes(page, tmp_path):
     left, broke = finished("glm-orl", 97).cell, finished("glm-orl", 98).cell
     again = write(
@@ -417,6 +419,7 @@ def test_the_same_results_give_the_same_bytes(page, tmp_path):
         assert one.read_bytes() == (page.parent / "figures" / one.name).read_bytes(), one.name
 
 
+@pytest.mark.deep
 def test_one_seed_one_agent_and_nothing_but_an_oracle(tmp_path):
     for runs in ([finished("glm-orl", 0)], [finished("oracle", 0)], [finished("oracle", s) for s in range(2)]):
         assert Reader(write(Results(runs), tmp_path).page.read_text(encoding="utf-8")).bad == []
@@ -425,10 +428,24 @@ def test_one_seed_one_agent_and_nothing_but_an_oracle(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.deep
 def test_heavy_figures_are_shown_as_images(tmp_path, monkeypatch):
     monkeypatch.setattr(drawing, "HEAVY", 1000)
     text = write(small(2), tmp_path).page.read_text(encoding="utf-8")
     assert 'src="data:image/png;base64,' in text
+
+
+def test_a_line_that_another_one_hides_shows_as_dashes_on_it():
+    drawn = drawing.Drawing(1, 1, "two")
+    x = np.arange(1.0, 50.0)
+    low, high = drawing.Look(drawing.COLOURS[0]), drawing.Look(drawing.COLOURS[1])
+    for name, y, look in (("one", x, low), ("two", np.minimum(x, 30.0), high), ("three", 60.0 - x, high)):
+        drawn.curve(drawn.axes[0], name, drawing.Curve(x, y), look)
+    drawn._finish()
+    *first, dashes = drawn.axes[0].lines
+    assert len(first) == 3
+    assert dashes.get_color() == low.colour
+    assert np.isfinite(dashes.get_ydata()).tolist() == (x <= 30.0).tolist()
 
 
 # --- from the command line
@@ -491,6 +508,7 @@ addEventListener("load", () => {
     const shown = [...d.querySelectorAll(".panels svg")].map(s => s.getBoundingClientRect());
     return {width: w.innerWidth, scroll: root.scrollWidth, panels: shown.length,
             least: Math.min(...shown.map(b => Math.min(b.width, b.height))),
+            cut: Math.max(...[...d.querySelectorAll(".scroll")].map(s => s.scrollWidth - s.clientWidth)),
             ink: w.getComputedStyle(d.querySelector(".panels text")).fill,
             paper: w.getComputedStyle(d.body).backgroundColor,
             loaded: w.performance.getEntriesByType("resource").length};
@@ -532,6 +550,7 @@ def test_in_a_browser_the_page_fits_narrow_screens_and_turns_dark(page, tmp_path
         assert made["loaded"] == 0
         assert min(channels(made["paper"])) > 240
         assert max(channels(made["ink"])) < 60
+    assert light[2]["cut"] <= 0  # no table of the page needs scrolling on a screen of 1280
     dark = browse(tmp_path, text, "--blink-settings=preferredColorScheme=0")
     for made in dark:
         assert max(channels(made["paper"])) < 40

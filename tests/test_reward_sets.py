@@ -8,14 +8,16 @@ import pytest
 from scipy import integrate, optimize, stats
 
 import noregret as nr
-from noregret.estimators import reward_mixture as mix
-from noregret.estimators import reward_refresh as again
-from noregret.estimators import reward_sets as sets
-from noregret.estimators import reward_tilts as tilts
-from noregret.estimators.reward_logistic import log_predicted, log_sigma, stable_sigma
+from noregret.estimators.rewards import mixture as mix
+from noregret.estimators.rewards import refresh as again
+from noregret.estimators.rewards import sets as sets
+from noregret.estimators.rewards import tilts as tilts
+from noregret.estimators.rewards.logistic import log_predicted, log_sigma, stable_sigma
 from noregret.estimators.store import empty_store, remember
 from noregret.theory.widths import lower_curvature
 from noregret.verification.rewards import reward_coverage
+
+pytestmark = pytest.mark.deep
 
 NODES, MASS = np.polynomial.hermite_e.hermegauss(80)
 MASS = MASS / MASS.sum()

@@ -15,6 +15,8 @@ from noregret.theory import constants, widths
 from test_agreement import assert_close, assert_state_agrees
 from test_agreement import world as plain_world
 
+pytestmark = pytest.mark.deep
+
 EPISODES = 40
 DELTA = 0.3
 

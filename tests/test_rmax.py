@@ -8,7 +8,7 @@ import pytest
 
 import noregret as nr
 import reference as ref
-from noregret.agents.cover_rmax import reward_lipschitz_of, transition_lipschitz
+from noregret.agents.baselines.rmax.cover_rmax import reward_lipschitz_of, transition_lipschitz
 from noregret.theory import pac
 
 TIE = 1e-9
@@ -210,7 +210,7 @@ def test_cover_rmax_is_its_formula(where):
 @pytest.mark.parametrize("where", WORLDS)
 def test_cece_x_is_its_formula(where):
     world = WORLDS[where]()
-    centres = nr.agents.cells.kmeans([world.context(9, k) for k in range(30)], 2)
+    centres = nr.agents.kmeans([world.context(9, k) for k in range(30)], 2)
     agent = nr.agents.CECEx(world.problem, centres, explore=2, smoothing=0.7, seed=2)
     compare(agent, CellTwin(world.problem, 2, centres, 2, 0.7), world, 60, BLIND)
     assert (agent.state.visits.sum((1, 2)) > 10).all()

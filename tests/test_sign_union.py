@@ -7,11 +7,13 @@ import numpy as np
 import pytest
 
 import noregret as nr
-from noregret._linear_algebra import REFRESH
-from noregret.estimators.sign_union import log_splits, sign_union_parts, sign_union_sets, sign_union_step
-from noregret.local_sets import local_sets
+from noregret.beliefs.local import local_sets
+from noregret.estimators.linear.sign_union import log_splits, sign_union_parts, sign_union_sets, sign_union_step
+from noregret.numerics.linear_algebra import REFRESH
 from noregret.verification import chance
 from noregret.verification.coverage import DELTA, draw_outcome, draw_truth, next_context
+
+pytestmark = pytest.mark.deep
 
 
 def project(v):

@@ -13,7 +13,7 @@ import noregret as nr
 ROOT = Path(__file__).parents[1]
 PUBLIC = (
     "noregret", "noregret.agents", "noregret.worlds", "noregret.estimators", "noregret.theory", "noregret.gym",
-    "noregret.studies", "noregret.report", "noregret.simulation",
+    "noregret.studies", "noregret.report", "noregret.simulation", "noregret.planning",
 )  # fmt: skip
 
 

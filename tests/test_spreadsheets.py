@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import noregret as nr
-from noregret._spreadsheets import guarded, unguarded, write_table
+from noregret.storage.spreadsheets import guarded, unguarded, write_table
 
 ODD = ["=1+1", "+1", "-1", "@A1", "\tx", "\rx", "\nx", "'x", "''", "＝1", "plain", "", "a=b", '"=1"', "é"]
 

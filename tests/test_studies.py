@@ -10,9 +10,9 @@ import pytest
 
 import noregret as nr
 from noregret.simulation import engine
+from noregret.simulation.catalogue import agent_options
 from noregret.simulation.checkpoint import begun, episodes_done, resumed, snapshot
 from noregret.simulation.engine import CHUNK
-from noregret.simulation.named import agent_options
 from noregret.studies import Cell, Results, load
 from noregret.studies.cell_file import decode, encode
 from noregret.studies.grids import values_of
@@ -358,7 +358,7 @@ def test_anothers_checkpoint_is_not_continued(monkeypatch):
     others = [cell(episodes=CHUNK + 100, world=place, seed=1), cell(episodes=CHUNK + 100, world=place, delta=0.1)]
     kept = [work(Task(other, patience=0.0)).checkpoint for other in others]
     with monkeypatch.context() as patch:
-        patch.setattr(nr, "__version__", "0.0.9")
+        patch.setattr("noregret.storage.version.__version__", "0.0.9")
         kept.append(work(Task(one, patience=0.0)).checkpoint)
     said = ["it is another run's", "it is another run's", "it was made by noregret 0.0.9, this is"]
     for bad, why in zip(kept, said, strict=True):

@@ -7,6 +7,8 @@ import pytest
 
 from test_cli import noregret
 
+pytestmark = pytest.mark.deep
+
 STUDY = """
 name = "tiny"
 episodes = 200

@@ -8,8 +8,13 @@ from scipy import optimize, special, stats
 
 import noregret as nr
 import reference
-from noregret._random import POSTERIOR, fill_uniforms, gamma, gammas, inverse_normal, uniforms
-from noregret.agents import cells, tabular, tabular_ucbvi, tabular_ucrl2
+from noregret.agents.baselines import groups as cells
+from noregret.agents.baselines.tabular import family as tabular
+from noregret.agents.baselines.tabular import ucbvi as tabular_ucbvi
+from noregret.agents.baselines.tabular import ucrl2 as tabular_ucrl2
+from noregret.numerics.random import POSTERIOR, fill_uniforms, gamma, gammas, inverse_normal, uniforms
+
+pytestmark = pytest.mark.deep
 
 
 # A slow second implementation ----------------------------------------------------------------------------------------

@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 
 import noregret as nr
-from live import make, place
-from noregret import _threads
-from noregret.agents.files import copy_of, fingerprint
+from live import make, place, played
+from noregret.agents import locks as _threads
+from noregret.agents.contents import fingerprint
+from noregret.agents.files import copy_of
 
-EPISODES = 60
+pytestmark = pytest.mark.deep
+
+EPISODES = 25
 AGENTS = ("certified-psrl", "lr-orl", "certified", "referral", "certified-psrl-stored", "glm-orl", "psrl")
 
 
@@ -126,11 +129,11 @@ class Nothing:
 def test_without_the_lock_the_test_above_fails(monkeypatch):
     """It can tell: with a lock that keeps nobody out, readings or plans are torn."""
     monkeypatch.setattr("noregret.agents.base.Lock", Nothing)
-    for _ in range(5):
+    for _ in range(20):
         plans, expected, torn, wrong, same = hammered("certified-psrl")
         if plans != expected or not same or any(torn.values()) or wrong:
             return
-    pytest.fail("nothing was torn in five runs without a lock")
+    pytest.fail("nothing was torn in twenty runs without a lock")
 
 
 def test_several_write():
@@ -168,20 +171,20 @@ def test_agents_made_of_agents_share_one_lock():
     inner = nr.PSRLGLM(p)
     outer = nr.Referral(nr.Certified(inner), nr.UniformRandom(p), 1.0)
     parts = (outer.agent, outer.expert, outer.agent.judge, inner)
-    assert all(part._lock is outer._lock for part in parts)
-    assert nr.Live(outer)._lock is outer._lock
+    assert all(part.lock is outer.lock for part in parts)
+    assert nr.Live(outer).lock is outer.lock
 
 
 def test_copies_have_locks_of_their_own(tmp_path):
     world = place("psrl")
     agent = make("certified", world)
     other = copy.deepcopy(agent)
-    assert other._lock is not agent._lock
-    assert other.agent._lock is other.judge._lock is other._lock
-    assert agent.fresh()._lock is not agent._lock
+    assert other.lock is not agent.lock
+    assert other.agent.lock is other.judge.lock is other.lock
+    assert agent.fresh().lock is not agent.lock
     agent.save(tmp_path / "a.npz")
-    assert nr.load(tmp_path / "a.npz")._lock is not agent._lock
-    with agent._lock.held:  # somebody is at work: the copy does not wait
+    assert nr.load(tmp_path / "a.npz").lock is not agent.lock
+    with agent.lock.held:  # somebody is at work: the copy does not wait
         done = []
         thread = threading.Thread(target=lambda: done.append(other.begin_episode(world.context(0, 0))))
         thread.start()
@@ -193,7 +196,7 @@ def test_copies_have_locks_of_their_own(tmp_path):
 READ = """
 import sys, time
 import noregret as nr
-from noregret.agents.files import fingerprint
+from noregret.agents.contents import fingerprint
 seen, until = set(), time.monotonic() + float(sys.argv[2])
 while time.monotonic() < until:
     seen.add(fingerprint(nr.load(sys.argv[1])))
@@ -205,12 +208,13 @@ def test_another_process_reads_what_one_writes(tmp_path):
     """A file is replaced whole: a reader gets one of the agents that were saved, and no other."""
     world, path = place("psrl"), tmp_path / "agent.npz"
     agent = nr.agents.PSRL(world.problem, seed=3)
+    played(agent, world, range(1))  # compiled before anybody waits for it
     agent.save(path)
     saved = {fingerprint(agent)}
     reader = subprocess.Popen(
-        [sys.executable, "-c", READ, str(path), "3"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", READ, str(path), "10"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    k = 0
+    k = 1
     while reader.poll() is None:
         person = world.individual(k, 3)
         agent.begin_episode(person.context)

@@ -7,7 +7,7 @@ import pytest
 
 import noregret as nr
 import reference
-from noregret import links
+from noregret.problem import links
 from noregret.worlds import tilt
 from noregret.worlds.tilt import smallest_bound
 
@@ -233,7 +233,7 @@ def test_softmax_that_leaves_padding_alone():
 # Individuals who come again -------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("agent", ["glm-orl", "cece"])
 def test_what_is_kept_of_individuals_changes_nothing(agent, monkeypatch):
-    from noregret.simulation import acquaintances
+    from noregret.simulation import model_cache as acquaintances
 
     world = nr.worlds.clinic()
     runs = []

@@ -10,10 +10,12 @@ from matplotlib.image import imread
 from typer.testing import CliRunner
 
 from noregret.cli import app
-from noregret.figures import scaling_figure
+from noregret.report.run_figures import scaling_figure
 from noregret.verification import coverage, promises, radii, scaling, suite
 from noregret.verification.errata import CHECKS, Finding
 from test_cli import noregret, refused
+
+pytestmark = pytest.mark.deep
 
 SMALL = suite.Effort(60, 40, ((3, 2, 1.0),), (None,), 4, 100, 2, (500,))
 
@@ -42,6 +44,7 @@ def test_verify_writes_a_table_and_ends_well(small, tmp_path):
     assert {row["section"] for row in rows} == {"agents", "errata"}
     assert sum(row["section"] == "errata" for row in rows) == len(CHECKS)
     assert all(row["holds"] == "True" for row in rows)
+    assert done.stdout.splitlines()[0] == f"all {len(rows)} advertised claims held"
     assert "GLM-ORL, conversion ftrl" in done.output
     assert "CertifiedPSRL" in done.output
     assert f"{len(CHECKS)} checks" in done.output
@@ -106,8 +109,8 @@ def test_certificates_that_fail_show(monkeypatch):
     assert not found.holds
 
     class Forgetful(promises.LRORL):
-        def _build(self):
-            par, state, work = super()._build()
+        def build(self):
+            par, state, work = super().build()
             return par._replace(scale=0.0), state, work
 
     monkeypatch.setitem(promises.CERTIFIED, "LR-ORL", lambda p: Forgetful(p, delta=0.3))

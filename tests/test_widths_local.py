@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from noregret._jit import kernel
+from noregret.compiler.jit import kernel
 from noregret.theory import widths
 
 

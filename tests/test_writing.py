@@ -9,11 +9,11 @@ import threading
 
 import pytest
 
-from noregret._files import write_whole
+from noregret.storage.atomic import write_whole
 
 LEAVES = """
 import os, signal, sys
-from noregret._files import write_whole
+from noregret.storage.atomic import write_whole
 
 def fill(file):
     file.write(b"people's data")

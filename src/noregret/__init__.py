@@ -2,33 +2,34 @@
 
 from typing import Any as _Any
 
-from . import agents, estimators, studies, theory, worlds
-from ._jit import kernel
+from . import agents, estimators, planning, studies, theory, worlds
 from .agents import Agent, make_agent
-from .agents.certified import Certified
-from .agents.certified_psrl import CertifiedPSRL
+from .agents.composed.certified import Certified
+from .agents.composed.referral import Referral
 from .agents.controls import CertaintyEquivalence, EpsilonGreedy, Oracle, UniformRandom
 from .agents.files import load
-from .agents.glm_orl import GLMORL
-from .agents.glm_rlsvi import GLMRLSVI
-from .agents.lr_orl import LRORL
-from .agents.psrl_glm import PSRLGLM
-from .agents.referral import Referral
-from .claims import claims
-from .links import LinearCombination, Link, MultinomialLogit
+from .agents.glm.orl import GLMORL
+from .agents.glm.rlsvi import GLMRLSVI
+from .agents.local.certified_psrl import CertifiedPSRL
+from .agents.local.lr_orl import LRORL
+from .agents.local.psrl_glm import PSRLGLM
+from .agents.probabilities import ActionProbabilities
+from .compiler.jit import kernel
 from .live.bounds import suggest_bounds
 from .live.decision import Decision
 from .live.decision_files import read_decisions, write_decisions
-from .live.encoder import Encoder
-from .live.log import Log, read_log
-from .live.probabilities import ActionProbabilities
+from .live.log import read_log
 from .live.several import Live
-from .planning import Plan
-from .problem import Problem
+from .planning.bellman import Plan
+from .problem.encoder import Encoder
+from .problem.links import LinearCombination, Link, MultinomialLogit
+from .problem.log import Log
+from .problem.problem import Problem
 from .simulation import Run, referral_study, simulate
+from .simulation.claims import claims
+from .storage.text import readable as _readable
+from .storage.version import __version__ as __version__
 from .worlds import World, contexts
-
-__version__ = "0.1.0"
 
 __all__ = [
     "GLMORL",
@@ -62,6 +63,7 @@ __all__ = [
     "kernel",
     "load",
     "make_agent",
+    "planning",
     "read_decisions",
     "read_log",
     "referral_study",
@@ -73,12 +75,20 @@ __all__ = [
     "write_decisions",
 ]
 
+for _name in __all__:
+    _readable(globals()[_name])  # for `help`
+_LATE = ("gym", "report")  # when first asked for: importing what they need takes as long as many a script
+
+
+def __dir__() -> list[str]:
+    return sorted([*__all__, *_LATE, "__version__"])
+
 
 def __getattr__(name: str) -> _Any:
-    """`noregret.gym` and `noregret.report`, when first asked for: importing what they need takes as long as many a
-    script."""
-    if name in ("gym", "report"):
+    if name in _LATE:
         import importlib
 
-        return importlib.import_module(f".{name}", __name__)
+        made = importlib.import_module(f".{name}", __name__)
+        _readable(made)
+        return made
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -14,22 +14,25 @@ far, and may then change the rows of its policy for the steps to come (docs/sema
 """
 
 import inspect
-from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, NamedTuple, Self
+from collections.abc import Mapping
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import _checks as check
-from .._announce import announced
-from .._checks import Floats
-from .._jit import address, behind, kernel
-from .._memory import apart, copied
-from .._threads import Lock, locked
-from ..planning import Plan
-from ..problem import Problem
-from .commit import learned, observed, opened
-from .practice import InPractice
+from .. import checks as check
+from ..checks import Floats
+from ..compiler.announcements import announced
+from ..compiler.jit import kernel
+from ..compiler.memory import apart, copied
+from ..compiler.slots import Heads, slot
+from ..planning.bellman import Plan
+from ..problem.problem import Problem
+from .commit import call_learn, call_plan, call_replan, learned, observed, opened
+from .contents import write
+from .data import FromData
+from .declared import Declared, last
+from .locks import Lock, locked
 from .promise import rewards_assumed, sentence, transitions_assumed
 from .refutation import SIZE, examine, upper_of
 from .shared import ASKED, EPISODE, STEP
@@ -48,6 +51,10 @@ class Trajectory(NamedTuple):
     rewards: Floats  # [H], nan where not observed
 
 
+part_plan = slot("plan")  # (par, state, work, x, k, out), for agents that hold others
+part_learn = slot("learn")  # (par, state, work, x, k, n, path)
+
+
 @kernel
 def gap_to_lower(par, state, work, out, gap):
     """A certificate_kernel for agents that keep lower values of their plan in work.lower [H+1, S]."""
@@ -62,13 +69,13 @@ def told(problem: Any) -> Problem:
     return problem
 
 
-class Agent(InPractice):
+class Agent(FromData, Declared):
     """A learner: the base of every agent, whose four verbs are begin_episode, act, observe and end_episode.
 
     `guarantee` is the sentence that is proved of it, or None; `label` its name with the options that are not default;
-    `save` writes a file for `noregret.load`. Subclasses set `name`, the kernels `plan_kernel` and `learn_kernel`, and
-    implement `_build`. Several threads may share an agent: its methods happen one after another (docs/live.md, "Several
-    threads").
+    `save` writes a file for `noregret.load`. Subclasses set `name`, the kernels `plan_kernel` and `learn_kernel`,
+    declare their options (`agents.declared`) and implement `build`. Several threads may share an agent: its methods
+    happen one after another (docs/live.md, "Several threads").
 
     >>> import noregret as nr
     >>> world = nr.worlds.clinic()
@@ -84,30 +91,20 @@ class Agent(InPractice):
     (1, 0)
     """
 
-    name: ClassVar[str]
-    group: ClassVar[str] = "GLM"  # under which heading tables and figures put it
-    plan_kernel: ClassVar[Any]
-    learn_kernel: ClassVar[Any]
-    replan_kernel: ClassVar[Any] = None
-    # gap [S] <- upper - lower at step 0 of the plan just made, per state: (par, state, work, out, gap)
-    certificate_kernel: ClassVar[Any] = None
-    # gap [S] <- share of posterior draws in which out.policy[0, s] is not optimal: (par, state, work, out, x, k, gap)
-    doubt_kernel: ClassVar[Any] = None
-    fused = True  # whether the compiled loop may run it; False: part of it is Python
-    pause = 0  # after so many steps of every episode the rest is planned anew; 0: never
-    bounds_values = False  # whether plan values bound the optimal values from above, with the agent's probability
-    # whether, wherever its sets hold, plan values are at least r + P V of every available action (`refutation`)
-    consistent_values = False
-    regret_delta: float | None = None  # share of delta left for bounds on the regret, None if nothing is claimed
+    problem: Problem
+    seed: int = last(default=0, kw_only=True)
 
-    def __init__(self, problem: Problem, seed: int = 0, **options: Any) -> None:
+    def __init__(self, problem: Problem, *args: Any, **options: Any) -> None:
+        given, seed = self._given(args, options)
         self._own_lock, self._own_clock, self._own_evidence = Lock(), np.zeros(4, np.int64), np.zeros(SIZE)
         refusal = self.refusal(told(problem))
         if refusal is not None:
             raise ValueError(refusal)
-        self.problem, self.seed, self.options = problem, check.integer("seed", seed, 0), options
+        self.options = given | {name: made.checked(given[name]) for name, made in self.declared.items()}
+        self.problem, self.seed = problem, check.integer("seed", seed, 0)
+        self._settle()
         check.memory(f"{self.name} with these sizes and options", 8.0 * self._kept())
-        self.par, self._own_state, self.work = apart(self._build())
+        self.par, self._own_state, self.work = apart(self.build())
         H, S = problem.horizon, problem.n_states
         self._x: Floats = apart(np.zeros(problem.context_dim))
         self._next_x: Floats = apart(np.zeros(problem.context_dim))  # of an episode that may come to nothing
@@ -117,10 +114,14 @@ class Agent(InPractice):
         self._spare: Trajectory = apart(Trajectory(*(a.copy() for a in self._path)))  # steps that come from elsewhere
         self._refutation: str | None = None
         self._caveats: tuple[str, ...] = ()
-        self._direct: tuple[Any, Any] | None = None  # the kernels for the live verbs, behind `commit`'s entrances
-        self._direct_replan: Any = None
+        self._slots: tuple[Any, Any] | None = None  # of plan and learn
+        self._slot_replan: Any = None
+        self._heads = Heads()
 
-    def _build(self) -> tuple[Any, Any, Any]:
+    def _settle(self) -> None:
+        """Check the options that it takes the problem, or each other, to check, and settle what follows from them."""
+
+    def build(self) -> tuple[Any, Any, Any]:
         """(par, state, work) for self.problem, self.seed and self.options."""
         raise NotImplementedError
 
@@ -155,6 +156,7 @@ class Agent(InPractice):
     def label(self) -> str:
         """Name with every option that differs from its default; scaled agents say that they carry no guarantee."""
         defaults = {k: p.default for k, p in inspect.signature(type(self)).parameters.items()}
+        defaults |= {k: made.default for k, made in self.declared.items()}
         said = [
             f"{k}={v:g}" if isinstance(v, float) else f"{k}={v}" for k, v in self.options.items()
             if not isinstance(v, np.ndarray) and v != defaults.get(k)
@@ -189,58 +191,38 @@ class Agent(InPractice):
         """Plan for an individual with context x [d], or with a row by column names where the agent has an `encoder`.
         Arrays of the returned plan are the caller's."""
         self._own_verb("begin_episode")
-        return self._begin(x)
+        return self.plan_for(x)
 
-    def _begin(self, x: Any) -> Plan:
-        if self._open:
+    def plan_for(self, x: Any) -> Plan:
+        """What `begin_episode` does, for whoever has taken the agent over."""
+        if self.is_open:
             raise RuntimeError("begin_episode: the last episode is still open, call end_episode first")
         self._next_x[:] = self.problem.context(self.encoded(x))
-        self._examine()
+        self.examine()
         self.make_room(1)
-        plan, k = self._compiled_verbs()[0], self.episode
-        args, told = (self.par, self.state, self.work, self._next_x, k, self._out), np.array((k, 0, 0, 1))
-        plan(args, self._x, self._others, self._clock, told)
-        return self._plan_made()
+        plan, k = self.kernels()[0], self.episode
+        heads, told = self._heads(self.par, self.state, self.work), np.array((k, 0, 0, 1))
+        opened(plan, heads, self._next_x, k, self._out, self._x, self._others, self._clock, told)
+        return self.plan_made()
 
-    def _plan_made(self) -> Plan:
-        """The plan in the buffers, in arrays of its own."""
+    def plan_made(self) -> Plan:
+        """The plan of the open episode, in arrays of its own."""
         values, lower = self._out.values.copy(), None if self.refuted is not None else self._lower()
         upper = values.copy() if self.bounds_values and self.refuted is None else None
         gap = None if upper is None or lower is None else float((upper[0] - lower[0])[self.problem.starts].max())
         return Plan(self._out.policy.copy(), values, upper, lower, gap, self.problem)
 
-    def _compiled_verbs(self) -> tuple[Any, Any]:
-        """(plan, learn) behind their entrances (`commit`)."""
-        if self._direct is None:
-            clock = np.zeros(4, np.int64), np.zeros(4, np.int64)
-            (plan, planned), (learn, met) = self._calls()
-            with announced(self.name):
-                self._direct = (
-                    behind(opened, plan, planned, self._x, self._others, *clock),
-                    behind(learned, learn, met, self._own_evidence, _NO_VALUES, *clock),
-                )
-        return self._direct
-
-    def _compiled_again(self) -> Any:
-        """`replan_kernel` behind its entrance, for agents with a pause."""
-        if self._direct_replan is None:
-            args = self.par, self.state, self.work, self._x, 0, 1, self._path, self._out
-            with announced(self.name):
-                clock = np.zeros(4, np.int64)
-                self._direct_replan = behind(observed, self.replan_kernel, args, 0.0, 0, clock, clock)
-        return self._direct_replan
-
     def plan_on(self, par: Any, state: Any, work: Any, x: Floats, k: int, out: PlanBuffer) -> None:
         """Run `plan_kernel` on arrays laid out like the agent's, such as copies: the agent itself does not change."""
-        mark = np.zeros(4, np.int64)
-        args = par, state, work, x, k, out
-        self._compiled_verbs()[0](args, np.zeros_like(x), np.zeros_like(self._others), mark, mark)
+        mark, lay = np.zeros(4, np.int64), Heads()
+        heads = lay(par, state, work)
+        opened(self.kernels()[0], heads, x, k, out, np.zeros_like(x), np.zeros_like(self._others), mark, mark)
 
     def replan_on(self, par: Any, state: Any, work: Any, x: Floats, k: int, path: Trajectory, out: PlanBuffer) -> None:
         """Likewise `replan_kernel`, after `pause` steps of `path`."""
-        n, mark = self.pause, np.zeros(4, np.int64)
-        args = par, state, work, x, k, n, path, out
-        self._compiled_again()(args, float(path.rewards[n - 1]), int(path.states[n]), mark, mark)
+        n, mark, lay = self.pause, np.zeros(4, np.int64), Heads()
+        heads, outcome = lay(par, state, work), (float(path.rewards[n - 1]), int(path.states[n]))
+        observed(self.replanning(), heads, x, k, n, path, out, *outcome, mark, mark)
 
     @property
     @locked
@@ -260,7 +242,7 @@ class Agent(InPractice):
         chosen by what the agent is told (the context, the state, the past); what is promised of the plan is then about
         the plan, not about what was done."""
         self._own_verb("act")
-        if not self._open:
+        if not self.is_open:
             raise RuntimeError("act: no episode is open, call begin_episode first")
         h, s = self._step, self._next(state)
         chosen = int(self._out.policy[h, s]) if action is None else self.problem.action(action, s)
@@ -296,8 +278,8 @@ class Agent(InPractice):
             path.rewards[h], path.states[h + 1], clock[STEP : ASKED + 1] = r, s, (h + 1, 0)  # one breath
             self._see_support()
             return
-        args = self.par, self.state, self.work, self._x, self.episode, h + 1, path, self._out
-        self._compiled_again()(args, r, s, clock, np.array((self.episode, h + 1, 0, 1)))
+        heads, told = self._heads(self.par, self.state, self.work), np.array((self.episode, h + 1, 0, 1))
+        observed(self.replanning(), heads, self._x, self.episode, h + 1, path, self._out, r, s, clock, told)
 
     def _outcome(self, reward: Any, next_state: Any) -> tuple[float, int]:
         return self.problem.reward(reward), self.problem.state(next_state, "next_state")
@@ -327,22 +309,22 @@ class Agent(InPractice):
     def end_episode(self) -> None:
         """Learn from the steps observed, which may be fewer than H."""
         self._own_verb("end_episode")
-        if not self._open:
+        if not self.is_open:
             raise RuntimeError("end_episode: no episode is open, call begin_episode first")
         k, n, upper = self.episode, self._impossible(), upper_of(self, _NO_VALUES)
         self._see_support()
         self._learn(k, self._x, n, self._path, upper, self._clock, np.array((k + 1, 0, 0, 0)))
-        self._examine()
+        self.examine()
 
     def _learn(self, k: int, x: Floats, n: int, path: Trajectory, upper: Floats, mark: Any, told: Any) -> None:
         """Learn n steps as those of individual k, with upper values [H+1, S] of the plan made for them ([0, 0]: none),
         and write `told` [4] to `mark`, in one breath. Learning looks at the steps, not at the plan: no kernel that
         learns reads what planning left in `work`."""
-        learn = self._compiled_verbs()[1]
+        learn = self.kernels()[1]
         self.make_room(k + 1 - self.episode)
-        learn((self.par, self.state, self.work, x, k, n, path), self._evidence, upper, mark, told)
+        learned(learn, self._heads(self.par, self.state, self.work), x, k, n, path, self.evidence, upper, mark, told)
 
-    def _learn_steps(
+    def learn_steps(
         self, k: int, x: Any, states: Any, actions: Any, rewards: Any, upper: Floats | None, mark: Any, told: Any
     ) -> None:
         """Likewise, of an individual k whose steps somebody else kept: states [n+1], actions [n], rewards [n]."""
@@ -356,14 +338,15 @@ class Agent(InPractice):
         """Learn from all of these, (x, states, actions, rewards) each, or from none: on a copy that is then put in
         place of the state. caveats: conditions under which promises hold then."""
         k, path, x, mark = self.episode, self._spare, self._next_x, np.zeros(4, np.int64)
-        learn = self._compiled_verbs()[1]
+        learn, lay = self.kernels()[1], Heads()
         check.memory("a copy of the agent, to learn a log all or not at all", _bytes_in(self.state))
         state = self._roomier(copied(self.state, {}), k + len(episodes))
+        heads = lay(self.par, state, self.work)
         for context, states, actions, rewards in episodes:
             n = len(actions)
             x[:] = context
             path.states[: n + 1], path.actions[:n], path.rewards[:n] = states, actions, rewards
-            learn((self.par, state, self.work, x, k, n, path), self._evidence, _NO_VALUES, mark, mark)
+            learned(learn, heads, x, k, n, path, self.evidence, _NO_VALUES, mark, mark)
             k += 1
         root, clock = self._root(), self._clock
         said = tuple(dict.fromkeys((*root._caveats, *caveats)))
@@ -391,33 +374,54 @@ class Agent(InPractice):
         """The same state with room for so many episodes in all, which may be itself. Nothing of the agent changes."""
         return state
 
-    # For the engine -----------------------------------------------------------------------------------------------
-    def compiled(self) -> tuple[Any, Any]:
-        """Addresses of the two kernels for this agent's types, compiled now if need be."""
-        return self._compile(address)
+    # For the simulator and for `Live` -------------------------------------------------------------------------------
+    @property
+    def context(self) -> Floats:
+        """The context [d] of the open episode: the agent's own array, to be read only."""
+        return self._x
 
-    def _compile(self, how: Callable[..., Any]) -> tuple[Any, Any]:
+    @property
+    def buffers(self) -> tuple[PlanBuffer, Trajectory]:
+        """Where the kernels write: the plan and the path of the episode under way. The agent's own arrays."""
+        return self._out, self._path
+
+    @property
+    def asks_function(self) -> bool:
+        """Whether it hands people to an expert who is a function."""
+        return self._ask is not None
+
+    def met(self, individuals: int) -> None:
+        """So many more were met by the compiled loop, or the open episode is kept elsewhere: the clock moves on."""
+        self._set_clock(self.episode + individuals)
+
+    def kernels(self) -> tuple[Any, Any]:
+        """Slots of the two kernels for this agent's types, compiled now if need be (`agents.commit`)."""
+        if self._slots is None:
+            with announced(self.name):
+                self._slots = self._filled(call_plan, call_learn)
+        return self._slots
+
+    def kernels_as_part(self) -> tuple[Any, Any]:
+        """The same for an agent that holds this one, and knows the types of its par, state and work."""
         with announced(self.name):
-            plan, learn = (how(kernel, *args) for kernel, args in self._calls())
-            return plan, learn
+            return self._filled(part_plan, part_learn)
 
-    def _calls(self) -> tuple[tuple[Any, Any], tuple[Any, Any]]:
-        """The two kernels, each with arguments as it will be called."""
+    def _filled(self, plan: Any, learn: Any) -> tuple[Any, Any]:
         head = self.par, self.state, self.work, self._x, 0
-        return (self.plan_kernel, (*head, self._out)), (self.learn_kernel, (*head, 0, self._path))
+        return plan.fill(self.plan_kernel, *head, self._out), learn.fill(self.learn_kernel, *head, 0, self._path)
 
-    def compiled_replan(self) -> Any:
-        """Address of `replan_kernel`, for agents with a pause."""
-        head = self.par, self.state, self.work, self._x, 0
-        with announced(self.name):
-            return address(self.replan_kernel, *head, 0, self._path, self._out)
+    def replanning(self) -> Any:
+        """Slot of `replan_kernel`, for agents with a pause."""
+        if self._slot_replan is None:
+            head = self.par, self.state, self.work, self._x, 0
+            with announced(self.name):
+                self._slot_replan = call_replan.fill(self.replan_kernel, *head, 0, self._path, self._out)
+        return self._slot_replan
 
     # Files --------------------------------------------------------------------------------------------------------
     @locked
     def save(self, path: Any) -> None:
         """Write everything needed to go on, also in the middle of an episode (`noregret.load` reads it)."""
-        from .files import write
-
         write(self, path)
 
 

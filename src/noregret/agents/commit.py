@@ -12,15 +12,20 @@ clock, int64 [4], holds what follows; `told` is what it is to say afterwards.
 Room for what is learned is made before, and arrays that are replaced by longer ones are put in place by one assignment.
 """
 
-from .._jit import entrance, invoke
+from ..compiler.jit import entrance
+from ..compiler.slots import slot
 from .refutation import watch
+
+# An agent's kernels (`agents.base`), called with where its par, state and work lie
+call_plan = slot("plan", heads=3)  # (x, k, out)
+call_learn = slot("learn", heads=3)  # (x, k, n, path)
+call_replan = slot("replan", heads=3)  # (x, k, n, path, out)
 
 
 @entrance
-def opened(where, args, kept, others, mark, told):
-    """Plan; then keep the context, forget whose actions they were, and open."""
-    invoke(where, args)
-    x = args[3]
+def opened(plan, agent, x, k, out, kept, others, mark, told):
+    """Plan for x; then keep the context, forget whose actions they were, and open."""
+    call_plan(plan, agent, (x, k, out))
     for b in range(kept.shape[0]):
         kept[b] = x[b]
     for h in range(others.shape[0]):
@@ -30,20 +35,19 @@ def opened(where, args, kept, others, mark, told):
 
 
 @entrance
-def observed(where, args, reward, after, mark, told):
+def observed(replan, agent, x, k, n, path, out, reward, after, mark, told):
     """The outcome of the last of n steps; then plan the rest anew."""
-    n, path = args[5], args[6]
     path.rewards[n - 1] = reward
     path.states[n] = after
-    invoke(where, args)
+    call_replan(replan, agent, (x, k, n, path, out))
     for i in range(mark.shape[0]):
         mark[i] = told[i]
 
 
 @entrance
-def learned(where, args, evidence, upper, mark, told):
+def learned(learn, agent, x, k, n, path, evidence, upper, mark, told):
     """Close, test what is assumed, learn: whatever a kernel may refuse, nothing is learned twice."""
     for i in range(mark.shape[0]):
         mark[i] = told[i]
-    watch(evidence, upper, args[5], args[6])
-    invoke(where, args)
+    watch(evidence, upper, n, path)
+    call_learn(learn, agent, (x, k, n, path))

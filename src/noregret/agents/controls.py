@@ -5,16 +5,19 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import _checks as check
-from .._checks import Floats
-from .._jit import kernel, merged
-from .._linear_algebra import pair_predictors, predictors
-from .._random import EXPLORE, uniforms
-from ..links import apply_gradient, sigmoid
-from ..planning import NONE, apply_planner, planner_address
-from ..problem import Layout, Problem
+from .. import checks as check
+from ..beliefs.spreads import NONE
+from ..checks import Floats
+from ..compiler.jit import kernel, merged
+from ..numerics.linear_algebra import pair_predictors, predictors
+from ..numerics.random import EXPLORE, tie_key, uniforms
+from ..planning.bellman import Model, Operator, Solution, apply_planner, planner_address
+from ..problem.layout import Layout
+from ..problem.links import apply_gradient, sigmoid
+from ..problem.problem import Problem
 from .base import Agent, told
-from .glm import GLMAgent, apply_beliefs, tie_key
+from .declared import CONSTANTS, REGULARIZATION, REWARD_REGULARIZATION, option
+from .glm.family import GLMAgent, apply_beliefs
 
 
 @kernel
@@ -73,11 +76,12 @@ class UniformRandom(Agent):
     plan_kernel = staticmethod(uniform_plan)
     learn_kernel = staticmethod(nothing)
 
-    def __init__(self, problem: Problem, seed: int = 0) -> None:
-        super().__init__(problem, seed)
-
-    def _build(self) -> tuple[UniformPar, Nothing, Nothing]:
+    def build(self) -> tuple[UniformPar, Nothing, Nothing]:
         return UniformPar(self.seed, self.problem.layout), Nothing(np.zeros(0)), Nothing(np.zeros(0))
+
+    def _chances(self, h: int, s: int) -> Floats:
+        available = self.problem.layout.available[s]  # steps are independent
+        return np.asarray(available / available.sum())
 
 
 class FixedPar(NamedTuple):
@@ -110,8 +114,13 @@ class FixedPolicy(Agent):
     def __init__(self, problem: Problem, policy: ArrayLike, seed: int = 0) -> None:
         super().__init__(problem, seed, policy=told(problem).policy(policy))
 
-    def _build(self) -> tuple[FixedPar, Nothing, Nothing]:
+    def build(self) -> tuple[FixedPar, Nothing, Nothing]:
         return FixedPar(self.options["policy"]), Nothing(np.zeros(0)), Nothing(np.zeros(0))
+
+    def _chances(self, h: int, s: int) -> Floats:
+        chances = np.zeros(self.problem.n_actions)
+        chances[self._out.policy[h, s]] = 1.0
+        return chances
 
 
 class OraclePar(NamedTuple):
@@ -141,9 +150,9 @@ def oracle_plan(par, state, work, x, k, out):
     if par.logistic == 1:
         sigmoid(merged(work.r))
     key = tie_key(par.seed, k)
-    apply_planner(
-        par.planner, (work.P, par.layout, work.r, work.xi, work.noise, NONE, 0, key, work.Q, out.policy, out.values)
-    )
+    model = Model(work.P, work.r, work.xi, work.noise)
+    found = Solution(work.Q, out.policy, out.values)
+    apply_planner(par.planner, (par.layout, model, Operator(NONE, 0, key), found))
 
 
 class Oracle(Agent):
@@ -169,7 +178,7 @@ class Oracle(Agent):
             reward_weights=check.array("reward_weights", reward_weights, (S, A, d)),
         )  # fmt: skip
 
-    def _build(self) -> tuple[OraclePar, Nothing, OracleWork]:
+    def build(self) -> tuple[OraclePar, Nothing, OracleWork]:
         p, f = self.problem, np.zeros
         S, A, M = p.layout.outcomes.shape
         par = OraclePar(
@@ -189,10 +198,9 @@ def greedy_plan(par, state, work, x, k, out):
     apply_beliefs(par.believe, (par, state, work, x, 0.0))
     belief = work.belief
     key = tie_key(par.seed, k)
-    apply_planner(
-        par.planner,
-        (belief.P, par.layout, belief.reward, work.xi, work.noise, NONE, 0, key, work.Q, out.policy, out.values),
-    )
+    model = Model(belief.P, belief.reward, work.xi, work.noise)
+    found = Solution(work.Q, out.policy, out.values)
+    apply_planner(par.planner, (par.layout, model, Operator(NONE, 0, key), found))
     if par.exploration > 0.0:
         epsilon = (k + 1.0) ** -par.exploration
         H, S = out.policy.shape
@@ -216,18 +224,9 @@ class CertaintyEquivalence(GLMAgent):
     name, group = "certainty-equivalence", "control"
     plan_kernel = staticmethod(greedy_plan)
 
-    def __init__(
-        self,
-        problem: Problem,
-        constants: str = "corrected",
-        regularization: float | None = None,
-        reward_regularization: float | None = None,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(
-            problem, seed, constants=constants, regularization=regularization,
-            reward_regularization=reward_regularization,
-        )  # fmt: skip
+    constants: str = CONSTANTS
+    regularization: float | None = REGULARIZATION
+    reward_regularization: float | None = REWARD_REGULARIZATION
 
 
 class EpsilonGreedy(GLMAgent):
@@ -245,16 +244,7 @@ class EpsilonGreedy(GLMAgent):
     name, group = "epsilon-greedy", "control"
     plan_kernel = staticmethod(greedy_plan)
 
-    def __init__(
-        self,
-        problem: Problem,
-        exploration: float = 1.0 / 3.0,
-        constants: str = "corrected",
-        regularization: float | None = None,
-        reward_regularization: float | None = None,
-        seed: int = 0,
-    ) -> None:
-        super().__init__(
-            problem, seed, exploration=check.positive("exploration", exploration), constants=constants,
-            regularization=regularization, reward_regularization=reward_regularization,
-        )  # fmt: skip
+    exploration: float = option(1.0 / 3.0, check.positive)
+    constants: str = CONSTANTS
+    regularization: float | None = REGULARIZATION
+    reward_regularization: float | None = REWARD_REGULARIZATION

@@ -1,4 +1,4 @@
-"""Agents as files: plain arrays with a JSON header and a checksum (`_sealed`), no pickle in either direction."""
+"""Agents from files: plain arrays with a JSON header and a checksum (`storage.archive`), no pickle either way."""
 
 import json
 from collections.abc import Callable, Iterator
@@ -6,104 +6,34 @@ from typing import Any
 
 import numpy as np
 
-from .. import _checks as check
-from .._files import write_whole
-from .._sealed import digest, seal, unseal
-from ..links import LinearCombination, Link, MultinomialLogit
-from ..problem import Problem
+from .. import checks as check
+from ..problem.encoder import Encoder
+from ..problem.links import LinearCombination, Link, MultinomialLogit
+from ..problem.problem import Problem
+from ..storage.archive import unseal
 from .base import Agent
-from .trusted import by_episode, check_clock, check_state, fixed_in, nodes
+from .contents import ARRAYS, NAMES, carried, contents, described_class
+from .limits import check_clock, check_state, named, nodes
+from .registry import own_class, stored_class
 
 _LINKS: dict[str, Callable[[], Link]] = {"logit": MultinomialLogit, "linear": LinearCombination}
-_SIZES = ("n_states", "n_actions", "horizon", "context_dim")
-_FIELDS = (*_SIZES, "context_bound", "weight_bound", "reward_bound", "long_contexts", "rewards")
-_ARRAYS = ("support", "available", "known_rewards")
 _COUNTS = ("memory", "max_balls", "clusters", "draws")  # options that say how much room to take
 _MODEST, _TIMES = 2**25, 16  # bytes that any file may ask for, and how many for each of its own
-_NAMES = ("state_names", "action_names", "feature_names", "initial_states")
-
-
-def _leaves(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
-    """(name, array) of every array in nested named tuples."""
-    if hasattr(value, "_fields"):
-        for field in value._fields:
-            yield from _leaves(f"{prefix}.{field}", getattr(value, field))
-    elif isinstance(value, np.ndarray):
-        yield prefix, value
-
-
-def _live(agent: Agent) -> Iterator[tuple[str, Any]]:
-    """Everything that changes over the agent's life."""
-    yield from _leaves("state", agent.state)
-    yield from _leaves("plan", agent._out)
-    yield from _leaves("path", agent._path)
-    yield "context", agent._x
-    yield "evidence", agent._evidence
-
-
-def _describe(agent: Agent, prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
-    """What it takes to construct an agent: a JSON object, and arrays under names that begin with `prefix`. The agents
-    it is made of are described in it, each with its own problem where that is another object."""
-    options: dict[str, Any] = {}
-    for key, value in agent.options.items():
-        if isinstance(value, np.ndarray):
-            arrays[f"{prefix}option.{key}"] = value
-        else:
-            options[key] = value
-    made = {"agent": agent.name, "seed": agent.seed, "options": options}
-    parts: dict[str, Any] = {}
-    for name, part in agent.parts().items():
-        inner = f"{prefix}{name}."
-        parts[name] = _describe(part, inner, arrays)
-        if part.problem is not agent.problem:
-            parts[name]["problem"] = _describe_problem(part.problem, inner, arrays)
-    return made | {"parts": parts} if parts else made
-
-
-def _describe_problem(p: Problem, prefix: str, arrays: dict[str, Any]) -> dict[str, Any]:
-    for name in _ARRAYS:
-        if getattr(p, name) is not None:
-            arrays[f"{prefix}problem.{name}"] = getattr(p, name)
-    return {k: getattr(p, k) for k in _FIELDS + _NAMES} | {"link": p.link.name}
-
-
-def contents(agent: Agent) -> tuple[dict[str, Any], dict[str, Any]]:
-    """(header, arrays) of an agent's file. Of what is kept for every individual, those met: room is no part of it."""
-    arrays, rows = dict(_live(agent)), agent.episode + agent._open
-    arrays |= {name: arrays[name][:rows] for name in by_episode(agent.state)}
-    header = _describe(agent, "", arrays)
-    header["problem"] = _describe_problem(agent.problem, "", arrays)
-    header["clock"] = [agent.episode, agent._step, agent._asked, agent._open]
-    header["others"] = [int(h) for h in np.flatnonzero(agent._others)]
-    header["refuted"], header["caveats"] = agent._refutation, list(agent._caveats)
-    if agent.encoder is not None:
-        header["encoder"] = agent.encoder.to_dict()
-    return header, arrays
-
-
-def fingerprint(agent: Agent) -> str:
-    """SHA-256 over what decides how the agent goes on from here: all of its file but the buffers of the last
-    episode."""
-    with agent._lock.held:
-        header, arrays = contents(agent)
-        header["clock"], header["others"] = agent.episode, []
-        kept = {name: a for name, a in arrays.items() if name != "context" and not name.startswith(("plan.", "path."))}
-        return digest(header, kept)
-
-
-def write(agent: Agent, path: Any) -> None:
-    with agent._lock.held:
-        header, arrays = contents(agent)
-        write_whole(path, lambda file: seal(file, {"holds": "agent"} | header, arrays))
 
 
 def load(
-    path: Any, link: Link | None = None, expert: Callable[..., Any] | None = None, memory: float | None = None
+    path: Any,
+    link: Link | None = None,
+    expert: Callable[..., Any] | None = None,
+    memory: float | None = None,
+    agent: Any = None,
 ) -> Agent:
     """The agent that `save` wrote, ready to go on.
 
     A custom link is code, not data: hand it in again (`link`); likewise the `expert` of a `Referral`, where it was a
-    function. memory: bytes that may be taken for what the file asks for; None: 32 MiB, or 16 times the file's length.
+    function, and the class of an agent of your own (`agent`: a class derived from `nr.Agent`, its name as
+    "module:Class", or a list of these). memory: bytes that may be taken for what the file asks for; None: 32 MiB, or 16
+    times the file's length.
 
     A file that is damaged, cut short, of another program or of a newer version is refused with a sentence; nothing in a
     file is ever run.
@@ -127,21 +57,30 @@ def load(
         raise ValueError(f"{path} holds an agent with open individuals: read it with noregret.Live.load")
     if header.get("holds") != "agent":
         raise ValueError(f"{path} holds no agent")
-    return rebuilt(path, header, arrays, link, expert, memory)
+    return rebuilt(path, header, arrays, link, expert, memory, agent)
 
 
 def rebuilt(
-    path: Any, header: dict[str, Any], arrays: dict[str, Any], link: Link | None, expert: Any, memory: Any = None
+    path: Any,
+    header: dict[str, Any],
+    arrays: dict[str, Any],
+    link: Link | None,
+    expert: Any,
+    memory: Any = None,
+    agent: Any = None,
 ) -> Agent:
-    """The agent in a file's `contents`; ValueError where they make none."""
+    """The agent in a file's `contents`; ValueError where they make none. agent: classes of the user's own, as `load`
+    has them; whatever a file says, no other is imported."""
+    given = [] if agent is None else list(agent) if isinstance(agent, list | tuple) else [agent]
+    own = {cls.name: cls for cls in map(own_class, given)}
     held = sum(a.nbytes for a in arrays.values())
     limit = max(_MODEST, _TIMES * held) if memory is None else check.positive("memory", memory)
     try:
         _plausible(header, arrays, held)
         with check.budget(limit):
-            agent = revived(header, arrays, _problem(header["problem"], "", arrays, link), link, expert)
-        _works(agent)
-        return agent
+            made = revived(header, arrays, _problem(header["problem"], "", arrays, link), link, expert, own)
+        _works(made)
+        return made
     except MemoryError:
         raise ValueError(f"{path} cannot be loaded: it needs more memory than there is") from None
     except Exception as error:  # contents that no agent wrote, or code that was not handed in
@@ -174,11 +113,21 @@ def _specs(spec: dict[str, Any], depth: int) -> Iterator[dict[str, Any]]:
 
 
 def revived(
-    header: dict[str, Any], arrays: dict[str, Any], problem: Problem, link: Link | None = None, expert: Any = None
+    header: dict[str, Any],
+    arrays: dict[str, Any],
+    problem: Problem,
+    link: Link | None = None,
+    expert: Any = None,
+    own: dict[str, type[Agent]] | None = None,
 ) -> Agent:
-    """The agent with these `contents`, for a problem that is the one it was made for."""
-    agent = _construct(header, "", arrays, problem, link, expert)
-    fixed = {f"{key}.{name}" for key, node in nodes("state", agent.state) for name in fixed_in(node)}
+    """The agent with these `contents`, for a problem that is the one it was made for. own: classes that are not the
+    library's, by the names of their agents."""
+    told = [spec["agent"] for spec in _specs(header, 0) if "class" in spec]
+    for name, cls in (own or {}).items():
+        if name not in told:
+            raise ValueError(f"agent: it holds no agent of your own called {name!r} ({cls.__name__})")
+    agent = _construct(header, "", arrays, problem, link, own or {}, expert)
+    fixed = named(agent.state, "fixed")
     episode, step, asked, opened = header["clock"]
     if (type(episode), type(step), type(asked), type(opened)) != (int, int, bool, bool):
         raise ValueError("the clock is not one")
@@ -186,8 +135,8 @@ def revived(
         raise ValueError("the clock, the plan or the path is out of range")
     rows = episode + opened
     agent.make_room(rows - agent.episode)
-    met = by_episode(agent.state)
-    for key, whole in _live(agent):
+    met = named(agent.state, "by_episode")
+    for key, whole in carried(agent):
         array = whole[:rows] if key in met else whole
         if key not in arrays or arrays[key].shape != array.shape or arrays[key].dtype != array.dtype:
             raise ValueError(f"{key} is missing or has the wrong shape or type")
@@ -218,8 +167,6 @@ def revived(
     agent._others[_steps_in(header.get("others", []), p.horizon)] = True
     agent._refutation, agent._caveats = _said(header)
     if "encoder" in header:
-        from ..live.encoder import Encoder
-
         agent.encoder = Encoder.from_dict(header["encoder"])
     return agent
 
@@ -242,10 +189,7 @@ def _said(header: dict[str, Any]) -> tuple[str | None, tuple[str, ...]]:
 
 def _works(agent: Agent) -> None:
     """Have a copy plan for somebody, learn a step and plan again: a ValueError where that leads to no numbers."""
-    twin, p = copy_of(agent), agent.problem
-    if getattr(twin, "_ask", None) is not None:  # nobody is asked for the sake of a file
-        first = np.tile(p.layout.available.argmax(1), (p.horizon, 1))
-        twin._ask = lambda x: first  # type: ignore[attr-defined]
+    twin, p = copy_of(agent, ask=False), agent.problem
     twin._set_clock(agent.episode)
     x = np.full(p.context_dim, min(p.context_bound, 1.0) / p.context_dim)
     for _ in range(2):
@@ -256,13 +200,25 @@ def _works(agent: Agent) -> None:
         twin.end_episode()
 
 
-def copy_of(agent: Agent) -> Agent:
-    """Another agent that will do the same."""
-    with agent._lock.held:
+def copy_of(agent: Agent, ask: bool = True) -> Agent:
+    """Another agent that will do the same. ask=False: where it has an expert who is a function, the copy asks nobody,
+    and takes the first available action for what they say."""
+    with agent.lock.held:
         header, arrays = contents(agent)
         kept = {name: np.array(array) for name, array in arrays.items()}
     link = agent.problem.link if agent.problem.link.name not in _LINKS else None
-    return revived(json.loads(json.dumps(header)), kept, agent.problem, link, getattr(agent, "_ask", None))
+    made = revived(json.loads(json.dumps(header)), kept, agent.problem, link, agent._ask, own_classes(agent))
+    if made.asks_function and not ask:
+        first = np.tile(agent.problem.layout.available.argmax(1), (agent.problem.horizon, 1))
+        made._ask = lambda x: first
+    return made
+
+
+def own_classes(agent: Any) -> dict[str, type[Agent]]:
+    """The classes of an agent, and of those it is made of, that are not the library's, by the names of the agents."""
+    parts = agent.parts().values() if isinstance(agent, Agent) else ()
+    made = {name: cls for part in parts for name, cls in own_classes(part).items()}
+    return made | ({agent.name: type(agent)} if isinstance(agent, Agent) and described_class(agent) else {})
 
 
 def _problem(spec: dict[str, Any], prefix: str, arrays: dict[str, Any], link: Link | None) -> Problem:
@@ -274,21 +230,36 @@ def _problem(spec: dict[str, Any], prefix: str, arrays: dict[str, Any], link: Li
         link = _LINKS[name]()
     if link.name != name:
         raise ValueError(f"link must be the one the agent was saved with, {name!r}, got {link.name!r}")
-    masks: dict[str, Any] = {k: arrays.get(f"{prefix}problem.{k}") for k in _ARRAYS}
-    spec |= {k: tuple(spec[k]) for k in _NAMES if spec.get(k) is not None}
+    masks: dict[str, Any] = {k: arrays.get(f"{prefix}problem.{k}") for k in ARRAYS}
+    spec |= {k: tuple(spec[k]) for k in NAMES if spec.get(k) is not None}
     return Problem(link=link, **masks, **spec)
 
 
 def _construct(
-    spec: dict[str, Any], prefix: str, arrays: dict[str, Any], problem: Problem, link: Link | None, expert: Any = None
+    spec: dict[str, Any],
+    prefix: str,
+    arrays: dict[str, Any],
+    problem: Problem,
+    link: Link | None,
+    own: dict[str, type[Agent]],
+    expert: Any = None,
 ) -> Agent:
-    from . import stored_class
-
     start = f"{prefix}option."
     options = spec["options"] | {k[len(start) :]: v for k, v in arrays.items() if k.startswith(start)}
     parts: dict[str, Any] = {} if expert is None else {"expert": expert}
     for name, part in spec.get("parts", {}).items():
         inner = f"{prefix}{name}."
-        own = _problem(part["problem"], inner, arrays, link) if "problem" in part else problem
-        parts[name] = _construct(part, inner, arrays, own, link)
-    return stored_class(spec["agent"]).rebuild(problem, spec["seed"], options, parts)
+        its = _problem(part["problem"], inner, arrays, link) if "problem" in part else problem
+        parts[name] = _construct(part, inner, arrays, its, link, own)
+    return _class_in(spec, own).rebuild(problem, spec["seed"], options, parts)
+
+
+def _class_in(spec: dict[str, Any], own: dict[str, type[Agent]]) -> type[Agent]:
+    if "class" not in spec:
+        return stored_class(spec["agent"])
+    if spec["agent"] not in own:
+        raise ValueError(
+            f"agent must be given, the class that was saved is one of your own, {check.shown(spec['class'])}: nothing "
+            "is imported because a file says so"
+        )
+    return own[spec["agent"]]

@@ -3,8 +3,8 @@
 import math
 from collections.abc import Iterable
 
-from ..links import LinearCombination, MultinomialLogit
-from ..problem import Problem
+from ..problem.links import LinearCombination, MultinomialLogit
+from ..problem.problem import Problem
 
 
 def sentence(assumed: Iterable[str], promise: str, caveats: Iterable[str] = ()) -> str:

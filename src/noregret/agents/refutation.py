@@ -21,15 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import Floats
-from .._jit import strict
+from ..checks import Floats
+from ..compiler.jit import strict
 
 SIZE = 8  # numbers that the test keeps
 BETS = (0.8, 0.4, 0.2, 0.1, 0.05)  # shares c; evidence[0:5] is their log-wealth,
 HIGHEST, MET, RAISED = 5, 6, 7  # then the largest logarithm of the mean, individuals, and those met when it was reached
 SHARE = 0.02  # alpha, of delta: with the sets' own share, a right model is refuted with probability at most delta
 SLACK = 1e-9  # a bet's loss, for rounding in the upper values
-LEAST = 1e-6  # smaller upper values count as this
+LEAST_UPPER = 1e-6  # smaller upper values count as this
 OFTEN, GROWTH = 10, 1.1  # a look after each of the first individuals, then each time their number has grown by a tenth
 
 
@@ -43,7 +43,7 @@ def watch(evidence, upper, n, path):
         gain = upper[h + 1, path.states[h + 1]] - before - SLACK
         if not math.isnan(path.rewards[h]):
             gain += path.rewards[h]
-        ratio = gain / max(before, LEAST)
+        ratio = gain / max(before, LEAST_UPPER)
         for i in range(len(BETS)):
             evidence[i] += math.log1p(BETS[i] * ratio)
     top, mean = evidence[0], 0.0
@@ -102,7 +102,7 @@ def delta_of(agent: Any) -> float | None:
 
 def high_returns(agent: Any) -> str | None:
     """The bets of `watch`."""
-    delta, evidence = delta_of(agent), agent._evidence
+    delta, evidence = delta_of(agent), agent.evidence
     if delta is None or evidence[HIGHEST] < math.log(1.0 / (SHARE * delta)):
         return None
     return (

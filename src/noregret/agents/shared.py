@@ -10,8 +10,8 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import Floats
-from .._threads import Lock, locked
+from ..checks import Floats
+from .locks import Lock, locked
 from .refutation import due, examine
 
 EPISODE, STEP, ASKED, OPEN = range(4)  # of the clock (`commit`)
@@ -28,13 +28,14 @@ class Shared:
     _refutation: str | None
     _caveats: tuple[str, ...]
     _owner: Any = None  # the agent that this one is a part of
+    _ask: Any = None  # the expert who is a function, of a `Referral`
     _keeper: Any = None  # weak reference to the `Live` that has taken it over
 
     def parts(self) -> Any:
         raise NotImplementedError
 
     # In whose hands it is ---------------------------------------------------------------------------------------------
-    def _free(self, name: str) -> Self:
+    def free(self, name: str) -> Self:
         """The agent, if nobody has taken it over; a sentence about the argument `name` otherwise."""
         by = self._taken_by()
         if by is not None:
@@ -54,7 +55,7 @@ class Shared:
         if by is not None:
             raise RuntimeError(f"{verb}: this {self.name} was taken over by {by}, which has to be asked")
 
-    def _keep(self, keeper: Any) -> None:
+    def hand_to(self, keeper: Any) -> None:
         """Taken over by a `Live`, for as long as there is one."""
         self._keeper = weakref.ref(keeper)
 
@@ -65,7 +66,7 @@ class Shared:
         return root
 
     @property
-    def _lock(self) -> Lock:
+    def lock(self) -> Lock:
         lock: Lock = self._root()._own_lock
         return lock
 
@@ -75,7 +76,8 @@ class Shared:
         return clock
 
     @property
-    def _evidence(self) -> Floats:
+    def evidence(self) -> Floats:
+        """What the bets of `refutation` have come to, [8]: the agent's own array."""
         evidence: Floats = self._root()._own_evidence
         return evidence
 
@@ -107,7 +109,7 @@ class Shared:
         return bool(self._clock[ASKED])
 
     @property
-    def _open(self) -> bool:
+    def is_open(self) -> bool:
         return bool(self._clock[OPEN])
 
     def _set_clock(self, episode: int, step: int = 0, asked: int = 0, opened: int = 0) -> None:
@@ -129,7 +131,7 @@ class Shared:
             root._refutation = str(sentence)
             warnings.warn(f"{root.name} promises nothing any more: {sentence}", UserWarning, stacklevel=3)
 
-    def _examine(self) -> None:
+    def examine(self) -> None:
         """See whether what was learned refutes an assumption, after the individuals whose turn it is (`refutation`)."""
         if due(self.episode):
             examine(self)

@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from .. import __version__
+from ..storage.version import __version__
 from . import bench, bounds, compare, frontier, referral, report, study, verify
 
 

@@ -7,11 +7,12 @@ from typing import Annotated, Any
 import typer
 from rich.table import Table
 
-from .. import _checks as check
-from ..claims import Claim, claims
-from ..links import LinearCombination, Link, MultinomialLogit
-from ..problem import Problem
-from .options import terminal, world_from
+from .. import checks as check
+from ..problem.links import LinearCombination, Link, MultinomialLogit
+from ..problem.problem import Problem
+from ..simulation.claims import Claim, claims
+from .options import world_from
+from .screen import plain_table, terminal
 
 LINKS: dict[str, Callable[[], Link]] = {"logit": MultinomialLogit, "linear": LinearCombination}
 SIZES = {"states": 5, "actions": 3, "horizon": 5, "dim": 4}
@@ -20,20 +21,20 @@ WIDTH = 100
 
 
 def bounds(
-    link: Annotated[str | None, typer.Option(help="logit or linear", show_default="logit")] = None,
-    states: Annotated[int | None, typer.Option(help="S", show_default="5")] = None,
-    actions: Annotated[int | None, typer.Option(help="A", show_default="3")] = None,
-    horizon: Annotated[int | None, typer.Option(help="H", show_default="5")] = None,
-    dim: Annotated[int | None, typer.Option(help="d, of the contexts", show_default="4")] = None,
+    link: Annotated[str | None, typer.Option(help="logit or linear; logit unless given")] = None,
+    states: Annotated[int | None, typer.Option(help="S, 5 unless given")] = None,
+    actions: Annotated[int | None, typer.Option(help="A, 3 unless given")] = None,
+    horizon: Annotated[int | None, typer.Option(help="H, 5 unless given")] = None,
+    dim: Annotated[int | None, typer.Option(help="d, of the contexts, 4 unless given")] = None,
     weight_bound: Annotated[
-        float | None, typer.Option(help="B_p, of a row of weights", show_default="1, or sqrt d if linear")
+        float | None, typer.Option(help="B_p, of a row of weights; unless given 1, or sqrt d if linear")
     ] = None,
-    context_bound: Annotated[float | None, typer.Option(help="R", show_default="1")] = None,
-    reward_bound: Annotated[float | None, typer.Option(help="B_r", show_default="1")] = None,
+    context_bound: Annotated[float | None, typer.Option(help="R, 1 unless given")] = None,
+    reward_bound: Annotated[float | None, typer.Option(help="B_r, 1 unless given")] = None,
     world: Annotated[str | None, typer.Option(help="take all of these from a world; options as :name=value")] = None,
     episodes: Annotated[int, typer.Option(help="K, at which to evaluate")] = 100_000,
     delta: Annotated[float, typer.Option(help="probability of failure, of everything together")] = 0.05,
-    epsilon: Annotated[float | None, typer.Option(help="what counts as a mistake", show_default="H/10")] = None,
+    epsilon: Annotated[float | None, typer.Option(help="what counts as a mistake, H/10 unless given")] = None,
 ) -> None:
     """Constants, radii, bonuses and regret bounds known before the first episode: as printed, and as corrected.
 
@@ -43,13 +44,7 @@ def bounds(
         "link": link, "states": states, "actions": actions, "horizon": horizon, "dim": dim,
         "weight-bound": weight_bound, "context-bound": context_bound, "reward-bound": reward_bound,
     }  # fmt: skip
-    chosen = {name: value for name, value in given.items() if value is not None}
-    if world is None:
-        problem = _problem(chosen)
-    elif chosen:
-        raise ValueError(f"--world comes with its own sizes and bounds, --{next(iter(chosen))} does not go with it")
-    else:
-        problem = world_from(world).problem
+    problem = _problem(world, {name: value for name, value in given.items() if value is not None})
     made = claims(problem, episodes, delta, epsilon)
     console = terminal()
     width = min(console.width, WIDTH)
@@ -57,13 +52,14 @@ def bounds(
     console.print(_table(made), width=width)
 
 
-def _problem(chosen: dict[str, Any]) -> Problem:
+def _problem(world: str | None, chosen: dict[str, Any]) -> Problem:
+    if world is not None:
+        if chosen:
+            raise ValueError(f"--world comes with its own sizes and bounds, --{next(iter(chosen))} does not go with it")
+        return world_from(world).problem
     link = check.known("link", chosen.get("link", "logit"), LINKS)()
     S, A, H, d = (check.integer(name, chosen.get(name, default)) for name, default in SIZES.items())
-    limits: dict[str, Any] = {
-        "weight_bound": link.implied_weight_bound(d) or 1.0,
-        "reward_bound": 1.0,
-    }  # the title says them
+    limits: dict[str, Any] = {"weight_bound": link.implied_weight_bound(d) or 1.0, "reward_bound": 1.0}
     limits |= {name.replace("-", "_"): value for name, value in chosen.items() if name.endswith("bound")}
     return Problem(S, A, H, d, link, **limits)
 
@@ -76,10 +72,8 @@ def _title(p: Problem, episodes: int, delta: float) -> str:
 
 
 def _table(made: list[Claim]) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("known beforehand", no_wrap=True)
-    for column in ("printed", "corrected", "ratio"):
-        table.add_column(column, justify="right", no_wrap=True)
+    table = plain_table("known beforehand", "printed", "corrected", "ratio")
+    table.columns[0].no_wrap = True
     table.add_column("paper", style="dim", header_style="bold not dim", no_wrap=True)
     table.add_column("note", style="dim", header_style="bold not dim")
     for claim in made:

@@ -1,23 +1,22 @@
 """`noregret compare`: agents side by side in one world."""
 
-import tempfile
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from .. import _checks as check
-from .._announce import announce_with
-from ..agents import agent_class
+from .. import checks as check
 from ..agents import names as agent_names
-from ..figures import MANY, regret_figure
+from ..agents.registry import agent_class
+from ..report.run_figures import MANY, regret_figure
 from ..simulation import Run, save_tables, simulate
-from ..worlds import names as world_names
-from .options import agents_from, terminal, world_from
+from .options import AsCSV, Episodes, Out, Seeds, Workers, WorldName, agents_from, world_from
+from .screen import Command, plain_table, progress, writable
 
 AGENTS = (
     "certified-psrl,glm-orl,glm-rlsvi,epsilon-greedy,certainty-equivalence,glm-orl:constants=paper,"
@@ -27,76 +26,73 @@ POINTS = 1000  # recorded per curve, at most
 
 
 def compare(
-    world: Annotated[
-        str, typer.Option(help=f"one of {', '.join(world_names())}; options follow as :name=value")
-    ] = "clinic",
+    world: WorldName = "clinic",
     agents: Annotated[
         str,
-        typer.Option(help=f"comma-separated, of {', '.join(agent_names())}, or all; options follow as :name=value"),
+        typer.Option(
+            help=f"comma-separated, of {', '.join(agent_names())}, or all; options follow as :name=value. "
+            f"Unless given: {AGENTS.replace(',', ', ')}",
+            show_default=False,
+        ),
     ] = AGENTS,
-    episodes: Annotated[int, typer.Option(help="individuals per seed")] = 100_000,
-    seeds: Annotated[int, typer.Option(help="independent repetitions")] = 8,
-    every: Annotated[int, typer.Option(help="record the curve after every so many episodes; 0: about 1000 points")] = 0,
-    workers: Annotated[int, typer.Option(help="threads; 0: one per core")] = 0,
-    out: Annotated[Path, typer.Option(help="folder for the figure and the numbers")] = Path("results"),
-    csv: Annotated[bool, typer.Option("--csv", help="write the numbers as CSV instead of Parquet")] = False,
+    episodes: Episodes = 100_000,
+    seeds: Seeds = 8,
+    every: Annotated[
+        int | None, typer.Option(help=f"record the curve after every so many episodes; unless given, {POINTS} times")
+    ] = None,
+    workers: Workers = None,
+    out: Out = Path("results"),
+    csv: AsCSV = False,
 ) -> None:
     """Run agents side by side; print a table, draw the regret, keep the numbers.
 
     Example: noregret compare --world random-logit:n_states=4 --agents glm-orl,glm-orl:bonus_scale=0.1"""
-    console = terminal()
-
-    def say(line: str) -> None:
-        console.print(line, style="dim", highlight=False)
-
+    command = Command()
     check.integer("episodes", episodes)
     check.integer("seeds", seeds)
-    check.integer("workers", workers, 0)
+    check.integer("workers", workers or 0, 0)
     step = check.integer("every", every or max(episodes // POINTS, 1))
     if step > episodes:
         raise ValueError(f"every must be at most episodes = {episodes}, got {every}")
     place = world_from(world, episodes)
-    with announce_with(say):
-        players = agents_from(agents, place)
+    players = agents_from(agents, place)
     if "all" in [item.strip() for item in agents.split(",")]:
         left = [name for name in agent_names() if agent_class(name).refusal(place.problem) is not None]
         if left:
-            say(f"not for this problem: {', '.join(left)}")
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=out):  # better now than after the simulation
-        pass
+            command.say(f"not for this problem: {', '.join(left)}", "dim")
+    writable(out)
     p = place.problem
     sizes = f"S={p.n_states} A={p.n_actions} H={p.horizon} d={p.context_dim}, {p.link.name} link"
-    console.print(f"[bold]{place.name}[/] ({sizes}): {episodes:,} episodes, seeds: {seeds}", highlight=False)
+    command.say(f"[bold]{place.name}[/] ({sizes}): {episodes:,} episodes, seeds: {seeds}")
     runs: list[Run] = []
-    start = time.perf_counter()
-    columns = (
-        TextColumn("{task.description}"), BarColumn(bar_width=24), TaskProgressColumn(),
-        TextColumn("{task.fields[rate]}"), TimeRemainingColumn(),
-    )  # fmt: skip
-    with Progress(*columns, console=console, transient=console.is_terminal) as bars, announce_with(say):
-        tasks = [bars.add_task(_short(p.label), total=episodes * seeds, start=False, rate="") for p in players]
-        lock = threading.Lock()
+    with progress(TaskProgressColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn()) as bars:
+        labels = [_short(getattr(player, "label", type(player).__name__)) for player in players]
+        tasks = [bars.add_task(label, total=episodes * seeds, start=False, rate="") for label in labels]
         for player, task in zip(players, tasks, strict=True):
-            bars.start_task(task)
-            begun = time.perf_counter()
-
-            def tick(n: int, task: int = task, begun: float = begun) -> None:
-                with lock:
-                    bars.advance(task, n)  # type: ignore[arg-type]
-                    done = bars.tasks[task].completed
-                    bars.update(task, rate=f"{done / (time.perf_counter() - begun):,.0f}/s")  # type: ignore[arg-type]
-
+            tick = _ticker(bars, task)
             runs.append(simulate(player, place, episodes, seeds, every=step, workers=workers or None, progress=tick))
-    console.print(_table(runs))
-    console.print("at end: over the last tenth; episodes/s: per core", style="dim", highlight=False)
+    command.say(_table(runs))
+    command.say("at end: over the last tenth; episodes/s: per core", "dim")
     if any("no guarantee" in run.label for run in runs):
-        console.print("A scaled bonus carries no guarantee, whatever its regret was here.", style="yellow")
+        command.say("A scaled bonus carries no guarantee, whatever its regret was here.", "yellow")
     figure, numbers = out / "regret.png", out / ("regret.csv" if csv else "regret.parquet")
     regret_figure(runs, figure, place.name)
     save_tables(runs, numbers)
-    console.print(f"figure   {figure}\nnumbers  {numbers}", highlight=False)
-    console.print(f"{time.perf_counter() - start:.1f} s", style="dim", highlight=False)
+    command.close(figure=figure, numbers=numbers)
+
+
+def _ticker(bars: Progress, task: TaskID) -> Callable[[int], None]:
+    """What the worker threads call with a number of finished episodes."""
+    lock, begun = threading.Lock(), time.perf_counter()
+    bars.start_task(task)
+
+    def tick(n: int) -> None:
+        with lock:
+            bars.advance(task, n)
+            done = bars.tasks[task].completed
+            bars.update(task, rate=f"{done / (time.perf_counter() - begun):,.0f}/s")
+
+    return tick
 
 
 def _short(label: str, width: int = 27) -> str:
@@ -104,10 +100,7 @@ def _short(label: str, width: int = 27) -> str:
 
 
 def _table(runs: list[Run]) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("agent", overflow="fold")
-    for name in ("final regret", "sd over seeds", "per episode at end", "episodes/s"):
-        table.add_column(name, justify="right", no_wrap=True)
+    table = plain_table("agent", "final regret", "sd over seeds", "per episode at end", "episodes/s")
     grouped = len(runs) >= MANY
     order = list(dict.fromkeys(run.group for run in runs))
     shown = sorted(runs, key=lambda run: (order.index(run.group), run.final.mean())) if grouped else runs

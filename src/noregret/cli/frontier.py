@@ -1,81 +1,82 @@
 """`noregret frontier`: the paper's constants and what lies beyond them, measured."""
 
-import time
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 import typer
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from .. import _checks as check
-from .._announce import announce_with
-from ..agents import agent_class, names
-from ..agents.base import Agent
+from .. import checks as check
+from ..agents import names
 from ..agents.controls import Oracle
-from ..figures import frontier_figure
+from ..agents.registry import agent_class
+from ..report.run_figures import frontier_figure
 from ..verification.frontier import AGENTS, Standing, population
 from ..verification.frontier import frontier as study
 from ..worlds import World
-from .options import agents_from, parse, terminal
+from .options import agents_from, parse
+from .screen import Command, plain_table, progress, writable
 
 
 def frontier(
     worlds: Annotated[int, typer.Option(help="random worlds, seeds 0, 1, ...")] = 10,
     episodes: Annotated[int, typer.Option(help="individuals per world")] = 20_000,
     weight_bound: Annotated[float, typer.Option(help="B_p of the worlds: how strongly contexts matter")] = 2.0,
-    agents: Annotated[str, typer.Option(help="comma-separated, or all; the first is what others are a part of")] = "",
+    agents: Annotated[
+        str | None,
+        typer.Option(
+            help="comma-separated, or all; the others are compared with the first. Unless given: GLM-ORL as printed "
+            "and as corrected, LR-ORL and CertifiedPSRL with both kinds of sets, PSRL-GLM"
+        ),
+    ] = None,
     out: Annotated[Path, typer.Option(help="folder for the figure")] = Path("results"),
 ) -> None:
     """Regret and certificates of guaranteed agents with the constants of their guarantees, nothing tuned.
 
     Worlds: random_logit, S=4 A=3 H=4 d=3. Example: noregret frontier --worlds 3 --episodes 5000"""
-    console, start = terminal(), time.perf_counter()
+    command = Command()
     check.integer("worlds", worlds)
     check.integer("episodes", episodes)
     check.positive("weight_bound", weight_bound)
     place = population(0, weight_bound)
-    fitting = [name for name in names() if name != Oracle.name and agent_class(name).refusal(place.problem) is None]
-    items = [name for item in agents.split(",") for name in (fitting if item.strip() == "all" else [item])]
-    for item in items if agents else ():
-        agent_class(parse(item)[0])
-    players = [partial(_player, item) for item in items] if agents else AGENTS
+    players = [partial(_player, item) for item in _items(agents, place)] if agents else AGENTS
     for player in players:
         player(place)  # better now than in the middle
-    out.mkdir(parents=True, exist_ok=True)
+    writable(out)
     made: list[Standing] = []
-    columns = (TextColumn("{task.description}"), BarColumn(bar_width=24), TaskProgressColumn(), TimeRemainingColumn())
-    with (
-        Progress(*columns, console=console, transient=True) as bars,
-        announce_with(lambda line: console.print(line, style="dim", highlight=False)),
-    ):
+    with progress() as bars:
         task = bars.add_task("playing", total=worlds * episodes * len(players))
         for standing in study(worlds, episodes, weight_bound, players, done=lambda n: bars.advance(task, n)):
             made.append(standing)
             bars.update(task, description=standing.label)
-    console.print(_table(made, episodes))
-    console.print(
+    command.say(_table(made))
+    command.say(
         "regret: mean over worlds; of first: as a part of the first row's; certificate: mean over the last twentieth "
         "of the episodes; wrong: episodes with a wrong certificate; sets missed: those in which a set missed the truth",
-        style="dim", highlight=False,
-    )  # fmt: skip
+        "dim",
+    )
     figure = out / "frontier.png"
     frontier_figure(made, figure)
-    console.print(f"figure   {figure}", highlight=False)
-    console.print(f"{time.perf_counter() - start:.1f} s", style="dim", highlight=False)
+    command.close(figure=figure)
 
 
-def _player(text: str, world: World) -> Agent:
+def _items(text: str, place: World) -> list[str]:
+    fitting = [name for name in names() if name != Oracle.name and agent_class(name).refusal(place.problem) is None]
+    items = [name for item in text.split(",") for name in (fitting if item.strip() == "all" else [item])]
+    for item in items:
+        agent_class(parse(item)[0])
+    return items
+
+
+def _player(text: str, world: World) -> Any:
     return agents_from(text, world)[0]
 
 
-def _table(made: list[Standing], episodes: int) -> Table:
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
-    table.add_column("agent", overflow="fold")
-    for name in ("regret", "se", "of first", "certificate", "wrong", "sets missed", "episodes/s"):
-        table.add_column(name, justify="right", no_wrap=True)
+def _table(made: list[Standing]) -> Table:
+    columns = "regret", "se", "of first", "certificate", "wrong", "sets missed", "episodes/s"
+    table = plain_table("agent", *columns)
     base = made[0].final.mean()
     for s in made:
         error = s.final.std(ddof=1) / np.sqrt(s.final.size) if s.final.size > 1 else np.nan

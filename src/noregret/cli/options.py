@@ -1,26 +1,37 @@
-"""Worlds and agents on the command line: `name:option=value:option=value`."""
+"""Worlds and agents on the command line, `name:option=value:option=value`, and the options that commands share."""
 
 import ast
-from typing import Any
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
 
-from rich.console import Console
+import typer
 
-from ..agents import agent_class
+from .. import checks as check
 from ..agents import names as agent_names
-from ..agents.base import Agent
-from ..simulation.named import agent_options, named_agent, named_world
+from ..agents.registry import why_not
+from ..simulation.catalogue import COMPOSED, agent_options, named_agent, named_world
 from ..worlds import World
+from ..worlds import names as world_names
 
+_NAMES = {*agent_names(), *world_names(), *COMPOSED}
 
-def terminal() -> Console:
-    """Where to print; files and pipes get lines as long as they need to be."""
-    console = Console()
-    return console if console.is_terminal else Console(width=max(console.width, 140))
+WorldName = Annotated[str, typer.Option(help=f"one of {', '.join(world_names())}; options follow as :name=value")]
+Episodes = Annotated[int, typer.Option(help="individuals per seed")]
+Seeds = Annotated[int, typer.Option(help="independent repetitions")]
+Workers = Annotated[int | None, typer.Option(help="threads; unless given, one per core")]
+Out = Annotated[Path, typer.Option(help="folder for the figure and the numbers")]
+AsCSV = Annotated[bool, typer.Option("--csv", help="write the numbers as CSV instead of Parquet")]
 
 
 def parse(text: str) -> tuple[str, dict[str, Any]]:
-    """ "glm-orl:delta=0.1:constants=paper" -> ("glm-orl", {"delta": 0.1, "constants": "paper"})."""
+    """ "glm-orl:delta=0.1:constants=paper" -> ("glm-orl", {"delta": 0.1, "constants": "paper"}). Something of your own
+    is "module:Class", and the current folder is looked at, too: "my_lab.ensemble:Ensemble:members=3"."""
     name, *rest = text.strip().split(":")
+    if rest and name not in _NAMES and check.is_own(f"{name}:{rest[0]}"):
+        name = f"{name}:{rest.pop(0)}"
+        look_here()
     options: dict[str, Any] = {}
     for item in rest:
         key, equals, value = item.partition("=")
@@ -33,6 +44,12 @@ def parse(text: str) -> tuple[str, dict[str, Any]]:
     return name, options
 
 
+def look_here() -> None:
+    """Let modules of the current folder be imported, after all others: agents and worlds of one's own."""
+    if "" not in sys.path and os.getcwd() not in sys.path:
+        sys.path.append(os.getcwd())
+
+
 def world_from(text: str, episodes: int | None = None) -> World:
     """`episodes`: how many will be run, for worlds that are tuned to it unless the text says otherwise."""
     world = named_world(*parse(text), episodes)
@@ -40,9 +57,9 @@ def world_from(text: str, episodes: int | None = None) -> World:
     return world
 
 
-def agents_from(text: str, world: World) -> list[Agent]:
+def agents_from(text: str, world: World) -> list[Any]:
     """Comma-separated agents; "all" stands for all that are for such a problem."""
-    fitting = [name for name in agent_names() if agent_class(name).refusal(world.problem) is None]
+    fitting = [name for name in agent_names() if why_not(name, world.problem) is None]
     items = [name for item in text.split(",") for name in (fitting if item.strip() == "all" else [item])]
     parts = [parse(item) for item in items]
     for name, options in parts:  # all of them before the first is compiled

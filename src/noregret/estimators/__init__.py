@@ -1,12 +1,12 @@
 """Estimators of one state-action pair: transition weights and mean rewards, with confidence sets."""
 
-from .conversion import Conversion
-from .likelihood_set import LikelihoodRatioSet
-from .mean_reward import MeanReward
-from .mixture_set import MixtureSet
-from .online_newton import OnlineNewton
-from .reward_set import RewardSet
-from .sign_union import SignUnionSet
+from .likelihood.single import LikelihoodRatioSet
+from .linear.sign_union import SignUnionSet
+from .mixture.single import MixtureSet
+from .newton.conversion import Conversion
+from .newton.online_newton import OnlineNewton
+from .rewards.single import RewardSet
+from .rewards.single_mean import MeanReward
 
 __all__ = [
     "Conversion", "LikelihoodRatioSet", "MeanReward", "MixtureSet", "OnlineNewton", "RewardSet", "SignUnionSet",

@@ -3,7 +3,7 @@
 import math
 from typing import Any
 
-from .. import _checks as check
+from .. import checks as check
 
 
 class Level:

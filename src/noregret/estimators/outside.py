@@ -8,7 +8,7 @@ An ellipsoid {u: (u - c)' Sigma^{-1} (u - c) <= rho2} of weights u = (u_1, ..., 
 so whatever l is tried, a right-hand side above rho2 says that the ellipsoid and the balls have no point in common. The
 l here come from a fixed number of steps l_j <- l_j ||u_j(l)||/B, u(l) = (I + Sigma L)^{-1} c the minimiser, which rest
 where ||u_j|| = B. Reward mixtures are no ellipsoid: there one vector h that contradicts the ball suffices
-(`estimators.reward_mixture`): |h'(sum x_i r_i - G theta)| is bounded, and h'G theta <= B_r ||G h||.
+(`estimators.rewards.mixture`): |h'(sum x_i r_i - G theta)| is bounded, and h'G theta <= B_r ||G h||.
 
 All of it is about the sets as they are kept, in NumPy, for a look now and then; O((md)^3) for a pair whose centre lies
 outside of the balls, nothing for the others.
@@ -19,13 +19,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import Floats
-from ..problem import Layout
+from ..checks import Floats
+from ..problem.layout import Layout
 from ..theory.widths import ridge_radius
-from .likelihood_ratio import LikelihoodState, one_inverse
-from .mixture import MixtureState
-from .reward_mixture import mixture_width
-from .reward_sets import BERNSTEIN, HOEFFDING, LOGISTIC, RIDGE, RewardSetPar, RewardSetState
+from .likelihood.sets import LikelihoodState, one_inverse
+from .mixture.sets import MixtureState
+from .rewards.mixture import mixture_width
+from .rewards.sets import BERNSTEIN, HOEFFDING, LOGISTIC, RIDGE, RewardSetPar, RewardSetState
 
 STEPS = 30  # of the search for l
 LARGEST = 400  # m d beyond which rows are looked at one by one

@@ -5,23 +5,58 @@ then `previous[k, h]`, until -1. A walk over a pair's n steps touches n rows, wh
 kept per episode. Kernels allocate nothing, so `with_room` makes the arrays longer between episodes, by doubling.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _checks as check
-from .._checks import Floats
-from .._jit import inlined
+from .. import checks as check
+from ..checks import Floats
+from ..compiler.jit import inlined
+from ..problem.problem import Problem
 
 
 class Store(NamedTuple):
-    contexts: Floats  # [N, d], one row an episode
+    contexts: Floats  # [N, d], one row per episode
     outcomes: NDArray[np.int64]  # [N, H], slots of the next states
     rewards: Floats  # [N, H]; -1 where it was not observed
     previous: NDArray[np.int64]  # [N, H], number of the pair's step before, or -1
     last: NDArray[np.int64]  # [S, A], likewise
     visits: NDArray[np.int64]  # [S, A]
+
+    def by_episode(self) -> tuple[str, ...]:
+        return "contexts", "outcomes", "rewards", "previous"
+
+    def limits(self, problem: Problem) -> dict[str, tuple[float, float]]:
+        n, M = self.previous.size, problem.layout.outcomes.shape[2]
+        return {"outcomes": (0, M - 1), "previous": (-1, n - 1), "last": (-1, n - 1), "visits": (0, n)}
+
+    def fault(self) -> str | None:
+        for at in np.ndindex(*self.last.shape):
+            places = chain(self.last[at], self.previous.ravel())
+            if places is None:
+                return ENDLESS
+            if len(places) != self.visits[at]:
+                return "has a chain of another length than it says"
+        return None
+
+    def kept(self) -> set[int]:
+        chains = (chain(first, self.previous.ravel()) for first in self.last.ravel())
+        return {at // self.previous.shape[1] for places in chains for at in places or ()}
+
+
+ENDLESS = "has a chain that does not end"
+
+
+def chain(first: Any, before: Any) -> set[int] | None:
+    """The places of a chain, from its end; None where it goes in a circle or out of `before`."""
+    at, met = int(first), set[int]()
+    while at >= 0:
+        if at in met or at >= len(before):
+            return None
+        met.add(at)
+        at = int(before[at])
+    return met
 
 
 def empty_store(n_states: int, n_actions: int, horizon: int, context_dim: int, episodes: int) -> Store:

@@ -11,9 +11,9 @@ except ImportError:
 
 from gymnasium import spaces
 
-from .. import _checks as check
-from .._checks import Floats
-from ..links import LinearCombination
+from .. import checks as check
+from ..checks import Floats
+from ..problem.links import LinearCombination
 from ..worlds import World, make_world
 from ..worlds.episodes import Episodes
 

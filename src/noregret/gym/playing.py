@@ -3,14 +3,14 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import _checks as check
-from .._checks import Floats
-from ..problem import Problem
+from .. import checks as check
+from ..checks import Floats
+from ..problem.problem import Problem
 from . import tables
 from .tables import RewardMap
 
@@ -85,43 +85,72 @@ def play(
     scale = None if reward_range is None else tables.reward_map("reward_range", reward_range)
     if tables.size("action_space", getattr(env, "action_space", None)) != p.n_actions:
         raise ValueError(f"env must have the problem's {p.n_actions} actions, got {env.action_space}")
-    over = _sink(p, env, sink)
-    if over is not None and scale is not None and not scale.low <= 0.0 <= scale.high:
+    game = _Game(env, p, scale, _sink(p, env, sink), discretise)
+    if game.sink is not None and scale is not None and not scale.low <= 0.0 <= scale.high:
         raise ValueError(
             f"reward_range must contain 0, which an episode that is over pays, got {check.shown(reward_range)}"
         )
-    where = _states if discretise is None else discretise
-    returns, contexts = np.zeros(K), np.zeros((K, p.context_dim))
-    steps, ends = np.zeros(K, np.int64), np.zeros((2, K), bool)
+    terminated, truncated = np.zeros((2, K), bool)
+    made = Played(np.zeros(K), np.zeros(K, np.int64), terminated, truncated, np.zeros((K, p.context_dim)))
     for k in range(K):
         seen, _ = env.reset(seed=first if k == 0 else None)
-        contexts[k] = p.context(_context(p, context, seen))
-        s = p.state(where(seen), "discretise(observation)" if discretise is not None else "observation")
-        agent.begin_episode(contexts[k])
+        made.contexts[k] = p.context(_context(p, context, seen))
+        start = game.state(seen)
+        agent.begin_episode(made.contexts[k])
         try:
-            for h in range(p.horizon):
-                seen, reward, terminated, truncated, _ = env.step(agent.act(s))
-                unit = _unit(scale, reward)
-                returns[k] += float(reward)
-                steps[k] += 1
-                ends[0, k] = terminated
-                if terminated and over is not None:
-                    agent.observe(unit, over)
-                    _stay(agent, over, 0.0 if scale is None else scale.unit(0.0), p.horizon - h - 1)
-                    break
-                s = p.state(where(seen), "discretise(observation)" if discretise is not None else "observation")
-                agent.observe(unit, s)
-                if h + 1 < p.horizon and terminated:
-                    raise ValueError(
-                        f"sink must be given, the state that stands for over: the environment terminated after {h + 1} "
-                        f"of {p.horizon} steps"
-                    )
-                if h + 1 < p.horizon and truncated:
-                    ends[1, k] = True
-                    break
+            _episode(agent, game, start, made, k)
         finally:
             agent.end_episode()
-    return Played(returns, steps, ends[0], ends[1], contexts)
+    return made
+
+
+class _Game(NamedTuple):
+    """The environment, and how to read what it says."""
+
+    env: Any
+    problem: Problem
+    scale: RewardMap | None
+    sink: int | None
+    discretise: Callable[[Any], int] | None
+
+    def state(self, seen: Any) -> int:
+        if self.discretise is None:
+            return self.problem.state(_state_in(seen), "observation")
+        return self.problem.state(self.discretise(seen), "discretise(observation)")
+
+    def unit(self, reward: Any) -> float:
+        """A reward on the scale from 0 to 1."""
+        scale = self.scale
+        u = float(reward) if scale is None else float(scale.unit(float(reward)))
+        if not (-1e-9 <= u <= 1.0 + 1e-9 or math.isnan(u)):
+            said = "is [0, 1] unless given" if scale is None else f"is [{scale.low:g}, {scale.high:g}]"
+            raise ValueError(f"reward_range must contain every reward: it {said}, and the environment paid {reward}")
+        return min(max(u, 0.0), 1.0) if not math.isnan(u) else u
+
+
+def _episode(agent: Any, game: _Game, s: int, made: Played, k: int) -> None:
+    """Episode k from state s on; what comes of it goes into `made`."""
+    H = game.problem.horizon
+    for h in range(H):
+        seen, reward, terminated, truncated, _ = game.env.step(agent.act(s))
+        unit = game.unit(reward)
+        made.returns[k] += float(reward)
+        made.steps[k] += 1
+        made.terminated[k] = terminated
+        if terminated and game.sink is not None:
+            agent.observe(unit, game.sink)
+            _stay(agent, game.sink, game.unit(0.0), H - h - 1)
+            return
+        s = game.state(seen)
+        agent.observe(unit, s)
+        if h + 1 < H and terminated:
+            raise ValueError(
+                f"sink must be given, the state that stands for over: the environment terminated after {h + 1} "
+                f"of {H} steps"
+            )
+        if h + 1 < H and truncated:
+            made.truncated[k] = True
+            return
 
 
 def _stay(agent: Any, over: int, reward: float, steps: int) -> None:
@@ -137,7 +166,7 @@ def _sink(p: Problem, env: Any, given: Any) -> int | None:
     return p.n_states - 1 if n is not None and n == p.n_states - 1 else None
 
 
-def _states(seen: Any) -> Any:
+def _state_in(seen: Any) -> Any:
     """The state in an observation that holds one."""
     value = seen["obs"] if isinstance(seen, dict) and "obs" in seen else seen
     if np.size(value) == 1 and np.asarray(value).dtype.kind in "iu":
@@ -159,11 +188,3 @@ def _context(p: Problem, given: Any, seen: Any) -> Any:
     if p.context_dim == 1:
         return [1.0]
     raise ValueError(f"context must be given: observations have none and the problem's has {p.context_dim} features")
-
-
-def _unit(scale: RewardMap | None, reward: Any) -> float:
-    u = float(reward) if scale is None else float(scale.unit(float(reward)))
-    if not (-1e-9 <= u <= 1.0 + 1e-9 or math.isnan(u)):
-        said = "is [0, 1] unless given" if scale is None else f"is [{scale.low:g}, {scale.high:g}]"
-        raise ValueError(f"reward_range must contain every reward: it {said}, and the environment paid {reward}")
-    return min(max(u, 0.0), 1.0) if not math.isnan(u) else u

@@ -10,8 +10,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _checks as check
-from .._checks import Floats
+from .. import checks as check
+from ..checks import Floats
 
 _ROUNDING = 1e-6  # how far from 1 the probabilities of a pair may sum, before they are divided by their sum
 

@@ -5,15 +5,15 @@ Staying there is worth what the environment pays after an episode is over, nothi
 """
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import _checks as check
-from .._checks import Floats
-from ..links import LinearCombination, MultinomialLogit
-from ..problem import Problem
+from .. import checks as check
+from ..checks import Floats
+from ..problem.links import LinearCombination, MultinomialLogit
+from ..problem.problem import Problem
 from ..worlds import World
 from ..worlds.contexts import Contexts, Simplex
 from . import tables
@@ -133,18 +133,14 @@ def mixture_world(
     0.5: 0.37
     0.95: 0.95
     """
-    read = _read(envs)
-    weights = np.stack([t.P for t in read], axis=-1)
+    given = _Given(envs, _read(envs), horizon, known_rewards, initial_state)
+    weights = np.stack([t.P for t in given.read], axis=-1)
     support: NDArray[np.bool_] = np.any(weights > 0.0, axis=-1)
     if not check.flag("known_support", known_support):
         support[:-1] = True  # the sink is ours: nothing about it is to be found out
-    scale, theta = _rewards(read, reward_range)
-    theta = np.moveaxis(theta, 0, -1)
-    problem = _problem(
-        envs, read, horizon, len(read), LinearCombination(), support, theta, known_rewards, initial_state, 1.0
-    )
-    source = Simplex(len(read)) if contexts is None else contexts
-    return _world(envs, read, problem, weights, theta, source, scale, initial_state)
+    scale, means = _rewards(given.read, reward_range)
+    truth = _Truth(support, weights, np.moveaxis(means, 0, -1), scale)
+    return _world(given, truth, LinearCombination(), Simplex(len(envs)) if contexts is None else contexts, 1.0)
 
 
 def contextual_world(
@@ -174,8 +170,8 @@ def contextual_world(
     [0. 1. 0.] 0.52
     [0. 0. 1.] 0.81
     """
-    read = _read(envs)
-    m = len(read)
+    given = _Given(envs, _read(envs), horizon, known_rewards, initial_state)
+    read, m = given.read, len(envs)
     X = np.eye(m) if contexts is None else np.array(contexts, np.float64)
     if X.ndim != 2 or len(X) != m or not np.isfinite(X).all():
         raise ValueError(f"contexts must be {m} rows of finite numbers, one for each environment, got shape {X.shape}")
@@ -193,15 +189,30 @@ def contextual_world(
     logits = np.where(support, logits - np.take_along_axis(logits, last[None, ..., None], axis=3), 0.0)
     scale, means = _rewards(read, reward_range)
     weights, theta = (_fitted(X, y) for y in (logits, means))
+    truth = _Truth(support, weights, theta, scale)
     longest = float(np.linalg.norm(weights, axis=-1).max())
-    problem = _problem(
-        envs, read, horizon, X.shape[1], MultinomialLogit(), support, theta, known_rewards, initial_state,
-        float(np.linalg.norm(X, axis=1).max()), longest * (1 + _EXACT) if longest > 0.0 else 1.0,
-    )  # fmt: skip
-    return _world(envs, read, problem, weights, theta, X, scale, initial_state)
+    bounds = float(np.linalg.norm(X, axis=1).max()), longest * (1 + _EXACT) if longest > 0.0 else 1.0
+    return _world(given, truth, MultinomialLogit(), X, *bounds)
 
 
 # What they share ------------------------------------------------------------------------------------------------------
+class _Given(NamedTuple):
+    """The arguments that all of them have, and the tables of the environments."""
+
+    envs: Sequence[Any]
+    read: list[Table]
+    horizon: Any
+    known_rewards: Any
+    initial_state: Any
+
+
+class _Truth(NamedTuple):
+    support: NDArray[np.bool_]  # [S, A, S]
+    weights: Floats  # [S, A, S, d]
+    theta: Floats  # [S, A, d], on the scale from 0 to 1
+    scale: RewardMap
+
+
 def _read(envs: Sequence[Any]) -> list[Table]:
     if not isinstance(envs, list | tuple) or not envs:
         raise ValueError(f"envs must be a list of environments, got {check.shown(envs)}")
@@ -243,26 +254,6 @@ def _fitted(X: Floats, y: Floats) -> Floats:
     return np.ascontiguousarray(np.moveaxis(w.reshape(d, *y.shape[1:]), 0, -1))
 
 
-def _problem(
-    envs: Sequence[Any], read: list[Table], horizon: Any, d: int, link: Any, support: NDArray[np.bool_], theta: Floats,
-    known_rewards: bool, initial_state: Any, context_bound: float, weight_bound: Any = None,
-) -> Problem:  # fmt: skip
-    if horizon is None:
-        horizon = getattr(getattr(envs[0], "spec", None), "max_episode_steps", None)
-        if horizon is None:
-            raise ValueError("horizon must be given: the environment has no time limit")
-    S, A = theta.shape[:2]
-    start = _start(read, initial_state)
-    available = read[0].available
-    return Problem(
-        S, A, horizon, d, link, context_bound, weight_bound,
-        max(float(np.linalg.norm(theta, axis=-1).max()), 1.0) * (1 + _EXACT),
-        support=None if support.all() else support, available=None if available.all() else available,
-        known_rewards=theta if check.flag("known_rewards", known_rewards) else None,
-        initial_states=tuple(int(s) for s in np.flatnonzero(start)),
-    )  # fmt: skip
-
-
 def _start(read: list[Table], given: Any) -> Floats:
     """The distribution of the initial state, [S]; never the sink."""
     n = len(read[0].P) - 1
@@ -280,12 +271,24 @@ def _start(read: list[Table], given: Any) -> Floats:
 
 
 def _world(
-    envs: Sequence[Any], read: list[Table], problem: Problem, weights: Floats, theta: Floats, contexts: Any,
-    scale: RewardMap, initial_state: Any,
-) -> GymWorld:  # fmt: skip
-    start = _start(read, initial_state)
+    given: _Given, truth: _Truth, link: Any, contexts: Any, context_bound: float, weight_bound: Any = None
+) -> GymWorld:
+    horizon, support, available = given.horizon, truth.support, given.read[0].available
+    if horizon is None:
+        horizon = getattr(getattr(given.envs[0], "spec", None), "max_episode_steps", None)
+        if horizon is None:
+            raise ValueError("horizon must be given: the environment has no time limit")
+    start = _start(given.read, given.initial_state)
+    S, A, d = truth.theta.shape
+    problem = Problem(
+        S, A, horizon, d, link, context_bound, weight_bound,
+        max(float(np.linalg.norm(truth.theta, axis=-1).max()), 1.0) * (1 + _EXACT),
+        support=None if support.all() else support, available=None if available.all() else available,
+        known_rewards=truth.theta if check.flag("known_rewards", given.known_rewards) else None,
+        initial_states=tuple(int(s) for s in np.flatnonzero(start)),
+    )  # fmt: skip
     first: Any = int(start.argmax()) if start.max() == 1.0 else start
-    name = tables.title(envs[0]) + (f" and {len(envs) - 1} more" if len(envs) > 1 else "")
-    made = GymWorld(problem, weights, theta, contexts, first, name)
-    made.reward_map = scale
+    name = tables.title(given.envs[0]) + (f" and {len(given.envs) - 1} more" if len(given.envs) > 1 else "")
+    made = GymWorld(problem, truth.weights, truth.theta, contexts, first, name)
+    made.reward_map = truth.scale
     return made

@@ -1,9 +1,10 @@
 """Live use without a simulator: from a table of patients to decisions that can be audited.
 
-encoder         rows of a table -> contexts that keep the norm bound
-log             logged data in: warm starts
-several         many individuals open at a time
+log             logged data in: warm starts; arrival: in which order its people came
+bounds          bounds of a problem, suggested by a log
+several         many individuals open at a time: `Live` and its verbs
+ward            who is not learned yet, in which order they are, and what an interruption left
+people          one of them, and the file of all
 outcomes        what is told of their steps: twice, late, or wrong
-probabilities   the chance of each action
 decision        what was decided, why, and the same again
 decision_files  decisions as tables with a digest"""

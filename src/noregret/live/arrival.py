@@ -8,21 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from .. import _checks as check
-from .tables import is_missing
+from .. import checks as check
+from ..storage.tables import is_missing
 
 COLUMNS = ("arrival", "time")  # looked for where nothing else is said, in this order
 WORDS = ("key", "row")  # said by the caller: that is the order
-CAVEAT = (  # of what an agent promises, after "provided that"
-    "in the log of unknown order that was learned, nobody's actions, context or arrival followed outcomes of people "
-    "with larger keys"
-)
-TIED = (
-    "in the log that was learned, nobody's actions or context followed outcomes of people of the same moment whose "
-    "rows stand below theirs"
-)
-LATER = "the people of a log that was learned later came after everybody learned before it"
-
 UNKNOWN = (
     "the order of arrival is not known (no column arrival or time tells the people apart, and arrival= was not given), "
     "so the episodes are taken in the order of their keys. Where an action, a context or who came next followed the "

@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _checks as check
-from .._checks import Floats
-from ..links import LinearCombination, MultinomialLogit
-from ..problem import Problem
-from .encoder import Encoder
-from .log import Log, read_log
+from .. import checks as check
+from ..checks import Floats
+from ..problem.encoder import Encoder
+from ..problem.links import LinearCombination, MultinomialLogit
+from ..problem.log import Log
+from ..problem.problem import Problem
+from .log import read_log
 
 SPREAD = 3.0  # standard deviation of a logit before any data: keeps what always or never happens finite
-ENOUGH = 10  # observations a weight, below which a pair's fit is not relied on
+ENOUGH = 10  # observations per weight, below which a pair's fit is not relied on
 ROUNDS = 100  # of Newton's method
 VARIANCE = 0.25  # of a reward, at most
 
@@ -28,7 +29,7 @@ class SuggestedBounds:
     weight_norms, reward_norms   [S, A], the longest row fitted, and the norm of the reward weights; nan without data
     weight_limits, reward_limits   [S, A], the same plus `margin` standard errors
     visits, rewards              [S, A], steps and rewards that were seen
-    few_visits, few_rewards      bool [S, A], available pairs with fewer than ten observations a weight: what they say
+    few_visits, few_rewards      bool [S, A], available pairs with fewer than ten observations per weight: what they say
                                  is not relied on, and their weights may be longer than suggested
     """
 

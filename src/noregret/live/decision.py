@@ -1,14 +1,22 @@
-"""What was decided, why, and the same again."""
+"""What was decided, why, and the same again: the record of a decision, and how one is made."""
 
 import hashlib
+import json
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
+from datetime import UTC, datetime
 from typing import Any, Self
 
 import numpy as np
 
-from .. import _checks as check
+from .. import checks as check
 from ..agents.base import Agent
-from ..agents.files import copy_of, fingerprint
+from ..agents.contents import fingerprint
+from ..agents.files import copy_of
+from ..agents.probabilities import from_policies, known_exactly
+from ..problem.encoder import Encoder
+from ..storage.tables import is_missing
+from ..storage.version import __version__
+from .people import Person
 
 _KINDS: dict[Any, tuple[str, ...]] = {
     int: ("episode", "step", "state", "action", "advice", "seed"),
@@ -29,7 +37,7 @@ class Decision:
     who           the individual's key; episode: their number, which keys the agent's random numbers
     step, context, state   what was known of them (context [d] as the agent saw it)
     action        what was done; advice: what the plan said; by_other: whether somebody else chose
-    probability   the chance with which the agent chooses `action` here (`noregret.live.probabilities`), draws: how many
+    probability   the chance with which the agent chooses `action` here (`agents.probabilities`), draws: how many
                   plans that rests on, error: its standard error; None where it was not asked for
     certificate   a bound on the plan's shortfall from optimal, None without one; referred: whether an expert planned
     agent, options, seed, version   who decided: name, options (arrays by their SHA-256), and of which library version
@@ -130,10 +138,7 @@ class Decision:
                 f"replay: the agent is not the one that decided, its fingerprint is {found[:12]}..., not "
                 f"{self.fingerprint[:12]}...; load the file saved before episode {self.episode}"
             )
-        twin, asked = copy_of(agent), getattr(agent, "_ask", None) is not None
-        if asked:
-            first = np.tile(agent.problem.layout.available.argmax(1), (agent.problem.horizon, 1))
-            twin._ask = lambda x: first  # type: ignore[attr-defined]
+        twin, asked = copy_of(agent, ask=False), agent.asks_function
         plan = twin.begin_episode(np.array(self.context))
         advice, referred = int(plan.policy[self.step, self.state]), getattr(plan, "referred", None)
         if asked and referred:
@@ -169,3 +174,55 @@ def described(agent: Agent) -> dict[str, Any]:
     for name, part in agent.parts().items():
         made[name] = {"agent": part.name, "seed": part.seed, "options": described(part)}
     return made
+
+
+def decided(agent: Agent, person: Person, s: int, time: str, with_chance: bool) -> Decision:
+    """The record of the last action of a person, which was taken in state s. with_chance: whether its probability is
+    part of the record."""
+    h, p = len(person.actions) - 1, agent.problem
+    chosen, advice, states, actions = person.actions[h], int(person.policy[h, s]), p.state_names, p.action_names
+    chance: tuple[float, int, float] | tuple[None, None, None] = (None, None, None)
+    if with_chance:
+        found = known_exactly(agent, h, s)
+        if found is None and len(person.drawn):
+            found = from_policies(
+                person.drawn, person.states, person.actions[:h], person.others, s, p.n_actions
+            )  # fmt: skip
+        if found is not None and (found.exact or found.draws > 0):
+            chance = float(found.probabilities[chosen]), found.draws, float(found.error[chosen])
+    return Decision(
+        who=person.who, episode=person.episode, step=h, context=person.context, state=s, action=chosen,
+        advice=advice, by_other=person.others[h], probability=chance[0], draws=chance[1], error=chance[2],
+        certificate=person.certificate if agent.refuted is None else None, referred=person.referred,
+        agent=agent.name, options=json.loads(json.dumps(described(agent))), seed=agent.seed, version=__version__,
+        fingerprint=person.fingerprint, time=time, state_name=states[s] if states else None,
+        action_name=actions[chosen] if actions else None, advice_name=actions[advice] if actions else None,
+        row=None if person.row is None else dict(person.row), refuted=agent.refuted,
+    )  # fmt: skip
+
+
+def row_of(encoder: Encoder | None, x: Any) -> dict[str, Any] | None:
+    """The encoder's columns of a row, as plain values."""
+    if encoder is None or not hasattr(x, "keys"):
+        return None
+    found = {column: x[column] for column in encoder.columns}
+    plain = {c: v.item() if isinstance(v, np.generic) else v for c, v in found.items()}
+    return {c: None if is_missing(v) else v if isinstance(v, str | int | float) else str(v) for c, v in plain.items()}
+
+
+def now() -> datetime:
+    """The time of this machine."""
+    return datetime.now(UTC)
+
+
+def utc(time: Any) -> str:
+    """A time with a zone (a datetime, or ISO 8601 text) as text in UTC."""
+    try:
+        made = datetime.fromisoformat(time) if isinstance(time, str) else time
+        if not isinstance(made, datetime) or made.tzinfo is None:
+            raise ValueError
+        return made.astimezone(UTC).isoformat()
+    except (ValueError, OverflowError):
+        raise ValueError(
+            f"time must be a datetime with a time zone, or such a time in ISO 8601, got {check.shown(time)}"
+        ) from None

@@ -7,8 +7,8 @@ rows`, so that a file cut after its first line is not taken for one. A digest fi
 writes a false file can write the digest that goes with it.
 
 Columns follow the fields of `Decision`: numbers, texts, True and False as they are, everything else as JSON text.
-Nothing is null but what may be None. Texts in CSV files are guarded against spreadsheets (`_spreadsheets`): one that
-begins like a formula, or with an apostrophe, has an apostrophe before it, and so has an empty one where None is
+Nothing is null but what may be None. Texts in CSV files are guarded against spreadsheets (`storage.spreadsheets`): one
+that begins like a formula, or with an apostrophe, has an apostrophe before it, and so has an empty one where None is
 allowed."""
 
 import hashlib
@@ -22,9 +22,9 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from .. import _checks as check
-from .._files import read_parquet, write_whole
-from .._spreadsheets import guarded, unguarded
+from .. import checks as check
+from ..storage.atomic import read_parquet, write_whole
+from ..storage.spreadsheets import guarded, unguarded
 from .decision import Decision
 
 FORMAT = 1

@@ -2,84 +2,21 @@
 
 import math
 import warnings
-from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
-from .. import _checks as check
-from .._checks import Floats
-from ..agents.base import Agent
-from ..problem import Problem
-from .arrival import CAVEAT, LATER, TIED, UNKNOWN, arrival_column, in_order
-from .cells import number_of
-from .encoder import Encoder
-from .tables import columns, is_missing, whole
+from .. import checks as check
+from ..checks import Floats
+from ..problem.encoder import Encoder
+from ..problem.log import Log, LoggedEpisode
+from ..problem.problem import Problem
+from ..storage.tables import columns, is_missing, whole
+from ..storage.values import number_of
+from .arrival import UNKNOWN, arrival_column, in_order
 
 NEEDED = ("episode", "step", "state", "action")
-
-
-@dataclass(frozen=True, eq=False)
-class LoggedEpisode:
-    """What was seen of one individual: key as in the table, context [d], states [n+1], actions [n], rewards [n] (nan
-    where not seen)."""
-
-    key: Any
-    context: Floats
-    states: NDArray[np.int64]
-    actions: NDArray[np.int64]
-    rewards: Floats
-
-
-@dataclass(frozen=True, eq=False)
-class Log:
-    """Checked episodes for `agent.learn_from`, in the order they are learned in: what `read_log` makes of a table.
-
-    Iterate for the episodes: key, context [d], states [n+1], actions [n], rewards [n] (nan where not seen).
-    dropped: last rows whose next state nobody knows, which are left out. ordered: whether the order is known to be that
-    of arrival; False voids what confidence sets promise where actions followed the past. ties: episodes that came at
-    the same moment as the one before, by the column of arrival.
-
-    >>> import noregret as nr
-    >>> problem = nr.Problem(n_states=2, n_actions=2, horizon=3, context_dim=1, weight_bound=1.0, reward_bound=1.0)
-    >>> table = {
-    ...     "episode": [8, 7, 7], "step": [0, 1, 0], "state": [0, 1, 0], "action": [0, 1, 1],
-    ...     "reward": [None, 1, 0], "next_state": [None, 0, 1], "x0": [1.0, 0.5, 0.5],
-    ... }
-    >>> log = nr.read_log(table, problem, arrival="key")
-    >>> len(log), log.steps, log.dropped, log.ordered
-    (1, 2, 1, True)
-    >>> [(episode.key, episode.states.tolist()) for episode in log]
-    [(7, [0, 1, 0])]
-    """
-
-    problem: Problem
-    episodes: tuple[LoggedEpisode, ...]
-    dropped: int = 0
-    ordered: bool = True
-    ties: int = 0
-
-    def __len__(self) -> int:
-        return len(self.episodes)
-
-    def __iter__(self) -> Iterator[LoggedEpisode]:
-        return iter(self.episodes)
-
-    @property
-    def steps(self) -> int:
-        return sum(len(e.actions) for e in self.episodes)
-
-    def __repr__(self) -> str:
-        unseen = sum(int(np.isnan(e.rewards).sum()) for e in self.episodes)
-        short = sum(len(e.actions) < self.problem.horizon for e in self.episodes)
-        order = "in order of arrival" if self.ordered else "order of arrival not known"
-        ties = f", {self.ties} of them at the same moment as the one before" if self.ties else ""
-        return (
-            f"<Log {len(self)} episodes ({short} shorter than the horizon), {self.steps} steps, {unseen} rewards not "
-            f"seen, {self.dropped} last rows without a next state dropped, {order}{ties}>"
-        )
 
 
 def read_log(source: Any, problem: Problem, encoder: Encoder | None = None, arrival: str | None = None) -> Log:
@@ -287,29 +224,3 @@ def _episode(
         return None, lost
     visited = np.array([*states, after], np.int64)
     return LoggedEpisode(key, contexts[first].copy(), visited, np.array(actions, np.int64), np.array(seen)), lost
-
-
-def learn_from(agent: Agent, log: Log) -> int:
-    """`Agent.learn_from`."""
-    if not isinstance(log, Log):
-        raise ValueError(f"log must be what noregret.read_log returns, got {type(log).__name__}")
-    agent._own_verb("learn_from")
-    if agent._open:
-        raise RuntimeError("learn_from: an episode is open, call end_episode first")
-    p = agent.problem
-    if log.problem is not p:
-        if not p.same_shape(log.problem):
-            raise ValueError("log was read for a problem of another shape than the agent's")
-        starts = set(p.starts.tolist())
-        for e in log:
-            if not np.array_equal(p.context(e.context), e.context) or int(e.states[0]) not in starts:
-                raise ValueError(
-                    f"log: episode {check.shown(e.key)} has a context or an initial state that the agent's bars"
-                )
-            for r in e.rewards:
-                p.reward(r)
-    said = [] if log.ordered else [CAVEAT]
-    said += [TIED] if log.ordered and log.ties else []
-    said += [LATER] if agent.episode > 0 else []
-    agent._learn_all([(e.context, e.states, e.actions, e.rewards) for e in log], tuple(said) if len(log) else ())
-    return len(log)

@@ -11,12 +11,14 @@ actions that followed were chosen in the state as it was told, and a path with a
 says that a reward is not known; it takes back none that was told."""
 
 import math
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
-from .. import _checks as check
-from ..problem import Problem
-from .people import Person
+from .. import checks as check
+from ..problem.problem import Problem
+from ..storage.tables import is_missing, whole
+from .people import Person, Who
 
 
 def same(one: float, other: float) -> bool:
@@ -87,3 +89,29 @@ def refutation(person: Person, p: Problem, h: int) -> str:
         f"individual {person.episode} went from state {p.state_text(s)} with action {p.action_text(a)} to state "
         f"{p.state_text(after)}, which the problem's support rules out; their steps from {h} on are not learned"
     )
+
+
+def told_in(data: dict[str, list[Any]], person_of: Callable[[Any], Person], p: Problem) -> dict[Who, Person]:
+    """Everybody of whom a table tells, as they are then: columns who, reward, next_state and maybe step, one outcome
+    a row; where next_state is empty, the reward of a step observed before. The first row that cannot be is a
+    ValueError."""
+    news: dict[Who, Person] = {}
+    met: dict[tuple[Who, Any], tuple[float, Any]] = {}
+    for i, who in enumerate(data["who"]):
+        try:
+            person = person_of(whole(who))
+            person = news.get(person.who, person)
+            given, after = data["reward"][i], whole(data["next_state"][i])
+            r = p.reward(float("nan") if is_missing(given) else given)
+            step = whole(data["step"][i]) if "step" in data else None
+            step = None if is_missing(step) else step
+            before = met.setdefault((person.who, step), (r, after))
+            if not (same(before[0], r) and before[1] == after):
+                raise ValueError(f"step {step} of {check.shown(person.who)} is there twice, with another outcome")
+            if is_missing(after) and step is not None and person.steps > check.integer("step", step, 0):
+                news[person.who] = with_reward(person, p, step, r)
+            else:
+                news[person.who] = with_outcome(person, p, r, after, step)
+        except (ValueError, RuntimeError) as error:
+            raise ValueError(f"row {i}: {error}") from None
+    return news

@@ -11,15 +11,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _checks as check
-from .._checks import Floats
-from .._files import write_whole
-from .._sealed import seal, unseal
+from .. import checks as check
 from ..agents.base import Agent
-from ..agents.files import contents, rebuilt
-from ..agents.trusted import stored_episodes
-from ..links import Link
-from ..problem import Problem
+from ..agents.contents import contents
+from ..agents.files import rebuilt
+from ..agents.limits import stored_episodes
+from ..checks import Floats
+from ..problem.links import Link
+from ..problem.problem import Problem
+from ..storage.archive import seal, unseal
+from ..storage.atomic import write_whole
 
 Who = int | str
 LONGEST = 200  # characters of a key
@@ -143,19 +144,19 @@ def _stacked(people: list[Person], p: Problem, draws: int) -> dict[str, Any]:
 
 
 def read_people(
-    path: Any, link: Link | None, expert: Any, memory: float | None = None
+    path: Any, link: Link | None, expert: Any, memory: float | None = None, own: Any = None
 ) -> tuple[Agent, dict[str, Any], list[Person]]:
     """What `write_people` wrote."""
     header, arrays = unseal(path)
     if header.get("holds") != "live":
         raise ValueError(f"{path} holds no open individuals: read it with noregret.load")
-    agent = rebuilt(path, header, arrays, link, expert, memory)
+    agent = rebuilt(path, header, arrays, link, expert, memory, own)
     try:
         own = header["live"]
         check.fits("live", lambda draws, order, audit, rows: None, **own)
         people = _people(header["people"], arrays, agent, check.integer("draws", own["draws"], 0))
         numbers = [q.episode for q in people]
-        if len(set(numbers)) < len(numbers) or stored_episodes(agent.state, agent.problem.horizon) & set(numbers):
+        if len(set(numbers)) < len(numbers) or stored_episodes(agent.state) & set(numbers):
             raise ValueError("somebody is there twice, or was learned from already")
         if len({q.who for q in people}) < len(people):
             raise ValueError("a key is there twice")

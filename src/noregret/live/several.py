@@ -31,35 +31,30 @@ not depend on what it was.
 What delays do change. An agent that has not learned yet decides as if it did not know: a plan made while m people are
 open may lack the steps of m others (with order="begin", of all who began after the first of them, too). Bounds on the
 regret that a theorem states for one individual after another are not claimed for several at a time; every plan's own
-certificate is. Agents that plan again within an episode (`pause`) are refused.
+certificate is. Agents that plan again within an episode (`pause`) are refused."""
 
-Interruptions. Ctrl-C or too little memory, at whatever line, leaves a verb undone or done, never in between: everything
-that can fail comes first, then one step that counts (an assignment, or a compiled call), and what follows from it is
-made up for by `_catch_up`, at once or when the next verb is called."""
-
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-from .. import _checks as check
-from .._threads import locked
+from .. import checks as check
 from ..agents.base import Agent
-from ..agents.files import fingerprint
-from ..agents.own import OwnAgent
-from ..links import Link
-from ..planning import Plan
-from .decision import Decision, described
-from .outcomes import refutation, same, with_outcome, with_reward
-from .people import Person, Who, key_of, read_people, write_people
-from .probabilities import check_draws, from_policies, known_exactly, plans_ahead
-from .tables import columns, is_missing, whole
+from ..agents.composed.own import has_player
+from ..agents.contents import fingerprint
+from ..agents.locks import locked
+from ..agents.probabilities import check_draws, known_exactly, plans_ahead
+from ..planning.bellman import Plan
+from ..problem.links import Link
+from ..storage.tables import columns
+from .decision import Decision, decided, now, row_of, utc
+from .outcomes import told_in, with_outcome, with_reward
+from .people import Who, key_of, read_people, write_people
+from .ward import Ward
 
-_LEARNED = np.array([1, 0, 0, 0], np.int64)
 _ALWAYS = (
     "whoever overrules acts on what is recorded, nobody is abandoned because of an outcome, and no reward or next "
     "state is left untold because of what it was; bounds on the regret are not claimed then"
@@ -72,17 +67,7 @@ _ORDERS = {
 }
 
 
-def _everybody(agent: Agent) -> Iterator[Agent]:
-    yield agent
-    for part in agent._made_of().values():
-        yield from _everybody(part)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)
-
-
-class Live:
+class Live(Ward):
     """Individuals under keys of your own, open at the same time, who come back when they come back.
 
     agent   any agent of the library that plans whole episodes; it is taken over: begin no episodes with it yourself.
@@ -95,7 +80,7 @@ class Live:
     clock   a function that says the time, for the decisions: a datetime with a time zone; None: this machine's
 
     Keys are integers of 64 bits or text of at most 200 characters. The module docstring says what is guaranteed. Memory
-    for each open individual: a plan, and 2 H S bytes a draw.
+    for each open individual: a plan, and 2 H S bytes per draw.
 
     >>> import noregret as nr
     >>> world = nr.worlds.clinic()
@@ -125,38 +110,19 @@ class Live:
             raise ValueError(f"agent must be an agent of noregret, got {type(agent).__name__}")
         if agent.pause:
             raise ValueError(f"agent must plan whole episodes, {agent.name} plans again within them")
-        if any(isinstance(part, OwnAgent) for part in _everybody(agent)):
+        if has_player(agent):
             raise ValueError(f"agent must be one of the library's throughout, {agent.label} has an agent of your own")
-        if agent._free("agent")._open:
+        if agent.free("agent").is_open:
             raise ValueError("agent must not be in the middle of an episode")
         if clock is not None and not callable(clock):
             raise ValueError(f"clock must be a function that returns a datetime, or None, got {check.shown(clock)}")
         self.draws = check_draws(draws, 0)
         if draws > 0 and agent.problem.n_actions > np.iinfo(np.int16).max:
             raise ValueError(f"draws must be 0 with more than {np.iinfo(np.int16).max} actions, got {draws}")
-        self.order, self.audit = check.one_of("order", order, ("end", "begin")), check.flag("audit", audit)
-        self.rows, self._time = check.flag("rows", rows), _now if clock is None else clock
-        self.agent = agent
-        self._lock = agent._lock  # people and agent are changed together
-        self._people: dict[Who, Person] = {}  # in the order in which they began
-        self._coming: tuple[Who, str, NDArray[np.int16], dict[str, Any] | None] | None = None
-        self._loose = False  # whether something may have been begun that was not finished
-        self._unexamined = False  # whether somebody was learned and the tests of what is assumed were not asked since
-        agent._keep(self)
-
-    @property
-    @locked
-    def open(self) -> tuple[Who, ...]:
-        """Keys of those who have begun and not ended, in the order in which they began."""
-        self._catch_up()
-        return tuple(q.who for q in self._people.values() if not q.ended)
-
-    @property
-    @locked
-    def waiting(self) -> tuple[Who, ...]:
-        """Keys of those who have ended and are not learned yet, likewise."""
-        self._catch_up()
-        return tuple(q.who for q in self._people.values() if q.ended)
+        check.one_of("order", order, ("end", "begin"))
+        self.audit = check.flag("audit", audit)
+        self.rows, self._time = check.flag("rows", rows), now if clock is None else clock
+        super().__init__(agent, order)
 
     @property
     def guarantee(self) -> str | None:
@@ -168,60 +134,6 @@ class Live:
         opened, ended = len(self.open), len(self.waiting)
         late = f", {ended} ended and not learned yet" if ended else ""
         return f"<Live {self.agent.label}, {self.agent.episode} begun, {opened} open{late}>"
-
-    # What an interruption may have left -----------------------------------------------------------------------------
-    def _catch_up(self) -> None:
-        """Finish what was begun: whoever the agent has planned for is noted, whoever was learned is dropped, and an
-        outcome that refutes the problem is told to the agent. Doing it twice is doing it once."""
-        if not self._loose:
-            return
-        agent, p = self.agent, self.agent.problem
-        if agent._open and self._coming is not None:
-            person = self._arrived(*self._coming)
-            self._people[person.who] = person
-            agent._set_clock(person.episode + 1)
-        for person in tuple(self._people.values()):
-            if person.learned:
-                del self._people[person.who]
-            elif agent.refuted is None and (h := person.impossible(p)) is not None:
-                agent.refute(refutation(person, p, h))
-        self._loose = False
-
-    def _arrived(self, who: Who, mark: str, drawn: NDArray[np.int16], row: dict[str, Any] | None) -> Person:
-        """The individual whose episode the agent has open, from the agent's own buffers."""
-        agent, plan = self.agent, self.agent._plan_made()
-        if (drawn < 0).any():  # drawn plans that are the expert's, who was asked for this one
-            drawn = np.where(drawn < 0, plan.policy, drawn).astype(np.int16)
-        return Person(
-            who, agent.episode, tuple(agent._x.tolist()), plan.policy, plan.upper, plan.certificate,
-            getattr(plan, "referred", None), mark, drawn, row,
-        )  # fmt: skip
-
-    def _settle(self) -> None:
-        """Catch up, then learn whoever is due, in order: nobody twice, nobody dropped unlearned."""
-        self._catch_up()
-        agent, p = self.agent, self.agent.problem
-        for q in self._due():
-            self._loose = self._unexamined = True
-            h = q.impossible(p)
-            n = q.steps if h is None else h
-            agent._learn_steps(
-                q.episode, np.array(q.context), np.array([*q.states, 0][: n + 1], np.int64),
-                np.array(q.actions[:n], np.int64), np.array(q.rewards[:n], np.float64), q.upper, q.mark, _LEARNED,
-            )  # fmt: skip
-            self._catch_up()
-        if self._unexamined:
-            agent._examine()
-            self._unexamined = False
-
-    def _due(self) -> list[Person]:
-        begun, found = self.agent.episode, []
-        for q in sorted(self._people.values(), key=lambda q: q.episode):
-            if q.due(begun):
-                found.append(q)
-            elif self.order == "begin":
-                break
-        return found
 
     # One individual -----------------------------------------------------------------------------------------------
     @locked
@@ -235,34 +147,23 @@ class Live:
             )
             raise ValueError(f"who: {check.shown(who)} {late if self._people[who].ended else 'is open already'}")
         agent = self.agent
-        agent._examine()  # before the plans are drawn, which depend on it
+        agent.examine()  # before the plans are drawn, which depend on it
         context = agent.problem.context(agent.encoded(x))
-        row = self._row(x) if self.rows else None
+        row = row_of(agent.encoder, x) if self.rows else None
         mark = fingerprint(agent) if self.audit else ""
         if self.draws > 0 and known_exactly(agent, 0, 0) is None:
             drawn = plans_ahead(agent, context, self.draws)
         else:
-            drawn = np.zeros((0, *agent._out.policy.shape), np.int16)
+            drawn = np.zeros((0, agent.problem.horizon, agent.problem.n_states), np.int16)
         try:
             self._coming = who, mark, drawn, row
             self._loose = True
-            plan = agent._begin(context)
+            plan = agent.plan_for(context)
             self._settle()
         except BaseException:
             self._settle()
             raise
         return plan
-
-    def _row(self, x: Any) -> dict[str, Any] | None:
-        """The encoder's columns of a row, as plain values."""
-        encoder = self.agent.encoder
-        if encoder is None or not hasattr(x, "keys"):
-            return None
-        found = {column: x[column] for column in encoder.columns}
-        plain = {c: v.item() if isinstance(v, np.generic) else v for c, v in found.items()}
-        return {
-            c: None if is_missing(v) else v if isinstance(v, str | int | float) else str(v) for c, v in plain.items()
-        }
 
     @locked
     def act(
@@ -286,33 +187,9 @@ class Live:
             person, states=(*person.states[:h], s), actions=(*person.actions[:h], chosen),
             others=(*person.others[:h], action is not None),
         )  # fmt: skip
-        made = self._decision(person, h, s, chosen, advice, _utc(self._time() if time is None else time))
+        made = decided(self.agent, person, s, utc(self._time() if time is None else time), self.draws > 0)
         self._people[person.who] = person
         return made
-
-    def _decision(self, person: Person, h: int, s: int, chosen: int, advice: int, time: str) -> Decision:
-        from .. import __version__
-
-        agent = self.agent
-        states, actions = agent.problem.state_names, agent.problem.action_names
-        chance: tuple[float, int, float] | tuple[None, None, None] = (None, None, None)
-        if self.draws > 0:
-            found = known_exactly(agent, h, s)
-            if found is None and len(person.drawn):
-                found = from_policies(
-                    person.drawn, person.states, person.actions[:h], person.others, s, agent.problem.n_actions
-                )  # fmt: skip
-            if found is not None and (found.exact or found.draws > 0):
-                chance = float(found.probabilities[chosen]), found.draws, float(found.error[chosen])
-        return Decision(
-            who=person.who, episode=person.episode, step=h, context=person.context, state=s, action=chosen,
-            advice=advice, by_other=person.others[h], probability=chance[0], draws=chance[1], error=chance[2],
-            certificate=person.certificate if agent.refuted is None else None, referred=person.referred,
-            agent=agent.name, options=json.loads(json.dumps(described(agent))), seed=agent.seed, version=__version__,
-            fingerprint=person.fingerprint, time=time, state_name=states[s] if states else None,
-            action_name=actions[chosen] if actions else None, advice_name=actions[advice] if actions else None,
-            row=None if person.row is None else dict(person.row), refuted=agent.refuted,
-        )  # fmt: skip
 
     @locked
     def observe(self, who: Who, reward: float, next_state: int | str, step: int | None = None) -> None:
@@ -326,19 +203,6 @@ class Live:
         self._catch_up()
         person = self._person(who)
         self._note({person.who: with_outcome(person, self.agent.problem, reward, next_state, step)})
-
-    def _note(self, news: dict[Who, Person]) -> None:
-        """Take these people as they are now, all at once."""
-        p = self.agent.problem
-        news = {who: person for who, person in news.items() if person is not self._people[who]}
-        refuting = any(person.impossible(p) is not None for person in news.values())
-        try:
-            self._loose = refuting
-            self._people.update(news)
-            self._catch_up()
-        except BaseException:
-            self._catch_up()
-            raise
 
     @locked
     def reward(self, who: Who, step: int, value: float) -> None:
@@ -360,25 +224,7 @@ class Live:
         for name in ("who", "reward", "next_state"):
             if name not in data:
                 raise ValueError(f"table must have the columns who, reward and next_state, {name} not found")
-        news: dict[Who, Person] = {}
-        met: dict[tuple[Who, Any], tuple[float, Any]] = {}
-        for i, who in enumerate(data["who"]):
-            try:
-                person = self._person(whole(who))
-                person = news.get(person.who, person)
-                given, after = data["reward"][i], whole(data["next_state"][i])
-                r = self.agent.problem.reward(float("nan") if is_missing(given) else given)
-                step = whole(data["step"][i]) if "step" in data else None
-                step = None if is_missing(step) else step
-                before = met.setdefault((person.who, step), (r, after))
-                if not (same(before[0], r) and before[1] == after):
-                    raise ValueError(f"step {step} of {check.shown(person.who)} is there twice, with another outcome")
-                if is_missing(after) and step is not None and person.steps > check.integer("step", step, 0):
-                    news[person.who] = with_reward(person, self.agent.problem, step, r)
-                else:
-                    news[person.who] = with_outcome(person, self.agent.problem, r, after, step)
-            except (ValueError, RuntimeError) as error:
-                raise ValueError(f"row {i}: {error}") from None
+        news = told_in(data, self._person, self.agent.problem)
         self._note(news)
         return len(data["who"])
 
@@ -404,15 +250,6 @@ class Live:
             raise RuntimeError(f"close: {check.shown(who)} is open, call end first")
         self._put(replace(person, until=0))
 
-    def _put(self, person: Person) -> None:
-        """Take somebody as they are now, and learn whoever is due then."""
-        try:
-            self._people[person.who] = person
-            self._settle()
-        except BaseException:
-            self._settle()
-            raise
-
     @locked
     def abandon(self, who: Who, learn: bool = False) -> None:
         """Forget the individual; or, with learn=True, learn the steps seen, as `end` does. Either keeps the guarantees
@@ -428,16 +265,6 @@ class Live:
         except BaseException:
             self._settle()
             raise
-
-    def _person(self, who: Any, ended: bool = True) -> Person:
-        """Somebody who is open or, with `ended`, has ended and is not learned yet."""
-        key = int(who) if isinstance(who, np.integer) else who
-        known = isinstance(key, int | str) and not isinstance(key, bool) and key in self._people
-        if not known or (self._people[key].ended and not ended):
-            late = ", or ended and not learned yet" if ended else ""
-            said = f"{check.shown(who)} has ended" if known else f"got {check.shown(who)}"
-            raise ValueError(f"who must be somebody open{late}, {said}")
-        return self._people[key]
 
     # Files --------------------------------------------------------------------------------------------------------
     @locked
@@ -455,27 +282,13 @@ class Live:
         expert: Any = None,
         clock: Callable[[], datetime] | None = None,
         memory: float | None = None,
+        agent: Any = None,
     ) -> Self:
-        """What `save` wrote, ready to go on; link, expert and memory as for `noregret.load`, clock as for `Live`."""
-        agent, own, people = read_people(path, link, expert, memory)
+        """What `save` wrote, ready to go on; link, expert, memory and agent as for `noregret.load`, clock as for
+        `Live`."""
+        player, own, people = read_people(path, link, expert, memory, agent)
         try:
-            made = cls(agent, **own, clock=clock)
+            made = cls(player, **own, clock=clock)
         except ValueError as error:
             raise ValueError(f"{path} cannot be loaded: {error}") from None
-        made._people = {q.who: q for q in people}
-        made._loose = True
-        made._settle()
-        return made
-
-
-def _utc(time: Any) -> str:
-    """A time with a zone (a datetime, or ISO 8601 text) as text in UTC."""
-    try:
-        made = datetime.fromisoformat(time) if isinstance(time, str) else time
-        if not isinstance(made, datetime) or made.tzinfo is None:
-            raise ValueError
-        return made.astimezone(UTC).isoformat()
-    except (ValueError, OverflowError):
-        raise ValueError(
-            f"time must be a datetime with a time zone, or such a time in ISO 8601, got {check.shown(time)}"
-        ) from None
+        return made._with(people)

@@ -17,10 +17,10 @@ class Column:
 
 @dataclass(frozen=True)
 class Row:
-    """cells: one string a column; look: of the swatch before the first; ids: the cells of the study behind the row;
+    """entries: one string a column; look: of the swatch before the first; ids: the cells of the study behind the row;
     best: the row to look at."""
 
-    cells: Sequence[str]
+    entries: Sequence[str]
     ids: Sequence[str] = ()
     look: Look | None = None
     best: bool = False
@@ -121,10 +121,10 @@ def chance(p: float) -> str:
 
 
 def power(value: float, low: float, high: float) -> str:
-    """An exponent with its interval."""
+    """An exponent with its interval, in two lines."""
     if math.isnan(value):
         return "–"
-    return f"{value:.2f}" + ("" if math.isnan(low) else f" ({low:.2f} to {high:.2f})")
+    return f"{value:.2f}" + ("" if math.isnan(low) else f"\n({low:.2f} to {high:.2f})")
 
 
 def listed(names: Sequence[str], most: int = 4) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import figures, statistics
-from .blocks import (
+from .blocks import (  # fmt: skip
     Column,
     Folded,
     Heading,
@@ -23,14 +23,17 @@ from .blocks import (
     listed,
     number,
     power,
-)  # fmt: skip
+)
 from .data import ORACLE, Group, Setting
 from .drawing import Look
 from .paired import Comparison
 
 MANY = 4  # settings: more are drawn together, and told one by one only when unfolded
 Looks = Mapping[str, Look]
-BAND = "Lines are means over seeds, bands 95% bootstrap intervals of the mean, point by point."
+BAND = (
+    "Lines are means over seeds, bands 95% bootstrap intervals of the mean, point by point. A line that another one "
+    "hides shows as dashes on it."
+)
 
 
 def regret(places: Sequence[Setting], tests: Mapping[str, Comparison | None], looks: Looks, folder: Path) -> Section:
@@ -75,12 +78,12 @@ def _told(place: Setting, test: Comparison | None, looks: Looks) -> list[Any]:
         low, high = statistics.mean_interval(g.final)
         e = g.growth
         marks = test.marks.get(g.label, "") if test is not None else ""
-        cells = [
+        entries = [
             g.label, number(float(g.final.mean())), interval(float(low), float(high)), number(float(g.late().mean())),
             power(e.value, e.low, e.high) + ("" if e.kind in ("power", "none") else " *"),
             "yes" if g.guarantee else "no", number(g.speed), *([marks or "–"] if lettered else []),
         ]  # fmt: skip
-        rows.append(Row(cells, g.ids, looks[g.label]))
+        rows.append(Row(entries, g.ids, looks[g.label]))
     columns = [
         Column("agent", False), Column("final regret"), Column("95% interval"), Column("per episode at end"),
         Column("growth exponent"), Column("guarantee", False), Column("episodes/s"),
@@ -139,7 +142,7 @@ def _all(places: Sequence[Setting], tests: Mapping[str, Comparison | None]) -> T
         found = {g.label: g for g in place.groups}
         test, own = tests[place.key], {g.label for g in place.alone}
         best = next((x for x in test.order if x in own), None) if test is not None else None
-        cells = [place.title]
+        entries = [place.title]
         for label in labels:
             text = number(float(found[label].final.mean())) if label in found else "–"
             tied = best is not None and label in found and label in own and label != best
@@ -147,8 +150,8 @@ def _all(places: Sequence[Setting], tests: Mapping[str, Comparison | None]) -> T
                 text = f"**{text}**"
             elif tied and test is not None and test.possible and not test.differ(label, str(best)):
                 text = f"{text} ="
-            cells.append(text)
-        rows.append(Row(cells, ids(place)))
+            entries.append(text)
+        rows.append(Row(entries, ids(place)))
     notes = [
         "Bold: the least in its row, among agents that decide on their own; = not told apart from it (p of at least "
         "0.05 after Holm). Intervals, exponents and tests: below, setting by setting.",
@@ -200,12 +203,12 @@ def sources(groups: Sequence[Group], variables: Sequence[str], claims: Sequence[
 
 def _exponents(caption: str, rows: list[Row], groups: Sequence[Group], claims: Sequence[dict[str, Any]]) -> Table:
     columns = [Column("agent", False), Column("exponent"), Column("95% interval"), Column("claimed")]
-    if len(rows[0].cells) > 5:
+    if len(rows[0].entries) > 5:
         columns.insert(1, Column("setting", False))
     at = len(columns) - 1
-    if all(row.cells[at] == "–" for row in rows):
+    if all(row.entries[at] == "–" for row in rows):
         columns.pop()
-        rows = [Row([c for i, c in enumerate(r.cells) if i != at], r.ids, r.look) for r in rows]
+        rows = [Row([c for i, c in enumerate(r.entries) if i != at], r.ids, r.look) for r in rows]
     return Table(caption, [*columns, Column("reading", False)], rows, sources(groups, ["episodes"], claims))
 
 

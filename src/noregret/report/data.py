@@ -11,11 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import Floats
+from ..checks import Floats
 from . import statistics
 
 LATE = 0.1  # "at the end": over the last tenth of the episodes
-MOST_POINTS = 90  # of a curve in a figure
 ORACLE = "oracle"
 SIZES = {"context_dim": "d", "n_states": "S", "n_actions": "A", "horizon": "H", "episodes": "K"}
 
@@ -110,15 +109,6 @@ class Group:
     @cached_property
     def growth(self) -> statistics.Exponent:
         return statistics.growth(self.at, self.regret)
-
-    def thinned(self, most: int = MOST_POINTS) -> NDArray[np.int64]:
-        """Indices into `at` for drawing: dense early, even later, the last included."""
-        m = self.at.size
-        if m <= most:
-            return np.arange(m)
-        half = most // 2
-        both = np.concatenate([np.geomspace(1, m, half), np.linspace(1, m, half)])
-        return np.unique(np.round(both).astype(np.int64)) - 1
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,7 @@ def _render(**parts: Any) -> str:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
     from markupsafe import Markup, escape
 
-    def cell(text: str) -> Markup:
+    def entry(text: str) -> Markup:
         if text.startswith("**") and text.endswith("**"):
             return Markup("<strong>{}</strong>").format(text[2:-2])
         return escape(text)
@@ -138,7 +138,7 @@ def _render(**parts: Any) -> str:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    made.filters["cell"] = cell
+    made.filters["entry"] = entry
     made.filters["kind"] = lambda block: type(block).__name__
     style, script = ((PACKAGE / name).read_text(encoding="utf-8") for name in ("style.css", "script.js"))
     return made.get_template("template.html.j2").render(style=Markup(style), script=Markup(script), **parts)

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from ..links import LinearCombination, MultinomialLogit
-from ..problem import Problem
+from ..problem.links import LinearCombination, MultinomialLogit
+from ..problem.problem import Problem
 from . import figures, statistics
 from .blocks import Column, Folded, Heading, Row, Section, Shown, Table, Text, counted, number
 from .compared import BAND, MANY
@@ -51,7 +51,7 @@ def _world(cell: Any) -> Any:
 def prior(place: Setting, problem: Problem | None, points: int) -> dict[str, Prior]:
     """Label -> bounds known before the first episode, as functions of K (at so many), for agents that have one and keep
     its constants."""
-    from ..claims import claims
+    from ..simulation.claims import claims
 
     found: dict[str, Prior] = {}
     made: dict[float, list[Any]] = {}
@@ -114,10 +114,10 @@ def _bounds_table(caption: str, rows: Sequence[Row], several: bool) -> Table:
     columns = [Column("agent", False), *([Column("setting", False)] if several else []), Column("regret")]
     columns += [Column(name) for name, _ in figures.BOUNDS.values()]
     columns += [Column("beforehand, corrected"), Column("beforehand, as printed"), Column("H K")]
-    keep = [i for i in range(len(columns)) if any(row.cells[i] != "–" for row in rows)]
-    rows = [Row([row.cells[i] for i in keep], row.ids, row.look) for row in rows]
+    keep = [i for i in range(len(columns)) if any(row.entries[i] != "–" for row in rows)]
+    rows = [Row([row.entries[i] for i in keep], row.ids, row.look) for row in rows]
     notes = ["In brackets: the bound over the regret. Means over seeds."]
-    if any("!" in cell for row in rows for cell in row.cells):
+    if any("!" in entry for row in rows for entry in row.entries):
         notes.append("! below the regret in some run: the bound did not hold there.")
     return Table(caption, [columns[i] for i in keep], rows, notes)
 
@@ -130,22 +130,20 @@ def _bounded(place: Setting, g: Group, known: Prior, looks: Mapping[str, Look], 
     regret = float(g.final.mean())
     most = place.horizon * place.episodes
 
-    def cell(value: float | None, broken: bool = False) -> str:
-        if value is None:
-            return "–"
-        times = f" (x{number(value / regret, 2, 1e4)})" if regret > 0.0 else ""
+    def entry(value: float, broken: bool = False) -> str:
+        times = f"\n(x{number(value / regret, 2, 1e4)})" if regret > 0.0 else ""
         return number(value, most=1e6) + times + (" !" if broken else "")
 
-    cells = [g.label, *([place.title] if several else []), number(regret)]
+    entries = [g.label, *([place.title] if several else []), number(regret)]
     for column in figures.BOUNDS:
         if not g.has(column):
-            cells.append("–")
+            entries.append("–")
             continue
         curve = g.curve(column)
-        cells.append(cell(float(curve[:, -1].mean()), bool((g.regret > curve + 1e-6).any())))
+        entries.append(entry(float(curve[:, -1].mean()), bool((g.regret > curve + 1e-6).any())))
     for name in (CORRECTED, PRINTED):
-        cells.append(cell(float(known[name][1][-1])) if name in known else "–")
-    return Row([*cells, number(most)], g.ids, looks[g.label])
+        entries.append(entry(float(known[name][1][-1])) if name in known else "–")
+    return Row([*entries, number(most)], g.ids, looks[g.label])
 
 
 def certificates(places: Sequence[Setting], looks: Mapping[str, Look], folder: Path) -> Section | None:
@@ -212,12 +210,12 @@ def _held(place: Setting, g: Group, looks: Mapping[str, Look], several: bool) ->
     assert counts is not None
     _, episodes, bad, runs = counts
     late = number(float(g.late("certificate").mean())) if g.has("certificate") else "–"
-    cells = [
+    entries = [
         g.label, *([place.title] if several else []), late, f"{episodes:,}", told("certificate_failures"),
         told("set_failures"), told("optimism_failures"), f"{bad} of {runs}",
         number(statistics.binomial_upper(bad, runs), 2), "–" if g.delta is None or not g.guarantee else f"{g.delta:g}",
     ]  # fmt: skip
-    return Row(cells, g.ids, looks[g.label])
+    return Row(entries, g.ids, looks[g.label])
 
 
 def broken(places: Sequence[Setting]) -> list[str]:

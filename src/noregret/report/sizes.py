@@ -55,12 +55,12 @@ def _table(
         for label in axis.labels:
             fit, groups = fits[axis.variable, label], axis.groups(label)
             said = [v for v, _ in claimed(groups[0], axis.variable, claims)]
-            cells = [
+            entries = [
                 label, axis.variable, ", ".join(f"{v:,}" for v in axis.values), power(fit.value, fit.low, fit.high),
                 "–" if np.isnan(fit.off) or fit.kind != "power" else f"{100 * fit.off:.0f}%",
                 ", ".join(f"{v:g}" for v in said) or "–", _verdict(fit, said),
             ]  # fmt: skip
-            rows.append(Row(cells, [i for g in groups for i in g.ids], looks[label]))
+            rows.append(Row(entries, [i for g in groups for i in g.ids], looks[label]))
     columns = [
         Column("agent", False), Column("size", False), Column("values", False), Column("exponent (95%)"),
         Column("off the line"), Column("claimed"), Column("reading", False),
@@ -109,9 +109,9 @@ def referral(found: Sequence[Referrals], folder: Path) -> Section | None:
             Column("threshold", False), Column("share referred"), Column("referred at end"), Column("regret"),
             Column("95% interval"), Column("certified for those kept"),
         ]  # fmt: skip
-        keep = [j for j in range(len(columns)) if any(row.cells[j] != "–" for row in rows)]
+        keep = [j for j in range(len(columns)) if any(row.entries[j] != "–" for row in rows)]
         caption = f"{one.setting.title}: {one.agent} refers to {one.expert} above a {one.criterion} of ..."
-        cut = [Row([row.cells[j] for j in keep], row.ids) for row in rows]
+        cut = [Row([row.entries[j] for j in keep], row.ids) for row in rows]
         notes = ["At end: over the last tenth of the episodes. Certified: the sum of the certificates of those kept."]
         made.blocks.append(Table(caption, [columns[j] for j in keep], cut, notes))
         said = list(dict.fromkeys(g.guarantee for g in one.groups if g.guarantee))

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import Floats
+from ..checks import Floats
 
 LEVEL = 0.95
 RESAMPLES = 2000

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._checks import Floats
+from ..checks import Floats
 from ..theory import bounds
 
 

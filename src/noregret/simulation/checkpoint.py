@@ -7,10 +7,13 @@ import io
 import math
 from typing import Any
 
-from .._sealed import seal, unseal_bytes
-from ..agents.files import contents, revived
+from ..agents.base import Agent
+from ..agents.composed.own import has_player
+from ..agents.contents import contents
+from ..agents.files import revived
+from ..storage.archive import seal, unseal_bytes
 from ..worlds import World
-from .engine import Session, session_kind
+from .engine import FusedSession, Session, session_kind
 
 FORMAT = 2
 _METER = ("total", "curve", "tally", "tallies")
@@ -19,12 +22,18 @@ _METER = ("total", "curve", "tally", "tallies")
 def begun(
     agent: Any, world: World, seed: int, episodes: int, every: int, diagnostics: bool, epsilon: float | None
 ) -> Any:
-    """A prepared session of a fresh agent; the arguments are those of `simulate`, for one seed."""
-    threshold = math.inf if epsilon is None else epsilon
-    watched = diagnostics or epsilon is not None
-    made = session_kind(agent, True)(agent, world, seed, episodes, every, watched, threshold)
+    """A prepared session of a fresh agent; the arguments are those of `simulate`, for one seed. Agents that are Python
+    have no diagnostics."""
+    threshold, kind = math.inf if epsilon is None else epsilon, session_kind(agent, True)
+    watched = kind is FusedSession and (diagnostics or epsilon is not None)
+    made = kind(agent, world, seed, episodes, every, watched, threshold)
     made.prepare()
     return made
+
+
+def can_be_kept(agent: Any) -> bool:
+    """Whether a session of this agent can be written down: not where part of it is an object of the user's own."""
+    return isinstance(agent, Agent) and not has_player(agent)
 
 
 def snapshot(session: Session, of: dict[str, Any], seconds: float) -> bytes:
@@ -47,7 +56,7 @@ def episodes_done(data: bytes, of: dict[str, Any]) -> int:
 
 
 def _opened(data: bytes, of: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
-    from .. import __version__
+    from ..storage.version import __version__
 
     head, arrays = unseal_bytes(data, "the checkpoint")
     if head.get("holds") != "checkpoint" or head.get("session") != FORMAT:
@@ -61,13 +70,13 @@ def _opened(data: bytes, of: dict[str, Any]) -> tuple[dict[str, Any], dict[str, 
 
 def resumed(
     data: bytes, of: dict[str, Any], world: World, seed: int, episodes: int, every: int, diagnostics: bool,
-    epsilon: float | None,
+    epsilon: float | None, own: dict[str, type[Agent]] | None = None,
 ) -> tuple[Any, float]:  # fmt: skip
     """(session, processor seconds so far) from a `snapshot` of the run `of`, a session with the same arguments;
-    ValueError where the bytes are not one."""
+    ValueError where the bytes are not one. own: classes of the user's own, as for `revived`."""
     try:
         head, arrays = _opened(data, of)
-        agent = revived(head["agent"], arrays, world.problem)
+        agent = revived(head["agent"], arrays, world.problem, own=own)
         if head["seed"] != seed or agent.seed != seed:
             raise ValueError("it has another seed")
         made = begun(agent, world, seed, episodes, every, diagnostics, epsilon)

@@ -1,8 +1,8 @@
 """The one place where the truth and the learner meet: a fused compiled loop, and a Python loop with the same meaning.
 
 One episode: the agent plans for the context, the world rolls the policy out and evaluates it exactly, the agent learns.
-The agent's two kernels and the world's one are called by address from `loop`, which is compiled once per family of
-agents. An agent with a pause has a third kernel, called between two parts of the roll-out.
+The agent's two kernels and the world's one are called through slots from `loop`, which is compiled once for all agents.
+An agent with a pause has a third kernel, called between two parts of the roll-out.
 """
 
 from typing import Any, NamedTuple
@@ -10,18 +10,20 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .._announce import announced
-from .._checks import Floats
-from .._jit import address, inlined, invoke, kernel, reference
-from .._memory import apart
-from ..agents.base import Agent
+from ..agents.base import Agent, PlanBuffer, Trajectory
+from ..agents.commit import call_learn, call_plan, call_replan
+from ..agents.diagnostics import COLUMNS
 from ..agents.refutation import until_due, upper_of, watched
 from ..agents.refutation import watch as bet
+from ..checks import Floats
+from ..compiler.announcements import announced
+from ..compiler.jit import DISABLED, direct, inlined, kernel
+from ..compiler.memory import apart
+from ..compiler.slots import EMPTY, Heads, slot
 from ..worlds import World
 from ..worlds.contexts import Adversary
-from ..worlds.world import behind, detour, individual, remainder, shortfall, solve, transition
-from .acquaintances import acquaintances, look_up, model
-from .diagnostics import COLUMNS, watch_for
+from ..worlds.truth import behind, detour, individual, remainder, shortfall, solve, transition
+from .model_cache import Acquaintances, acquaintances, look_up, models
 
 CHUNK = 2048  # episodes between two looks at Python: contexts live one chunk at a time, Ctrl-C is heard
 
@@ -38,6 +40,50 @@ class Meter(NamedTuple):
     curve: Floats  # [points]
     tally: Floats  # [len(COLUMNS)]: diagnostics so far
     tallies: Floats  # [points, len(COLUMNS)], or [0, 0]
+
+
+class Kernels(NamedTuple):
+    """Slots of what the loop calls."""
+
+    plan: Any
+    learn: Any
+    roll: Any
+    roll_part: Any  # EMPTY without a pause, like the next
+    replan: Any
+    watch: Any  # EMPTY without diagnostics
+
+
+class People(NamedTuple):
+    """Who comes, one row each."""
+
+    X: Floats  # [n, d], contexts
+    starts: NDArray[np.int64]  # [n], initial states
+    known: Acquaintances
+    truths: Any  # [C+1]: where the truth about acquaintance c lies, and last that about anybody else
+
+
+class Span(NamedTuple):
+    """Which episodes, and what happens within each."""
+
+    first: int
+    last: int  # of all episodes, not of these
+    every: int  # a point is recorded every so many
+    pause: int  # steps before the agent plans anew; 0: it does not
+    watching: int  # 1: diagnostics
+
+
+class Buffers(NamedTuple):
+    """What passes between the agent and the world."""
+
+    out: PlanBuffer
+    path: Trajectory
+    evidence: Floats  # `refutation`
+    upper: Floats  # out.values, or [0, 0] where nothing can be tested by them
+
+
+call_roll = slot("roll_out", heads=1)
+call_part = slot("roll_out_part", heads=1)
+call_watch = slot("watch", heads=4)  # par, state, work, truth; (path, out, meter)
 
 
 @inlined
@@ -86,64 +132,42 @@ def roll_out_part(truth, x, ready, start, k, first, last, policy, path, gap):
 
 
 @inlined
-def record(meter, k, every, last, watching):
+def record(meter, k, span):
     """Count the episode's regret; note the totals where a point is due."""
     meter.total[0] += meter.gap[0]
-    if (k + 1) % every == 0 or k + 1 == last:
-        point = (k + every) // every - 1
+    if (k + 1) % span.every == 0 or k + 1 == span.last:
+        point = (k + span.every) // span.every - 1
         meter.curve[point] = meter.total[0]
-        if watching == 1:
+        if span.watching == 1:
             for j in range(meter.tally.shape[0]):
                 meter.tallies[point, j] = meter.tally[j]
 
 
 @kernel
-def loop(
-    plan, learn, world, watch, watching, par, state, work, truth, known, X, starts, first, every, last,
-    out, path, meter, evidence, upper,
-):  # fmt: skip
-    """Episodes first, first + 1, ... of `last`, with contexts X [n, d] and initial states [n]; upper: out.values, or
-    [0, 0] where nothing can be tested by them."""
-    agent, there = (reference(par), reference(state), reference(work)), reference(truth)
-    made, way = reference(out), reference(path)
+def loop(kernels, agent, people, span, buffers, meter):
+    """The episodes of all `people`. agent: where its par, state and work lie. Nothing here depends on their types, nor
+    on the truth's, so that this is compiled once for all agents and worlds."""
+    out, path, X, known = buffers.out, buffers.path, people.X, people.known
+    H, watching = out.policy.shape[0], span.watching
+    pauses = span.pause > 0 and span.pause < H
     for i in range(X.shape[0]):
-        x, k = X[i], first + i
-        invoke(plan, (*agent, x, k, made))
+        x, k, start = X[i], span.first + i, people.starts[i]
+        call_plan(kernels.plan, agent, (x, k, out))
         c = look_up(known, x)
-        if c < 0:
-            invoke(world, (there, x, 0, starts[i], k, out.policy, way, meter.gap))
-            if watching == 1:
-                invoke(watch, (*agent, there, way, made, meter))
+        truth, ready = people.truths[c], known.known[c]
+        if pauses:
+            call_part(kernels.roll_part, (truth,), (x, ready, start, k, 0, span.pause, out.policy, path, meter.gap))
+            call_replan(kernels.replan, agent, (x, k, span.pause, path, out))
+            call_part(kernels.roll_part, (truth,), (x, 1, start, k, span.pause, H, out.policy, path, meter.gap))
         else:
-            own = model(truth, known, c)
-            invoke(world, (own, x, known.known[c], starts[i], k, out.policy, way, meter.gap))
+            call_roll(kernels.roll, (truth,), (x, ready, start, k, out.policy, path, meter.gap))
+        if c < known.X.shape[0]:
             known.known[c] = 1
-            if watching == 1:
-                invoke(watch, (*agent, own, way, made, meter))
-        bet(evidence, upper, out.policy.shape[0], path)
-        invoke(learn, (*agent, x, k, out.policy.shape[0], way))
-        record(meter, k, every, last, watching)
-
-
-@kernel
-def loop_with_pause(
-    replan, pause, plan, learn, world, watch, watching, par, state, work, truth, known, X, starts, first, every, last,
-    out, path, meter, evidence, upper,
-):  # fmt: skip
-    """The same for agents that plan anew after `pause` steps; world is `roll_out_part`."""
-    H, agent, there = out.policy.shape[0], (reference(par), reference(state), reference(work)), reference(truth)
-    made, way = reference(out), reference(path)
-    for i in range(X.shape[0]):
-        x, k = X[i], first + i
-        invoke(plan, (*agent, x, k, made))
-        invoke(world, (there, x, 0, starts[i], k, 0, pause, out.policy, way, meter.gap))
-        invoke(replan, (*agent, x, k, pause, way, made))
-        invoke(world, (there, x, 1, starts[i], k, pause, H, out.policy, way, meter.gap))
         if watching == 1:
-            invoke(watch, (*agent, there, way, made, meter))
-        bet(evidence, upper, H, path)
-        invoke(learn, (*agent, x, k, H, way))
-        record(meter, k, every, last, watching)
+            call_watch(kernels.watch, (*agent, truth), (path, out, meter))
+        bet(buffers.evidence, buffers.upper, H, path)
+        call_learn(kernels.learn, agent, (x, k, H, path))
+        record(meter, k, span)
 
 
 class Session:
@@ -179,32 +203,37 @@ class FusedSession(Session):
     def prepare(self) -> None:
         """Compile what this kind of agent needs, or load it from the cache."""
         agent, p, m = self.agent, self.world.problem, self.meter
-        self.plan, self.learn = agent.compiled()
-        x, out, path = agent._x, agent._out, agent._path
+        plan, learn = agent.kernels()
+        x, (out, path) = agent.context, agent.buffers
         with announced(f"the simulator for {agent.name}"):
             if not self.adaptive:
                 self.contexts(1)  # compiles the source
-            self.pauses = 0 < agent.pause < p.horizon
-            if self.pauses:
-                self.replan = agent.compiled_replan()
-                self.roll = address(roll_out_part, self.truth, x, 0, 0, 0, 0, 0, out.policy, path, m.gap)
+            self.pause = agent.pause if 0 < agent.pause < p.horizon else 0
+            roll = roll_part = replan = watch = EMPTY
+            if self.pause:
+                replan = agent.replanning()
+                roll_part = call_part.fill(roll_out_part, self.truth, x, 0, 0, 0, 0, 0, out.policy, path, m.gap)
             else:
-                self.roll = address(roll_out, self.truth, x, 0, 0, 0, out.policy, path, m.gap)
-            self.watch: Any = self.learn  # never called unless watching
+                roll = call_roll.fill(roll_out, self.truth, x, 0, 0, 0, out.policy, path, m.gap)
             if self.diagnostics:
-                head = agent.par, agent.state, agent.work, self.truth, path, out
-                self.watch = address(watch_for(agent), *head, m)
-            self._loop(np.zeros((0, p.context_dim)), np.zeros(0, np.int64))
+                watch = call_watch.fill(
+                    agent.watch_kernel, agent.par, agent.state, agent.work, self.truth, path, out, m
+                )
+            self.kernels = Kernels(plan, learn, roll, roll_part, replan, watch)
+            self._lay, self._lay_truths = Heads(), Heads()
+            self.truths = self._lay_truths(*models(self.truth, self.known), self.truth)
+            if not DISABLED:
+                self.truths = np.array(self.truths)
+            args = self._args(np.zeros((0, p.context_dim)), np.zeros(0, np.int64))
+            self._loop = direct(loop, *args)
 
-    def _loop(self, X: Floats, starts: NDArray[np.int64]) -> None:
-        a, kernels = self.agent, (self.plan, self.learn, self.roll, self.watch, int(self.diagnostics))
-        where = self.done, self.every, self.episodes
-        tests = a._evidence, upper_of(a, _NO_VALUES)
-        rest = a.par, a.state, a.work, self.truth, self.known, X, starts, *where, a._out, a._path, self.meter, *tests
-        if self.pauses:
-            loop_with_pause(self.replan, a.pause, *kernels, *rest)
-        else:
-            loop(*kernels, *rest)
+    def _args(self, X: Floats, starts: NDArray[np.int64]) -> tuple[Any, ...]:
+        a, m = self.agent, self.meter
+        span = Span(self.done, self.episodes, self.every, self.pause, int(self.diagnostics))
+        out, path = a.buffers
+        buffers = Buffers(out, path, a.evidence, upper_of(a, _NO_VALUES))
+        heads = self._lay(a.par, a.state, a.work)
+        return self.kernels, heads, People(X, starts, self.known, self.truths), span, buffers, m
 
     def advance(self) -> int:
         """Run the next chunk; the number of episodes it had."""
@@ -212,10 +241,10 @@ class FusedSession(Session):
         if watched(self.agent):
             n = min(n, until_due(self.agent.episode))
         self.agent.make_room(n)
-        self._loop(*self.contexts(n))
+        self._loop(*self._args(*self.contexts(n)))
         self.done += n
-        self.agent._set_clock(self.agent.episode + n)
-        self.agent._examine()
+        self.agent.met(n)
+        self.agent.examine()
         return n
 
 

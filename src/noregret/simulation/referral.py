@@ -1,25 +1,24 @@
 """What an expert's presence is worth: one agent with a `Referral` at several thresholds, without it, and the expert."""
 
 import math
-import os
-import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import _checks as check
-from .._checks import Floats
+from .. import checks as check
 from ..agents.base import Agent
+from ..agents.composed.referral import Referral
 from ..agents.controls import FixedPolicy
-from ..agents.referral import Referral
-from ..planning import Plan
+from ..checks import Floats
+from ..planning.bellman import Plan
+from ..storage.text import aligned
 from ..worlds import World
 from .engine import session_kind
-from .run import chosen_seeds, recorded_episodes, simulate
+from .run import Session, chosen_seeds, play_all, recorded_episodes, simulate
 
 
 class _Asked:
@@ -127,13 +126,14 @@ class ReferralStudy:
         "saved",
     )  # fmt: skip
 
+    @property
+    def about(self) -> str:
+        """Who refers to whom, where, how often."""
+        size = f"{self.episodes[-1]:,} episodes, seeds: {len(self.seeds)}"
+        return f"{self.agent} refers to {self.expert} in {self.world}: {size}"
+
     def __str__(self) -> str:
-        rows = [self.HEAD, *self.rows()]
-        wide = [max(len(row[j]) for row in rows) for j in range(len(self.HEAD))]
-        body = "\n".join("  ".join(f"{cell:>{w}}" for cell, w in zip(row, wide, strict=True)) for row in rows)
-        n = len(self.seeds)
-        about = f"{self.agent} refers to {self.expert} in {self.world}: {self.episodes[-1]:,} episodes, seeds: {n}"
-        return f"{about}\n{body}"
+        return f"{self.about}\n{aligned([self.HEAD, *self.rows()], right=True)}"
 
 
 def referral_study(
@@ -173,37 +173,20 @@ def referral_study(
     pairs = [Referral(agent.fresh(), _fresh(expert), t, criterion) for t in limits]
     if not world.problem.same_shape(agent.problem):
         raise ValueError("agent was made for a problem of another shape than the world's")
+    kind, where = session_kind(pairs[0], True), list(np.ndindex(len(limits), len(chosen)))
     shape = len(limits), len(chosen)
     referred, regret = np.zeros((*shape, points.size), np.int64), np.zeros((*shape, points.size))
     kept, certified = np.zeros(shape), np.zeros(shape)
-    threads, stop = check.integer("workers", workers if workers is not None else os.cpu_count() or 1), threading.Event()
-    kind = session_kind(pairs[0], True)
-    kind(pairs[0].fresh(chosen[0]), world, chosen[0], episodes, 1, False, math.inf).prepare()
 
-    def work(at: tuple[int, int]) -> None:
-        i, j = at
-        part = kind(pairs[i].fresh(chosen[j]), world, chosen[j], episodes, 1, False, math.inf)
-        part.prepare()
-        try:
-            while part.done < episodes and not stop.is_set():
-                done = part.advance()
-                if progress is not None:
-                    progress(done)
-        except BaseException:
-            stop.set()
-            raise
-        gaps, who = part.agent.gaps, part.agent.referred
-        if who.size == episodes:
-            curve = part.meter.curve
-            regret[i, j], referred[i, j] = curve[points - 1], np.cumsum(who)[points - 1]
-            kept[i, j], certified[i, j] = np.diff(curve, prepend=0.0)[~who].sum(), gaps[~who].sum()
+    def begin(i: int, j: int) -> Session:
+        return kind(pairs[i].fresh(chosen[j]), world, chosen[j], episodes, 1, False, math.inf)
 
-    with ThreadPoolExecutor(min(threads, shape[0] * shape[1])) as pool:
-        try:
-            list(pool.map(work, np.ndindex(*shape)))
-        except BaseException:
-            stop.set()
-            raise
+    def take(job: int, part: Session, seconds: float) -> None:
+        at, who, curve = where[job], part.agent.referred, part.meter.curve
+        regret[at], referred[at] = curve[points - 1], np.cumsum(who)[points - 1]
+        kept[at], certified[at] = np.diff(curve, prepend=0.0)[~who].sum(), part.agent.gaps[~who].sum()
+
+    play_all([partial(begin, i, j) for i, j in where], workers, progress, take)
     common = world, episodes, chosen, every, workers
     one = simulate(agent, *common, progress=progress)
     other = simulate(_as_agent(expert, agent), *common, progress=progress)

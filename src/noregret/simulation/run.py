@@ -5,25 +5,27 @@ import math
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from functools import partial
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _checks as check
-from .._checks import Floats
-from .._spreadsheets import write_table
+from .. import checks as check
 from ..agents.base import Agent
+from ..agents.diagnostics import COLUMNS
+from ..agents.registry import VERBS
+from ..checks import Floats
+from ..storage.spreadsheets import write_table
 from ..worlds import World
 from .bounds import regret_bounds
-from .diagnostics import COLUMNS, columns_for
-from .engine import session_kind
+from .engine import FusedSession, PythonSession, session_kind
 
 MOST_SEEDS = 1_000_000
-VERBS = ("begin_episode", "act", "observe", "end_episode", "fresh")
+Session = FusedSession | PythonSession
 
 
 @dataclass(frozen=True, repr=False)
@@ -32,7 +34,7 @@ class Run:
 
     episodes [points]; regret [seeds, points], cumulative and exact: the sum of V*_x(s_1) - V^pi_x(s_1). `label` names
     the agent with its non-default options and says where a scaled bonus voids the guarantee. diagnostics: name ->
-    [seeds, points], cumulative counts (see `simulation.diagnostics`), empty unless asked for. bounds: name -> [seeds,
+    [seeds, points], cumulative counts (see `agents.diagnostics`), empty unless asked for. bounds: name -> [seeds,
     points], upper bounds on the regret that need no knowledge of the truth (`simulation.bounds`), where the agent has a
     guarantee and diagnostics were asked for. seconds: processor seconds per seed, [seeds]. refuted: of every seed, what
     was seen that contradicts the agent's assumptions (`Agent.refuted`), None where nothing was.
@@ -88,7 +90,7 @@ class Run:
         return float(self.episodes[-1] * len(self.seeds) / max(self.seconds.sum(), 1e-9))
 
     def table(self) -> dict[str, Any]:
-        """Long format, one row a seed and point: agent, world, seed, episode, regret, diagnostics, bounds."""
+        """Long format, one row per seed and point: agent, world, seed, episode, regret, diagnostics, bounds."""
         n, m = self.regret.shape
         columns: dict[str, Any] = {
             "agent": [self.label] * (n * m),
@@ -198,91 +200,117 @@ def simulate(
     >>> bool(alone.final[0] == run.final[1])  # nothing but the seed decides
     True
     """
-    if not isinstance(world, World):
-        raise ValueError(f"world must be a noregret.World, got {type(world).__name__}")
+    _check_fits(agent, world)
     episodes, every = check.integer("episodes", episodes), check.integer("every", every)
     recorded, chosen = recorded_episodes(episodes, every), chosen_seeds(seeds)
-    if isinstance(agent, type) or not all(hasattr(agent, verb) for verb in VERBS):
-        raise ValueError(f"agent must be an object with {', '.join(VERBS)}, got {check.shown(agent)}")
-    own = getattr(agent, "problem", world.problem)
-    if own is not world.problem and not world.problem.same_shape(own):
-        raise ValueError("agent was made for a problem of another shape than the world's")
     compiled, diagnostics = check.flag("compiled", compiled), check.flag("diagnostics", diagnostics)
     if progress is not None and not callable(progress):
         raise ValueError(f"progress must be a function of a number of episodes, got {check.shown(progress)}")
     threshold = math.inf if epsilon is None else check.positive("epsilon", epsilon)
     diagnostics = diagnostics or epsilon is not None
     kind = session_kind(agent, compiled)
-    threads = check.integer("workers", workers if workers is not None else os.cpu_count() or 1)
-    first = [kind(agent.fresh(chosen[0]), world, chosen[0], episodes, every, diagnostics, threshold)]
-    first[0].prepare()
-    n, points = len(chosen), recorded.size
-    regret, seconds = np.zeros((n, points)), np.zeros(n)
-    tallies = np.zeros((n, points, len(COLUMNS))) if diagnostics else None
-    refuted: list[str | None] = [None] * n
-    stop = threading.Event()
 
-    def work(i: int) -> None:
+    def begin(seed: int) -> Session:
+        return kind(agent.fresh(seed), world, seed, episodes, every, diagnostics, threshold)
+
+    made = Measured.room(chosen, recorded, diagnostics)
+    play_all([partial(begin, seed) for seed in chosen], workers, progress, made.take)
+    return made.run(agent, world, epsilon is not None)
+
+
+def _check_fits(agent: Any, world: Any) -> None:
+    if not isinstance(world, World):
+        raise ValueError(f"world must be a noregret.World, got {type(world).__name__}")
+    if isinstance(agent, type) or not all(hasattr(agent, verb) for verb in VERBS):
+        raise ValueError(f"agent must be an object with {', '.join(VERBS)}, got {check.shown(agent)}")
+    own = getattr(agent, "problem", world.problem)
+    if own is not world.problem and not world.problem.same_shape(own):
+        raise ValueError("agent was made for a problem of another shape than the world's")
+
+
+def play_all(
+    begin: Sequence[Callable[[], Session]], workers: int | None, progress: Callable[[int], None] | None,
+    take: Callable[[int, Session, float], None],
+) -> None:  # fmt: skip
+    """Begin every session and play it to its end, on so many threads (None: one per core), then `take(i, session,
+    processor seconds)`, which is called from the threads."""
+    threads = check.integer("workers", workers if workers is not None else os.cpu_count() or 1)
+    first, stop = [begin[0]()], threading.Event()
+    first[0].prepare()  # compiles, once
+
+    def play(i: int) -> None:
         # Agent, truth and scratch of a seed live only as long as it runs: memory does not grow with the seeds.
-        if i == 0:
-            part = first.pop()
-        else:
-            part = kind(agent.fresh(chosen[i]), world, chosen[i], episodes, every, diagnostics, threshold)
+        part, seconds = first.pop() if i == 0 else begin[i](), 0.0
+        if i > 0:
             part.prepare()
         try:
-            while part.done < episodes and not stop.is_set():
+            while part.done < part.episodes and not stop.is_set():
                 start = time.thread_time()
                 done = part.advance()
-                seconds[i] += time.thread_time() - start
+                seconds += time.thread_time() - start
                 if progress is not None:
                     progress(done)
         except BaseException:
             stop.set()  # one seed's mistake ends the others after their chunk
             raise
-        regret[i], refuted[i] = part.meter.curve, getattr(part.agent, "refuted", None)
-        if tallies is not None:
-            tallies[i] = part.meter.tallies
+        if part.done == part.episodes:
+            take(i, part, seconds)
 
-    with ThreadPoolExecutor(min(threads, n)) as pool:
+    with ThreadPoolExecutor(min(threads, len(begin))) as pool:
         try:
-            list(pool.map(work, range(n)))
+            list(pool.map(play, range(len(begin))))
         except BaseException:  # Ctrl-C
             stop.set()
             raise
-    return run_of(agent, world, chosen, recorded, regret, seconds, tallies, epsilon is not None, tuple(refuted))
 
 
-def run_of(
-    agent: Any,
-    world: World,
-    seeds: tuple[int, ...],
-    episodes: NDArray[np.int64],
-    regret: Floats,
-    seconds: Floats,
-    tallies: Floats | None,
-    mistakes: bool,
-    refuted: tuple[str | None, ...] = (),
-) -> Run:
-    """The result of sessions that have ended: regret [seeds, points], tallies [seeds, points, columns] or None."""
-    counts = {}
-    if tallies is not None:
-        counts = {name: tallies[:, :, COLUMNS.index(name)] for name in columns_for(agent, mistakes)}
-    sound = _assumptions_hold(agent, world)
-    label = getattr(agent, "label", type(agent).__name__)
-    return Run(
-        agent=getattr(agent, "name", type(agent).__name__),
-        label=label if sound else f"{label} (other assumptions than the world's)",
-        world=world.name,
-        guarantee=getattr(agent, "guarantee", None) if sound else None,
-        seeds=seeds,
-        episodes=episodes,
-        regret=regret,
-        seconds=seconds,
-        diagnostics=counts,
-        bounds=regret_bounds(agent, counts, episodes) if sound else {},
-        group=getattr(agent, "group", "other"),
-        refuted=refuted,
-    )
+@dataclass
+class Measured:
+    """What sessions of one agent in one world measured, a row per seed: episodes [points], regret [seeds, points],
+    seconds [seeds], tallies [seeds, points, columns] or None, refuted [seeds]."""
+
+    seeds: tuple[int, ...]
+    episodes: NDArray[np.int64]
+    regret: Floats
+    seconds: Floats
+    tallies: Floats | None
+    refuted: list[str | None]
+
+    @classmethod
+    def room(cls, seeds: tuple[int, ...], episodes: NDArray[np.int64], diagnostics: bool) -> Self:
+        n, points = len(seeds), episodes.size
+        tallies = np.zeros((n, points, len(COLUMNS))) if diagnostics else None
+        return cls(seeds, episodes, np.zeros((n, points)), np.zeros(n), tallies, [None] * n)
+
+    def take(self, i: int, session: Session, seconds: float) -> None:
+        """Row i, from a session that has ended."""
+        self.regret[i], self.seconds[i] = session.meter.curve, seconds
+        self.refuted[i] = getattr(session.agent, "refuted", None)
+        if self.tallies is not None:
+            self.tallies[i] = session.meter.tallies
+
+    def run(self, agent: Any, world: World, mistakes: bool) -> Run:
+        """All of it; mistakes: whether they were counted."""
+        counts = {}
+        if self.tallies is not None:
+            shown = agent.watch_columns | ({"mistakes"} if mistakes else set())
+            counts = {name: self.tallies[:, :, i] for i, name in enumerate(COLUMNS) if name in shown}
+        sound = _assumptions_hold(agent, world)
+        label = getattr(agent, "label", type(agent).__name__)
+        return Run(
+            agent=getattr(agent, "name", type(agent).__name__),
+            label=label if sound else f"{label} (other assumptions than the world's)",
+            world=world.name,
+            guarantee=getattr(agent, "guarantee", None) if sound else None,
+            seeds=self.seeds,
+            episodes=self.episodes,
+            regret=self.regret,
+            seconds=self.seconds,
+            diagnostics=counts,
+            bounds=regret_bounds(agent, counts, self.episodes) if sound else {},
+            group=getattr(agent, "group", "other"),
+            refuted=tuple(self.refuted),
+        )
 
 
 def _assumptions_hold(agent: Any, world: World) -> bool:

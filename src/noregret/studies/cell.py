@@ -6,9 +6,9 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from typing import Any, Self
 
-from ..agents.base import Agent
-from ..simulation.named import agent_options, named_agent, named_world, world_options
-from ..worlds import World
+from .. import checks as check
+from ..simulation.catalogue import agent_options, defaults_of, named_agent, named_world, world_options
+from ..worlds import World, world_maker
 
 SEMANTICS = 1
 """Part of every id. Raised when the numbers of all cells change meaning, so that old results are not mixed with new."""
@@ -70,13 +70,18 @@ class Cell:
     def make_world(self) -> World:
         return named_world(self.world, self.world_options, self.episodes)
 
-    def make_agent(self, world: World) -> Agent:
+    @property
+    def has_own_agent(self) -> bool:
+        """Whether its agent, or one that is made of, is the user's own."""
+        return any(check.is_own(name) for name, _ in parts_of(self.agent, self.agent_options))
+
+    def make_agent(self, world: World) -> Any:
         return named_agent(self.agent, self.agent_options, world).fresh(self.seed)
 
     def setting(self, drawn: bool = False) -> str:
         """The world with the options that differ from their defaults; drawn: each run draws its own, so no seed."""
-        defaults = world_options(self.world, {}, self.episodes)
-        said = [f"{k}={_short(v)}" for k, v in self.world_options.items() if k != "seed" and v != defaults[k]]
+        defaults = defaults_of(world_maker(self.world)) | {"episodes": self.episodes}
+        said = [f"{k}={_short(v)}" for k, v in self.world_options.items() if k != "seed" and v != defaults.get(k)]
         if "seed" in self.world_options and not drawn:
             said.append(f"seed={self.world_options['seed']}")
         return " ".join([self.world, *said])
@@ -86,6 +91,12 @@ class Cell:
         options = ", ".join(f"{k}={_short(v)}" for k, v in _unlike_defaults(self.agent, self.agent_options).items())
         who = f"{self.agent} ({options})" if options else self.agent
         return f"{who} in {self.setting()}, seed {self.seed}, {self.episodes:,} episodes"
+
+
+def parts_of(name: str, options: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    """Name and options of an agent; of one that is made of others, those of the others."""
+    inner = [dict(v) for v in options.values() if isinstance(v, dict) and "name" in v]
+    return [pair for part in inner for pair in parts_of(part.pop("name"), part)] if inner else [(name, options)]
 
 
 def _unlike_defaults(name: str, options: dict[str, Any]) -> dict[str, Any]:

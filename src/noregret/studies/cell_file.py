@@ -14,20 +14,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .._files import read_parquet
+from ..agents.diagnostics import COLUMNS
+from ..storage.atomic import read_parquet
 from .cell import Cell
 
 FORMAT = 1
 BOUNDS = ("bound_from_returns", "bound_from_bonuses", "bound_from_certificates")
 REFERRALS = ("referred", "kept_certificate")
+MEASURED = (*COLUMNS, *BOUNDS, *REFERRALS)  # columns that a cell may have besides episode and regret
 _KEY = b"noregret"
-
-
-def measured() -> tuple[str, ...]:
-    """Names of the columns that a cell may have besides episode and regret."""
-    from ..simulation.diagnostics import COLUMNS
-
-    return (*COLUMNS, *BOUNDS, *REFERRALS)
 
 
 @dataclass(frozen=True)
@@ -81,7 +76,7 @@ def encode(done: Finished) -> bytes:
         "episode": episodes,
         "regret": np.asarray(done.columns["regret"], np.float64),
     }
-    for name in measured():
+    for name in MEASURED:
         known = done.columns.get(name)
         columns[name] = pa.nulls(n, pa.float64()) if known is None else np.asarray(known, np.float64)
     about = {"format": FORMAT, "cell": asdict(done.cell), "facts": done.facts}
@@ -100,7 +95,7 @@ def decode(data: bytes) -> Finished:
         table = read_parquet(data)
         about = json.loads(table.schema.metadata[_KEY])
         claimed = about.pop("sha256")
-        names = ("episode", "regret", *measured())
+        names = ("episode", "regret", *MEASURED)
         columns = {k: table[k].to_numpy() for k in names if table[k].null_count == 0}
         if about["format"] != FORMAT or claimed != _checksum(about, columns):
             raise ValueError("the checksum is another one")

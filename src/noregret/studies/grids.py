@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-MOST = 100_000  # values in a range, cells in a study: more is a slip of the pen
+MOST_VALUES = 100_000  # values in a range, cells in a study: more is a slip of the pen
 
 
 class Range(BaseModel):
@@ -29,7 +29,7 @@ class Range(BaseModel):
     to: float | int
     by: float | int | None = None
     times: float | int | None = None
-    steps: int | None = Field(default=None, ge=2, le=MOST)
+    steps: int | None = Field(default=None, ge=2, le=MOST_VALUES)
     scale: Literal["linear", "log"] = "linear"
 
     @model_validator(mode="after")
@@ -55,14 +55,14 @@ class Range(BaseModel):
             made = [a * (b / a) ** t if self.scale == "log" else a + (b - a) * t for t in shares]
             made[0], made[-1] = a, b
         elif self.by is not None:
-            count = math.floor(min((b - a) / self.by, MOST) + slack) + 1
+            count = math.floor(min((b - a) / self.by, MOST_VALUES) + slack) + 1
             made = [a + i * self.by for i in range(count)]
         else:
             assert self.times is not None
-            count = math.floor(min((math.log(b) - math.log(a)) / math.log(self.times), MOST) + slack) + 1
+            count = math.floor(min((math.log(b) - math.log(a)) / math.log(self.times), MOST_VALUES) + slack) + 1
             made = [a * self.times**i for i in range(count)]
-        if len(made) > MOST:
-            raise ValueError(f"a range has at most {MOST:,} values")
+        if len(made) > MOST_VALUES:
+            raise ValueError(f"a range has at most {MOST_VALUES:,} values")
         whole = isinstance(a, int) and all(math.isclose(v, round(v), rel_tol=1e-12) for v in made)
         return [round(v) if whole else float(f"{v:.12g}") for v in made]
 
@@ -76,15 +76,15 @@ def number_of(value: Any) -> int:
     if isinstance(value, list):
         return sum(number_of(item) if isinstance(item, dict) else 1 for item in value)
     if is_range(value):
-        return len(Range.model_validate(value).values())  # at most MOST
+        return len(Range.model_validate(value).values())  # at most MOST_VALUES
     if isinstance(value, dict):
         return math.prod(number_of(item) for item in value.values())
     return 1
 
 
 def at_most(number: int, what: str) -> None:
-    if number > MOST:
-        raise ValueError(f"{what} has at most {MOST:,} combinations of values, this one has {number:,}")
+    if number > MOST_VALUES:
+        raise ValueError(f"{what} has at most {MOST_VALUES:,} combinations of values, this one has {number:,}")
 
 
 def values_of(value: Any) -> list[Any]:

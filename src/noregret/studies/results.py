@@ -18,10 +18,14 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .._files import PART, write_whole
+import numpy as np
+
+from ..storage.atomic import PART, write_whole
+from ..storage.version import __version__
 from .cell import Cell
-from .cell_file import Finished, decode, measured
+from .cell_file import MEASURED, Finished, decode
 from .study import Study, load
+from .work import machine
 
 STUDY, MANIFEST = "study.toml", "manifest.json"
 _PARTS = {"cells": ".parquet", "failed": ".json", "checkpoints": ".npz"}
@@ -166,7 +170,6 @@ class Results:
     def table(self) -> Any:
         """All points of all finished cells as one Arrow table in the study's order: id, setting, names and options of
         world and agent (as world_NAME and agent_NAME), seed, episode, regret and what else was recorded."""
-        import numpy as np
         import pyarrow as pa
 
         def text(values: Iterable[str], lengths: list[int]) -> Any:
@@ -186,7 +189,7 @@ class Results:
             for name in dict.fromkeys(k for options in known for k in options):
                 columns[f"{kind}_{name}"] = _column([options.get(name) for options in known], lengths)
         columns["seed"] = np.repeat(np.array([c.cell.seed for c in cells], np.int64), lengths)
-        for name in ("episode", "regret", *measured()):
+        for name in ("episode", "regret", *MEASURED):
             kind = pa.int64() if name == "episode" else pa.float64()
             parts = [
                 pa.array(c.columns[name], kind) if name in c.columns else pa.nulls(n, kind)
@@ -244,9 +247,6 @@ class Results:
         return len(failed)
 
     def write_manifest(self, command: str) -> None:
-        from .. import __version__
-        from .work import machine
-
         done, cells = self.done(), self.study.cells
         about = {
             "study": self.name,

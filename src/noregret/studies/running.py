@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Iterable
 from typing import Any, Protocol
 
-from .. import _checks as check
+from .. import checks as check
 from .cell import Cell
 from .engines import Engine
 from .engines.local import LocalEngine

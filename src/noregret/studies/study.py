@@ -9,11 +9,11 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from .. import _checks as check
-from ..simulation.named import agent_options, named_agent, refusal, world_options
+from .. import checks as check
+from ..simulation.catalogue import agent_options, named_agent, refusal, world_options
 from ..worlds import make_world
-from .cell import Cell
-from .grids import MOST, at_most, combinations, is_range, values_of
+from .cell import Cell, parts_of
+from .grids import MOST_VALUES, at_most, combinations, is_range, values_of
 
 
 class Entry(BaseModel):
@@ -44,7 +44,7 @@ class Study(BaseModel):
     episodes, seeds   one or several; `seeds = 10` means seeds 0 to 9. A world's option `seed = "run"` draws the world
                       from the run's seed
     points            recorded per cell, evenly spaced; each episode's regret is counted either way
-    diagnostics       also record what only the truth can tell (`simulation.diagnostics`), and bounds on the regret
+    diagnostics       also record what only the truth can tell (`agents.diagnostics`), and bounds on the regret
     epsilon           count episodes worse than optimal by more than this
     unfit             what to do with an agent that is not for a world: "error" or "skip"
 
@@ -86,9 +86,9 @@ class Study(BaseModel):
     @classmethod
     def _seeds(cls, value: Any) -> list[int]:
         several = isinstance(value, list) or is_range(value)
-        made = values_of(value) if several else list(range(min(check.integer("seeds", value), MOST + 1)))
-        if len(made) > MOST:
-            raise ValueError(f"seeds must be at most {MOST:,}")
+        made = values_of(value) if several else list(range(min(check.integer("seeds", value), MOST_VALUES + 1)))
+        if len(made) > MOST_VALUES:
+            raise ValueError(f"seeds must be at most {MOST_VALUES:,}")
         return [check.integer("seeds", v, 0) for v in made]
 
     @cached_property
@@ -131,7 +131,7 @@ class Study(BaseModel):
         kinds = {repr((c.world, _shape(c.world_options), c.agent, c.agent_options)): c for c in self.cells.values()}
         for cell in kinds.values():
             world = make_world(cell.world, **cell.world_options)
-            for name, options in _alone(cell.agent, cell.agent_options):
+            for name, options in parts_of(cell.agent, cell.agent_options):
                 try:
                     named_agent(name, options, world)
                 except ValueError as error:
@@ -150,12 +150,6 @@ def _shape(options: dict[str, Any]) -> Any:
 def _refusal(cell: Cell) -> str | None:
     """Why the agent is not for the world."""
     return refusal(cell.agent, cell.agent_options, make_world(cell.world, **cell.world_options))
-
-
-def _alone(name: str, options: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
-    """The agents one is made of, or itself: what can be made without compiling anything."""
-    inner = [dict(v) for v in options.values() if isinstance(v, dict) and "name" in v]
-    return [pair for part in inner for pair in _alone(part.pop("name"), part)] if inner else [(name, options)]
 
 
 def load(path: Any) -> Study:

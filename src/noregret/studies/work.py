@@ -14,6 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from ..agents.composed.referral import Referral
+from ..simulation.checkpoint import begun, resumed, snapshot
+from ..simulation.run import Measured, recorded_episodes
+from ..storage.version import __version__
 from .cell import Cell
 from .cell_file import Finished, encode
 
@@ -45,8 +49,6 @@ class Answer:
 
 def work(task: Task) -> Answer:
     """Never raises for what the cell does wrong."""
-    from .. import __version__
-
     try:
         answer = _advanced(task)
     except Exception:
@@ -55,50 +57,49 @@ def work(task: Task) -> Answer:
 
 
 def _advanced(task: Task) -> Answer:
-    from ..simulation.checkpoint import begun, resumed, snapshot
+    from ..agents.files import own_classes
+    from ..simulation.checkpoint import can_be_kept
 
     cell, start = task.cell, time.monotonic()
     world = cell.make_world()
     where = world, cell.seed, cell.episodes, cell.every, cell.diagnostics, cell.epsilon
-    session, seconds, note = None, 0.0, ""
+    session, seconds, note, refused = None, 0.0, "", False
     if task.checkpoint is not None:
+        own = own_classes(cell.make_agent(world)) if cell.has_own_agent else {}
         try:
-            session, seconds = resumed(task.checkpoint, cell.run, *where)
+            session, seconds = resumed(task.checkpoint, cell.run, *where, own)
         except ValueError as error:
-            note = f"{cell.id} is begun anew: {error}"
+            note, refused = f"{cell.id} is begun anew: {error}", bool(own)
     if session is None:
         session = begun(cell.make_agent(world), *where)
-    first = session.done
+    first, kept = session.done, can_be_kept(session.agent) and not refused  # what cannot be read back is not kept again
     while session.done < cell.episodes:
         before = time.thread_time()
         session.advance()
         seconds += time.thread_time() - before
         if session.done < cell.episodes and time.monotonic() - start > task.patience:
-            kept = snapshot(session, cell.run, seconds)
-            return Answer(cell.id, session.done - first, session.done, checkpoint=kept, note=note)
-    made = encode(_finished(cell, session, world, seconds))
-    return Answer(cell.id, session.done - first, session.done, result=made, note=note)
+            if kept:
+                made = snapshot(session, cell.run, seconds)
+                return Answer(cell.id, session.done - first, session.done, checkpoint=made, note=note)
+            note = note or f"{cell.id} is run in one piece: its agent is your own, and no checkpoint can be made of it"
+    result = encode(_finished(cell, session, world, seconds))
+    return Answer(cell.id, session.done - first, session.done, result=result, note=note)
 
 
 def _finished(cell: Cell, session: Any, world: Any, seconds: float) -> Finished:
-    from .. import __version__
-    from ..agents.referral import Referral
-    from ..simulation.run import recorded_episodes, run_of
-
-    agent, meter = session.agent, session.meter
-    points = recorded_episodes(cell.episodes, cell.every)
-    tallies = meter.tallies[None] if session.diagnostics else None
+    agent, points = session.agent, recorded_episodes(cell.episodes, cell.every)
     world.name = cell.setting()
-    run = run_of(
-        agent, world, (cell.seed,), points, meter.curve[None], np.array([seconds]), tallies, cell.epsilon is not None
-    )  # fmt: skip
+    made = Measured.room((cell.seed,), points, session.diagnostics)
+    made.take(0, session, seconds)
+    run = made.run(agent, world, cell.epsilon is not None)
     columns = {"episode": points, "regret": run.regret[0]}
     columns |= {k: v[0] for k, v in run.diagnostics.items()}
     columns |= {f"bound_from_{k}": v[0] for k, v in run.bounds.items()}
     if isinstance(agent, Referral):
         kept = np.where(agent.referred, 0.0, agent.gaps)
         columns |= {"referred": agent.referred.cumsum()[points - 1], "kept_certificate": kept.cumsum()[points - 1]}
-    p, inner = world.problem, getattr(agent, "agent", agent)
+    p, options = world.problem, getattr(agent, "options", {})
+    inner = getattr(getattr(agent, "agent", agent), "options", {})
     facts = {
         "label": run.label,
         "agent": run.agent,
@@ -109,7 +110,7 @@ def _finished(cell: Cell, session: Any, world: Any, seconds: float) -> Finished:
             "S": p.n_states, "A": p.n_actions, "H": p.horizon, "d": p.context_dim, "link": p.link.name,
             "weight_bound": p.weight_bound, "context_bound": p.context_bound, "reward_bound": p.reward_bound,
         },
-        "delta": agent.options.get("delta", inner.options.get("delta")),
+        "delta": options.get("delta", inner.get("delta")),
         "seconds": round(seconds, 6),
         "version": __version__,
         "machine": machine(),

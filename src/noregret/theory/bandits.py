@@ -17,7 +17,7 @@ least as large as the proved radius beside it, so that it bounds what it should 
 
 import math
 
-from .._jit import formula
+from ..compiler.jit import formula
 from .radii import conversion_weights_logit, theorem_a_log_weight
 
 

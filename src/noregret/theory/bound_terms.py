@@ -13,7 +13,7 @@
 import math
 from typing import NamedTuple
 
-from .._jit import answering
+from ..compiler.jit import answering
 
 
 # Martingales -----------------------------------------------------------------------------------------------------

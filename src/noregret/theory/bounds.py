@@ -20,7 +20,7 @@ The parts are in `bound_terms`, what is printed in `bounds_printed`: all of it c
 
 import math
 
-from .._jit import answering
+from ..compiler.jit import answering
 from .bound_terms import (
     Growth,
     bonus_growth,
@@ -32,13 +32,7 @@ from .bound_terms import (
     return_sigma,
     trajectory_sigma,
 )
-from .bounds_printed import (
-    deviation_printed,
-    mistakes_printed,
-    radius_printed,
-    regret_printed,
-    rlsvi_order_printed,
-)
+from .bounds_printed import deviation_printed, mistakes_printed, radius_printed, regret_printed, rlsvi_order_printed
 
 __all__ = [
     "RANDOM_OPTIMISM", "Growth", "bonus_growth", "deviation_printed", "largest_radius", "largest_reward_radius",

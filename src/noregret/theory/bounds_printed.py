@@ -5,7 +5,7 @@
 
 import math
 
-from .._jit import answering
+from ..compiler.jit import answering
 from . import radii
 
 

@@ -16,7 +16,7 @@ Every function takes scalars and is called by the kernels as it stands.
 
 import math
 
-from .._jit import formula
+from ..compiler.jit import formula
 
 LOGIT_BETA = 0.5
 """Smoothness of Phi in the 2-norm: row sums of |H| are 2 p_i (1 - p_i) <= 1/2. Tight for S >= 3; 1 is printed."""

@@ -24,7 +24,7 @@ constant in front of it, which depends on `scale`, is not proved here.
 
 import math
 
-from .._jit import formula
+from ..compiler.jit import formula
 
 
 @formula

@@ -35,9 +35,9 @@ import math
 
 import numpy as np
 
-from .. import _checks as check
-from .._checks import Floats
-from .._jit import answering
+from .. import checks as check
+from ..checks import Floats
+from ..compiler.jit import answering
 
 SHARE = 0.25  # of epsilon that slack_0 may take, so that 2 slack_0 <= epsilon/2
 

@@ -20,7 +20,7 @@ gradient_sum = sum_i ||a_i||^2 ||x_i||^2_{Z_{i+1}^{-1}}; displacement = sum of t
 
 import math
 
-from .._jit import formula
+from ..compiler.jit import formula
 
 
 @formula

@@ -16,8 +16,8 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import _checks as check
-from .._jit import answering, formula
+from .. import checks as check
+from ..compiler.jit import answering, formula
 
 
 @formula

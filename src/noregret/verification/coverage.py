@@ -21,10 +21,10 @@ from typing import Any
 
 import numpy as np
 
-from .. import _checks as check
-from .._checks import Floats
+from .. import checks as check
+from ..checks import Floats
 from ..estimators import Conversion, LikelihoodRatioSet, MeanReward, MixtureSet, OnlineNewton, SignUnionSet
-from ..links import LinearCombination, Link, MultinomialLogit, softmax_rows
+from ..problem.links import LinearCombination, Link, MultinomialLogit, softmax_rows
 from ..theory.constants import LOGIT_BETA, LOGIT_L1, logit_alpha_centred, logit_alpha_pinned
 from .chance import allowed
 

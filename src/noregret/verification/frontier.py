@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from .. import _checks as check
-from .._checks import Floats
+from .. import checks as check
 from ..agents import make_agent
+from ..checks import Floats
 from ..simulation import Run, simulate
 from ..worlds import World, random_logit
 

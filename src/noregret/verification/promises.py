@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 
 from ..agents.base import Agent
-from ..agents.certified import Certified
-from ..agents.certified_psrl import CertifiedPSRL
-from ..agents.glm_orl import GLMORL
-from ..agents.glm_rlsvi import GLMRLSVI
-from ..agents.lr_orl import LRORL
-from ..agents.psrl_glm import PSRLGLM
-from ..problem import Problem
+from ..agents.composed.certified import Certified
+from ..agents.glm.orl import GLMORL
+from ..agents.glm.rlsvi import GLMRLSVI
+from ..agents.local.certified_psrl import CertifiedPSRL
+from ..agents.local.lr_orl import LRORL
+from ..agents.local.psrl_glm import PSRLGLM
+from ..problem.problem import Problem
 from ..simulation import simulate
 from ..worlds import World, clinic, random_linear, random_logit, sparse_logit
 from ..worlds.sparse import group_norm

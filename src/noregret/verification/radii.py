@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from .._checks import Floats
+from ..checks import Floats
 from ..estimators import Conversion, OnlineNewton
-from ..estimators.one_pair import OnePair
-from ..links import LinearCombination, MultinomialLogit
+from ..estimators.single import OnePair
+from ..problem.links import LinearCombination, MultinomialLogit
 from ..worlds.sparse import group_norm, sparse_logit
 from .coverage import draw_outcome, draw_truth, next_context
 from .table import Row

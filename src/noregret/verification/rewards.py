@@ -11,8 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .. import _checks as check
-from .._checks import Floats
+from .. import checks as check
+from ..checks import Floats
 from ..estimators import RewardSet
 from .chance import allowed
 from .coverage import DELTA

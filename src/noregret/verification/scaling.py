@@ -15,8 +15,8 @@ from typing import Any
 
 import numpy as np
 
-from .._checks import Floats
 from ..agents import make_agent
+from ..checks import Floats
 from ..simulation import simulate
 from ..theory import lower
 from ..worlds.hard import hard_linear, hard_logit

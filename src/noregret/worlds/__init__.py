@@ -3,18 +3,19 @@
 from collections.abc import Callable
 from typing import Any
 
-from .. import _checks as check
+from .. import checks as check
 from .bandit import bandit_logistic
 from .blind import BlindOptimum, blind_optimum
 from .clinic import clinic
 from .episodes import Episodes
 from .hard import HardWorld, hard_linear, hard_logit
 from .icu import SepsisTables, icu_sepsis, mixed_value, sepsis_tables
+from .individual import Individual
 from .random_worlds import random_linear, random_logit
 from .sparse import group_norm, sparse_logit
 from .starts import InTurn
 from .tilt import tilt
-from .world import Individual, World
+from .world import World
 
 _WORLDS: dict[str, Callable[..., World]] = {
     "bandit-logistic": bandit_logistic,
@@ -64,11 +65,16 @@ def names() -> list[str]:
 
 
 def world_maker(name: str) -> Callable[..., World]:
-    return check.known("world", name, _WORLDS)
+    """The function that makes the world of that name; of `module:function`, the user's own, whose module is
+    imported."""
+    return check.imported("world", name) if check.is_own(name) else check.known("world", name, _WORLDS)
 
 
 def make_world(name: str, /, **options: Any) -> World:
     """A world by its name: `make_world("random-logit", n_states=4)` is `random_logit(n_states=4)`.
+
+    A name of the form "module:function" is a world of your own: the module is imported, and its function is called with
+    the options and returns a `World`.
 
     >>> import noregret as nr
     >>> nr.worlds.make_world("random-logit", n_states=4, context_dim=2).weights.shape
@@ -76,4 +82,7 @@ def make_world(name: str, /, **options: Any) -> World:
     """
     make = world_maker(name)
     check.fits(f"world {name}", make, **options)
-    return make(**options)
+    made = make(**options)
+    if not isinstance(made, World):
+        raise ValueError(f"world {name!r} must return a noregret.World, got {check.shown(made)}")
+    return made

@@ -1,11 +1,11 @@
-"""One decision an individual: which arm pays depends on who asks."""
+"""One decision per individual: which arm pays depends on who asks."""
 
 import math
 
 import numpy as np
 
-from .. import _checks as check
-from ..problem import Problem
+from .. import checks as check
+from ..problem.problem import Problem
 from .contexts import Sphere
 from .world import World
 

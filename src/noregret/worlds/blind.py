@@ -7,8 +7,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _checks as check
-from .._checks import Floats
+from .. import checks as check
+from ..checks import Floats
 from .world import World
 
 

@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
-from ..links import MultinomialLogit
-from ..problem import Problem
+from ..problem.links import MultinomialLogit
+from ..problem.problem import Problem
 from .contexts import Table
 from .world import World
 

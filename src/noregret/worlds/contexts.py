@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import _checks as check
-from .._checks import Floats
-from .._jit import strict
-from .._random import CONTEXT, normals, uniforms
+from .. import checks as check
+from ..checks import Floats
+from ..compiler.jit import strict
+from ..numerics.random import CONTEXT, normals, uniforms
 
 
 @strict

@@ -5,13 +5,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import _checks as check
-from .._announce import announced
-from .._checks import Floats
-from .._jit import direct, kernel
-from .._memory import apart
-from ..planning import NONE, apply_planner
-from .world import World, detour, individual, transition
+from .. import checks as check
+from ..beliefs.spreads import NONE
+from ..checks import Floats
+from ..compiler.announcements import announced
+from ..compiler.jit import direct, kernel
+from ..compiler.memory import apart
+from ..planning.bellman import Model, Operator, Solution, apply_planner
+from .truth import detour, individual, transition
+from .world import World
 
 
 @kernel
@@ -19,10 +21,9 @@ def meet(truth, x):
     """truth.P, truth.r, truth.best, truth.optimal <- the MDP of the individual with context x, and how to treat it."""
     individual(truth, x)
     key = np.uint64(0)
-    apply_planner(
-        truth.planner,
-        (truth.P, truth.layout, truth.r, truth.r, truth.noise, NONE, 0, key, truth.Q, truth.best, truth.optimal),
-    )
+    model = Model(truth.P, truth.r, truth.r, truth.noise)
+    found = Solution(truth.Q, truth.best, truth.optimal)
+    apply_planner(truth.planner, (truth.layout, model, Operator(NONE, 0, key), found))
 
 
 class Episodes:
@@ -32,7 +33,7 @@ class Episodes:
 
     context [d], state, steps    of the individual met last
 
-    Cost O(S^2 A H) to meet one, for the optimal values, and some 20 us a step.
+    Cost O(S^2 A H) to meet one, for the optimal values, and some 20 us per step.
 
     >>> import noregret as nr
     >>> world = nr.worlds.clinic()

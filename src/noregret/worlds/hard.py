@@ -5,10 +5,10 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _checks as check
-from .._checks import Floats
-from ..links import LinearCombination, Link, MultinomialLogit
-from ..problem import Problem
+from .. import checks as check
+from ..checks import Floats
+from ..problem.links import LinearCombination, Link, MultinomialLogit
+from ..problem.problem import Problem
 from ..theory import lower
 from .contexts import Cycle
 from .starts import InTurn
@@ -45,6 +45,8 @@ class HardWorld(World):
     def __init__(
         self,
         link: Link,
+        name: str,
+        *,
         n_states: int,
         n_actions: int,
         horizon: int,
@@ -53,7 +55,6 @@ class HardWorld(World):
         scale: float,
         known_rewards: bool,
         seed: int,
-        name: str,
     ) -> None:
         S, A = check.integer("n_states", n_states, 2), check.integer("n_actions", n_actions, 2)
         H, d = check.integer("horizon", horizon, 2), check.integer("context_dim", context_dim)
@@ -139,10 +140,7 @@ def hard_logit(
     >>> print(f"{far.problem.weight_bound:.2f}")
     2.28
     """
-    return HardWorld(
-        MultinomialLogit(), n_states, n_actions, horizon, context_dim, episodes, scale, known_rewards, seed,
-        "hard-logit",
-    )  # fmt: skip
+    return HardWorld(MultinomialLogit(), "hard-logit", **locals())
 
 
 def hard_linear(
@@ -167,7 +165,4 @@ def hard_linear(
     >>> np.allclose(linear.transitions(x), logit.transitions(x))  # two links, the same MDPs
     True
     """
-    return HardWorld(
-        LinearCombination(), n_states, n_actions, horizon, context_dim, episodes, scale, known_rewards, seed,
-        "hard-linear",
-    )  # fmt: skip
+    return HardWorld(LinearCombination(), "hard-linear", **locals())

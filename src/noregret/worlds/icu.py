@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import _checks as check
-from .._checks import Floats
+from .. import checks as check
+from ..checks import Floats
 from .tilt import tilt
 from .world import World
 

@@ -5,9 +5,9 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _checks as check
-from ..links import LinearCombination, MultinomialLogit
-from ..problem import Problem
+from .. import checks as check
+from ..problem.links import LinearCombination, MultinomialLogit
+from ..problem.problem import Problem
 from .contexts import Simplex, Sphere
 from .world import World
 

@@ -5,7 +5,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike
 
-from .. import _checks as check
+from .. import checks as check
 from .random_worlds import intercept_logit
 from .world import World
 

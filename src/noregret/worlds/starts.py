@@ -5,8 +5,8 @@ from collections.abc import Iterable
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import _checks as check
-from .._jit import strict
+from .. import checks as check
+from ..compiler.jit import strict
 
 
 @strict

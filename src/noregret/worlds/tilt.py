@@ -6,11 +6,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import _checks as check
-from .._checks import Floats
-from ..layout import listed_support
-from ..links import EXP_LIMIT, MultinomialLogit
-from ..problem import Problem
+from .. import checks as check
+from ..checks import Floats
+from ..problem.layout import listed_support
+from ..problem.links import EXP_LIMIT, MultinomialLogit
+from ..problem.problem import Problem
 from .contexts import Contexts, Sphere, Table
 from .world import World
 

@@ -1,126 +1,25 @@
-"""The truth: weights, contexts, luck, exact values. Knows nothing of agents."""
+"""A population: true weights, contexts, initial states, exact values. Knows nothing of agents."""
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from .. import _checks as check
-from .._announce import announced
-from .._checks import Floats
-from .._jit import direct, inlined, merged, strict
-from .._linear_algebra import pair_predictors, predictors
-from .._memory import apart
-from .._random import LUCK, START, uniforms
-from ..links import LinearCombination, apply_gradient, sigmoid
-from ..planning import NONE, Plan, apply_planner, backward_induction, evaluate, expectation, planner_address
-from ..problem import Layout, Problem
+from .. import checks as check
+from ..beliefs.spreads import NONE
+from ..checks import Floats
+from ..compiler.memory import apart
+from ..planning.bellman import Model, Operator, Plan, Solution, backward_induction, evaluate, planner_address
+from ..problem.links import LinearCombination
+from ..problem.problem import Problem
 from .contexts import Adversary, Contexts, Simplex, Sphere, Table
+from .individual import Individual
 from .starts import InTurn
+from .truth import Truth, draw_starts
 
 _SLACK = 1e-9
-
-
-class Truth(NamedTuple):
-    """A world as kernels see it: parameters of its own, and room for the model of one individual."""
-
-    gradient: Any  # address of the link
-    planner: Any  # address of the planner
-    seed: int
-    layout: Layout
-    weights: Floats  # [S, A, M, d]
-    theta: Floats  # [S, A, d]
-    logistic: int  # 1: mean rewards are sigma(theta'x)
-    P: Floats  # [S, A, M]
-    r: Floats  # [S, A]
-    Q: Floats  # [S, A], scratch
-    noise: Floats  # [0, 0, 0]: none
-    best: NDArray[np.int64]  # [H, S], an optimal policy
-    optimal: Floats  # [H+1, S], its values
-    own: Floats  # [H+1, S], values of the policy that is played
-
-
-@inlined
-def individual(truth, x):
-    """truth.P, truth.r <- the MDP of the individual with context x."""
-    S, A = truth.r.shape
-    rows = merged(truth.P)
-    pair_predictors(truth.weights, x, truth.layout, truth.P)
-    apply_gradient(truth.gradient, (rows, merged(truth.layout.count)))
-    predictors(truth.theta, x, truth.r)
-    if truth.logistic == 1:
-        sigmoid(merged(truth.r))
-    for s in range(S):
-        for a in range(A):
-            r = truth.r[s, a]
-            if not (r >= -1e-9 and r <= 1.0 + 1e-9) and truth.layout.available[s, a]:
-                raise ValueError("reward_weights give a mean reward outside [0, 1] at a context")
-            truth.r[s, a] = min(max(r, 0.0), 1.0)
-
-
-@inlined
-def solve(truth):
-    """truth.best, truth.optimal <- an optimal policy in the model of `individual`, and its values."""
-    key = np.uint64(0)
-    apply_planner(
-        truth.planner,
-        (truth.P, truth.layout, truth.r, truth.r, truth.noise, NONE, 0, key, truth.Q, truth.best, truth.optimal),
-    )
-
-
-@inlined
-def behind(truth, policy, start):
-    """V*(start) - V^policy(start), exactly, after `solve`; all values of the policy in truth.own."""
-    evaluate(truth.P, truth.layout, truth.r, policy, truth.own)
-    return truth.optimal[0, start] - truth.own[0, start]
-
-
-@inlined
-def shortfall(truth, policy, start):
-    """`solve` and `behind`: V*(start) - V^policy(start) in the model of `individual`."""
-    solve(truth)
-    return behind(truth, policy, start)
-
-
-@strict
-def detour(truth, h, s, a):
-    """V*_h(s) - Q*_h(s, a): what taking action a at step h costs somebody who goes on optimally."""
-    return truth.optimal[h, s] - truth.r[s, a] - expectation(truth.P, truth.layout, s, a, truth.optimal[h + 1])
-
-
-@strict
-def remainder(truth, policy, h, s):
-    """V*_h(s) - V^policy_h(s): what following the policy from step h on costs."""
-    evaluate(truth.P, truth.layout, truth.r, policy, truth.own)
-    return truth.optimal[h, s] - truth.own[h, s]
-
-
-@inlined
-def transition(truth, k, h, s, a, reward, after):
-    """reward[0], after[0] <- what follows action a in state s at step h of episode k: the same luck for every agent.
-
-    Rewards are Bernoulli with the pair's mean."""
-    u, v = uniforms(truth.seed, k, h, LUCK)
-    n, j = truth.layout.count[s, a], 0
-    total = truth.P[s, a, 0]
-    while total <= u and j < n - 1:
-        j += 1
-        total += truth.P[s, a, j]
-    after[0] = truth.layout.outcomes[s, a, j]
-    reward[0] = 1.0 if v < truth.r[s, a] else 0.0
-
-
-@strict
-def draw_starts(seed, first, edges, out):
-    """out [n] <- initial states of episodes first, first + 1, ...; edges [S] are cumulative probabilities."""
-    for i in range(out.shape[0]):
-        u, _ = uniforms(seed, first + i, 0, START)
-        s = 0
-        while edges[s] <= u and s < edges.shape[0] - 1:
-            s += 1
-        out[i] = s
 
 
 class World:
@@ -321,7 +220,9 @@ class World:
         H, S, A = p.horizon, p.n_states, p.n_actions
         policy, values, none = np.zeros((H, S), np.int64), np.zeros((H + 1, S)), np.zeros((0, 0, 0))
         P, r, key = self._transitions(x), self.rewards(x), np.uint64(0)
-        backward_induction(P, p.layout, r, r, none, NONE, 0, key, np.zeros((S, A)), policy, values)
+        backward_induction(
+            p.layout, Model(P, r, r, none), Operator(NONE, 0, key), Solution(np.zeros((S, A)), policy, values)
+        )
         return Plan(policy, values, values, values, problem=p)
 
     def checked(self, policy: Any, name: str = "policy") -> NDArray[np.int64]:
@@ -344,7 +245,7 @@ class World:
             return float(values @ np.asarray(self.initial_state, float))
         return float(values[self.problem.state(self.start(0, 0) if state is None else state)])
 
-    def individual(self, episode: int = 0, seed: int = 0) -> "Individual":
+    def individual(self, episode: int = 0, seed: int = 0) -> Individual:
         """One individual, to be met step by step: for trying a live agent by hand."""
         return Individual(self, check.integer("episode", episode, 0), check.integer("seed", seed, 0))
 
@@ -359,45 +260,6 @@ class World:
         scratch: Any = f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), policy, f(shape), f(shape)
         made: Truth = apart(Truth(*addresses, seed, p.layout, *weights, *scratch))
         return made
-
-
-class Individual:
-    """One individual of a world, to be stepped through live, with the luck that the simulator would give them.
-
-    context [d], state, steps: who they are, where they are, and how many steps were taken;
-    step(action) -> (reward, next_state). Made by `World.individual`.
-
-    >>> import noregret as nr
-    >>> world = nr.worlds.clinic()
-    >>> patient = world.individual(episode=3, seed=1)
-    >>> patient.state, patient.context.round(2).tolist()
-    (2, [0.58, 0.58, -0.58])
-    >>> patient.step(2)  # drug B: a reward and the next state
-    (1.0, 1)
-    >>> world.individual(episode=3, seed=1).step(2)  # the same patient with the same luck
-    (1.0, 1)
-    """
-
-    def __init__(self, world: World, episode: int, seed: int) -> None:
-        self._world, self._episode, self.steps = world, episode, 0
-        with announced("the world"):
-            self._truth = world.truth(seed)
-            self.context = world.context(seed, episode)
-            self.state = world.start(seed, episode)
-            individual(self._truth, apart(self.context))
-            self._reward, self._after = np.zeros(1), np.zeros(1, np.int64)
-            self._luck = direct(transition, self._truth, 0, 0, 0, 0, self._reward, self._after)
-
-    def step(self, action: int) -> tuple[float, int]:
-        p = self._world.problem
-        if self.steps == p.horizon:
-            raise RuntimeError(f"step: the episode is over after {p.horizon} steps")
-        a = check.integer("action", action, 0)
-        if a >= p.n_actions or not p.layout.available[self.state, a]:
-            raise ValueError(f"action {a} is not available in state {self.state}")
-        self._luck(self._truth, self._episode, self.steps, self.state, a, self._reward, self._after)
-        self.steps, self.state = self.steps + 1, int(self._after[0])
-        return float(self._reward[0]), self.state
 
 
 def _canonical(p: Problem, W: Floats) -> Floats:

@@ -16,8 +16,8 @@ from collections.abc import Iterator
 from concurrent.futures import CancelledError
 from typing import Any
 
-from ... import __version__
-from ... import _checks as check
+from ... import checks as check
+from ...storage.version import __version__
 from ..work import Answer, Task, work
 from . import Lost
 

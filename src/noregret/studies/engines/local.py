@@ -1,4 +1,4 @@
-"""Processes on this machine, one a core. A worker that dies takes no result with it."""
+"""Processes on this machine, one per core. A worker that dies takes no result with it."""
 
 import contextlib
 import multiprocessing
@@ -14,7 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from typing import Any
 
-from ... import _checks as check
+from ... import checks as check
 from ..work import Answer, Task, work
 from . import Lost
 

@@ -7,9 +7,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ... import planning
-from ..._checks import Floats
-from ...problem import Problem
+from ...beliefs.spreads import NONE
+from ...checks import Floats
+from ...planning import bellman as planning
+from ...problem.problem import Problem
 
 Kind = Literal["error", "looseness", "notation"]
 
@@ -86,14 +87,19 @@ def at_most(value: float, bound: float) -> bool:
 
 
 def plan(
-    P: Floats, r: Floats, horizon: int, xi: Floats | None = None, spread: int = planning.NONE, clip: bool = False
+    P: Floats, r: Floats, horizon: int, xi: Floats | None = None, spread: int = NONE, clip: bool = False
 ) -> planning.Plan:
     """The library's planner on a dense model P [S, A, S], r [S, A], with widths xi [S, A]."""
     (S, A), H = r.shape, horizon
     layout = Problem(S, A, H, 1, weight_bound=1.0, reward_bound=1.0).layout
     xi = np.zeros((S, A)) if xi is None else xi
     policy, V, Q, none = np.zeros((H, S), np.int64), np.zeros((H + 1, S)), np.zeros((S, A)), np.zeros((0, 0, 0))
-    planning.backward_induction(P, layout, r, xi, none, spread, int(clip), np.uint64(0), Q, policy, V)
+    planning.backward_induction(
+        layout,
+        planning.Model(P, r, xi, none),
+        planning.Operator(spread, int(clip), np.uint64(0)),
+        planning.Solution(Q, policy, V),
+    )
     return planning.Plan(policy, V)
 
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ..._checks import Floats
+from ...checks import Floats
 from ...theory import constants as c
 from ._tools import Finding, norm2, pinned, softmax
 

@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from ..._checks import Floats
+from ...checks import Floats
 from ...estimators import OnlineNewton
-from ...links import LinearCombination, MultinomialLogit
+from ...problem.links import LinearCombination, MultinomialLogit
 from ...theory import constants as c
 from ...theory import radii, widths
 from ._tools import Finding, at_most, hessian, norm2, pinned, softmax, units, vertices

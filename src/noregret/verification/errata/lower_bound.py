@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 
-from ..._checks import Floats
-from ...links import MultinomialLogit
-from ...problem import Problem
+from ...checks import Floats
+from ...problem.links import MultinomialLogit
+from ...problem.problem import Problem
 from ...worlds import World
 from ._tools import Finding, follow, pinned, plan, slope, softmax, vertices
 

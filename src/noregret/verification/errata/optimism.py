@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 
-from ..._checks import Floats
+from ...beliefs.spreads import HALF_SPAN, SUP
+from ...checks import Floats
 from ...estimators import OnlineNewton
-from ...links import LinearCombination, MultinomialLogit
-from ...planning import HALF_SPAN, SUP
+from ...problem.links import LinearCombination, MultinomialLogit
 from ...theory import bounds, radii
 from ._tools import Finding, at_most, follow, model, plan, slope, units
 

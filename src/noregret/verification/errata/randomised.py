@@ -5,14 +5,15 @@ from typing import Literal
 
 import numpy as np
 
-from ... import planning
-from ..._jit import direct
-from ...agents.glm_rlsvi import GLMRLSVI, perturb
-from ...problem import Problem
+from ...agents.glm.rlsvi import GLMRLSVI, perturb
+from ...beliefs.spreads import NONE
+from ...compiler.jit import direct
+from ...planning import bellman as planning
+from ...problem.problem import Problem
 from ...theory import widths
 from ._tools import Finding, normal_cdf, slope
 
-LEAST = normal_cdf(-1.0)  # F(-1), the probability of optimism that the lemma promises
+PROMISED = normal_cdf(-1.0)  # F(-1), the probability of optimism that the lemma promises
 
 
 def optimism_by_formula(width: float, corrected: bool, n_states: int = 2, horizon: int = 5) -> float:
@@ -34,7 +35,8 @@ def optimism_by_simulation(width: float, constants: Literal["corrected", "paper"
     belief.width[:], belief.interval[:], belief.P[:] = 0.0, width, 0.5
     policy, V, Q = np.zeros((5, 2), np.int64), np.zeros((6, 2)), np.zeros((2, 1))
     draw = agent.par, 0, belief, noise
-    induct = belief.P, problem.layout, truth - width, truth, noise, planning.NONE, 0, np.uint64(0), Q, policy, V
+    model, found = planning.Model(belief.P, truth - width, truth, noise), planning.Solution(Q, policy, V)
+    induct = problem.layout, model, planning.Operator(NONE, 0, np.uint64(0)), found
     drawn, planned = direct(perturb, *draw), direct(planning.backward_induction, *induct)
     optimistic = 0
     for k in range(draws):
@@ -50,13 +52,13 @@ def variance_of_the_perturbation() -> Finding:
     draws = 20_000
     old, new = optimism_by_formula(4.0, False), optimism_by_formula(4.0, True)
     seen_old, seen_new = optimism_by_simulation(4.0, "paper", draws), optimism_by_simulation(4.0, "corrected", draws)
-    error = 5 * math.sqrt(LEAST * (1 - LEAST) / draws)
+    error = 5 * math.sqrt(PROMISED * (1 - PROMISED) / draws)
     agree = abs(seen_old - old) < error and abs(seen_new - new) < error
     return Finding(
-        25, "Algorithm 3 and Theorem 4.7", "error", old >= LEAST and seen_old >= LEAST - error,
-        agree and new >= LEAST * (1 - 1e-12),
+        25, "Algorithm 3 and Theorem 4.7", "error", old >= PROMISED and seen_old >= PROMISED - error,
+        agree and new >= PROMISED * (1 - 1e-12),
         f"width 4: optimistic with probability {old:.4f} as printed ({seen_old:.4f} of {draws:,} plans), {new:.4f} "
-        f"with S H phi^2 ({seen_new:.4f}); promised {LEAST:.4f}",
+        f"with S H phi^2 ({seen_new:.4f}); promised {PROMISED:.4f}",
     )  # fmt: skip
 
 

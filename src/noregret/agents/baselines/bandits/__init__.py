@@ -1,0 +1,1 @@
+"""Baselines for a horizon of one."""

@@ -1,0 +1,166 @@
+"""The parts shared by agents that estimate every transition probability on its own: ORLC-SI, Abbasi-Yadkori and Neu.
+
+They differ in their plan kernel and in the hooks of `planning.bellman.backward_induction_with`; types, `learn` and with
+them the compiled loop are common. Rewards are estimated in the form the problem states (`estimators.rewards.means`).
+"""
+
+import math
+from typing import Any, ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....checks import Floats
+from ....compiler.announcements import announced
+from ....compiler.jit import inlined, kernel, merged
+from ....compiler.slots import EMPTY
+from ....estimators.linear.entrywise import EntryPar, EntryState, entry_beliefs, entry_parts, entry_step
+from ....estimators.rewards.means import RewardPar, RewardState, apply_logistic_beliefs, reward_parts, rewards_learn
+from ....numerics.linear_algebra import norm_of
+from ....planning.bellman import hook_addresses
+from ....problem.layout import Layout, slot_of
+from ...base import Agent
+
+
+class EntrywisePar(NamedTuple):
+    seed: int
+    layout: Layout
+    adjust: Any  # slot of the agent's hook that adds the bonus
+    settle: Any  # slot of its hook for lower values, or EMPTY
+    entries: EntryPar
+    rewards: RewardPar
+    reward_prior: float  # sqrt(lambda_r) B_r
+    reward_cap: float  # of reward intervals: 1, or 0 where rewards are known
+    log_confidence: float  # ln(1/delta') of each entry's and each mean reward's interval
+    scale: float  # on every width
+    variant: int  # 1: rows are normalised (ORLC-SI), probabilities sum to one (Abbasi-Yadkori and Neu)
+    slots: NDArray[np.int64]  # [S, A, S'], in which slot a next state is kept; -1: outside the support
+
+
+class EntrywiseState(NamedTuple):
+    entries: EntryState
+    rewards: RewardState
+
+
+class EntrywiseWork(NamedTuple):
+    P: Floats  # [S, A, M], estimated entries
+    width: Floats  # [S, A, M], their half-widths
+    low: Floats  # [S, A, M], ends of the box around them
+    high: Floats
+    reward: Floats  # r_hat, [S, A]
+    interval: Floats  # xi_r, [S, A]
+    r: Floats  # [S, A], rewards as planned with
+    Q: Floats  # [S, A]
+    forms: Floats  # [S * A], ||x||^2 in the rewards' V^{-1}
+    moved: Floats  # [S * A]
+    order: NDArray[np.int64]  # [S], states by falling value
+    empty: NDArray[np.int64]  # [1], pairs whose set was empty in the last plan
+    lower: Floats  # [H+1, S], lower values of the last plan
+    zx: Floats  # [d]
+    factor: Floats  # [d, d]
+
+
+@inlined
+def reward_beliefs(par, rewards, x, norm, work):
+    """work.reward, work.interval <- r_hat, xi_r."""
+    d, log = x.shape[0], par.log_confidence
+    theta, inverse, growth = merged(rewards.theta), merged(rewards.inverse), merged(rewards.growth)
+    means, intervals, forms = merged(work.reward), merged(work.interval), work.forms
+    for i in range(forms.shape[0]):
+        z, form = 0.0, 0.0
+        for b in range(d):
+            t = 0.0
+            for c in range(d):
+                t += inverse[i, b, c] * x[c]
+            form += t * x[b]
+            z += theta[i, b] * x[b]
+        forms[i] = form
+        if par.rewards.logistic == 0:
+            zeta = par.reward_prior + 0.5 * math.sqrt(2.0 * log + growth[i])
+            means[i], intervals[i] = min(max(z, 0.0), 1.0), min(par.reward_cap, zeta * math.sqrt(form))
+    if par.rewards.logistic == 1:
+        bound, term = par.rewards.bound * norm, par.rewards.log_weight * log
+        apply_logistic_beliefs(
+            par.rewards.beliefs, (theta, forms, growth, x, bound, term, par.reward_cap, means, intervals)
+        )
+
+
+@kernel
+def believe(par, state, work, x):
+    """P_hat, r_hat and their half-widths for context x; rewards as an optimist plans with them in work.r."""
+    norm = norm_of(x)
+    entry_beliefs(par.entries, state.entries, par.layout.count, x, norm, par.log_confidence, work.P, work.width)
+    reward_beliefs(par, state.rewards, x, norm, work)
+    for s in range(work.r.shape[0]):
+        for a in range(work.r.shape[1]):
+            work.r[s, a] = work.reward[s, a] + par.scale * work.interval[s, a]
+
+
+@kernel
+def learn(par, state, work, x, k, n, path):
+    norm = norm_of(x)
+    zx, factor = work.zx, work.factor
+    for h in range(n):
+        s, a = path.states[h], path.actions[h]
+        y, count = slot_of(par.layout, s, a, path.states[h + 1]), par.layout.count[s, a]
+        if count > 1:
+            entry_step(par.entries, state.entries, count, s, a, y, x, norm, zx, factor)
+    rewards_learn(par.rewards, state.rewards, par.entries.refresh, x, norm, n, path, zx, factor)
+
+
+class EntrywiseAgent(Agent):
+    """Options every agent of the family takes:
+
+    delta                  every interval holds, in all episodes, with probability 1 - delta together
+    bonus_scale            multiplies every width; anything but 1 carries no guarantee
+    regularization         lambda of the transition estimates; None: recommended (`estimators.linear.entrywise`)
+    reward_regularization  lambda of the reward estimates; None: recommended (`estimators.rewards.means`)"""
+
+    group = "contextual"
+    learn_kernel = staticmethod(learn)
+    hooks: ClassVar[Any] = None, None  # the two kernels of `planning.bellman.backward_induction_with`
+
+    def _model(self) -> tuple[int, float, int]:
+        """(IDENTITY or SIGMA, bound on every theta_j, number of events that delta is split over)."""
+        raise NotImplementedError
+
+    def _variant(self) -> bool:
+        raise NotImplementedError
+
+    def _kept(self) -> float:
+        (S, A, M), d = self.problem.layout.outcomes.shape, self.problem.context_dim
+        return float(S * A * (S + M * d + 4 * d * d))
+
+    def build(self) -> tuple[EntrywisePar, EntrywiseState, EntrywiseWork]:
+        p, o, f = self.problem, self.options, np.zeros
+        S, A, M = p.layout.outcomes.shape
+        mean, bound, events = self._model()
+        entry_par, entries = entry_parts(p, mean, bound, o["regularization"])
+        reward_par, rewards, lam_r = reward_parts(p, "corrected", o["reward_regularization"])
+        slots = np.full((S, A, S), -1, np.int64)
+        s, a, j = np.nonzero(np.arange(M) < p.layout.count[..., None])
+        slots[s, a, p.layout.outcomes[s, a, j]] = j
+        par = EntrywisePar(
+            seed=self.seed,
+            layout=p.layout,
+            adjust=EMPTY,
+            settle=EMPTY,
+            entries=entry_par,
+            rewards=reward_par,
+            reward_prior=math.sqrt(lam_r) * p.reward_bound,
+            reward_cap=1.0 if p.known_rewards is None else 0.0,
+            log_confidence=math.log(events / o["delta"]),
+            scale=o["bonus_scale"],
+            variant=int(self._variant()),
+            slots=slots,
+        )
+        cube, table, d = (S, A, M), (S, A), p.context_dim
+        work = EntrywiseWork(
+            f(cube), f(cube), f(cube), f(cube), f(table), f(table), f(table), f(table), f(S * A), f(S * A),
+            np.arange(S), np.zeros(1, np.int64), f((p.horizon + 1, S)), f(d), f((d, d)),
+        )  # fmt: skip
+        state = EntrywiseState(entries, rewards)
+        adjust, settle = self.hooks
+        with announced(f"the bonus of {self.name}"):
+            adjust, settle = hook_addresses(adjust, settle, par, state, work)
+        return par._replace(adjust=adjust, settle=settle), state, work

@@ -1,0 +1,1 @@
+"""Baselines that explore until they know: covers, KWIK, clusters."""

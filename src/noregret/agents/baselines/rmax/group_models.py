@@ -1,0 +1,114 @@
+"""One tabular model for each group of contexts: counts of what followed, sums of rewards.
+
+The agents of this family differ in their plan kernel; they share the types of par, state and work and `learn`.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ....checks import Floats
+from ....compiler.jit import inlined, kernel
+from ....planning.bellman import planner_address
+from ....problem.layout import Layout, slot_of
+from ....problem.problem import Problem
+from ..groups import group_of
+
+
+class GroupPar(NamedTuple):
+    seed: int
+    layout: Layout
+    planner: Any  # slot of `planning.bellman.backward_induction`
+    radius: float  # of a ball; 0 where the centres are given: everybody goes to the nearest one
+    enough: int  # samples that are kept of each pair; a pair with as many is known
+    prefix: int  # steps of uniform play
+    smoothing: float  # prior weight of every outcome
+    slack: Floats  # [H+1], added to the planned values
+
+
+class GroupState(NamedTuple):
+    centres: Floats  # [N, d]
+    cells: NDArray[np.int64]  # [1], how many groups are in use; named as files have it
+    forced: NDArray[np.int64]  # [1], episodes that had to be put in a ball they lie outside of
+    visits: NDArray[np.int64]  # [N, S, A], transitions kept
+    counts: NDArray[np.int64]  # [N, S, A, M], of each outcome
+    rated: NDArray[np.int64]  # [N, S, A], rewards kept
+    total: Floats  # [N, S, A], their sum
+
+    def limits(self, problem: Problem) -> dict[str, tuple[float, float]]:
+        return {"cells": (0, len(self.centres))}
+
+
+class GroupWork(NamedTuple):
+    P: Floats  # [S, A, M]
+    r: Floats  # [S, A]
+    xi: Floats  # [S, A], zeros
+    noise: Floats  # [0, 0, 0]
+    Q: Floats  # [S, A]
+
+
+@inlined
+def ball_of(par, state, x):
+    """The first ball that x lies in; -1 if none does; but the nearest one if there is no room for another."""
+    n = state.cells[0]
+    for b in range(n):
+        distance = 0.0
+        for j in range(x.shape[0]):
+            distance += (state.centres[b, j] - x[j]) * (state.centres[b, j] - x[j])
+        if distance <= par.radius * par.radius:
+            return b
+    return group_of(state.centres, x) if n == state.centres.shape[0] else -1
+
+
+@inlined
+def outside(par, state, b, x):
+    """Whether x lies outside of ball b."""
+    distance = 0.0
+    for j in range(x.shape[0]):
+        distance += (state.centres[b, j] - x[j]) * (state.centres[b, j] - x[j])
+    return distance > par.radius * par.radius
+
+
+@kernel
+def learn(par, state, work, x, k, n, path):
+    """Count the first `enough` transitions and rewards of every pair of the ball; open a ball where there is none."""
+    b = ball_of(par, state, x)
+    if b < 0:
+        b = state.cells[0]
+        for j in range(x.shape[0]):
+            state.centres[b, j] = x[j]
+        state.cells[0] = b + 1
+    for h in range(n):
+        s, a = path.states[h], path.actions[h]
+        if state.visits[b, s, a] < par.enough:
+            state.counts[b, s, a, slot_of(par.layout, s, a, path.states[h + 1])] += 1
+            state.visits[b, s, a] += 1
+        if state.rated[b, s, a] < par.enough and not math.isnan(path.rewards[h]):
+            state.total[b, s, a] += path.rewards[h]
+            state.rated[b, s, a] += 1
+
+
+def group_parts(
+    problem: Problem,
+    seed: int,
+    centres: Floats,
+    used: int,
+    radius: float = 0.0,
+    enough: int = 2**62,
+    prefix: int = 0,
+    smoothing: float = 0.0,
+    slack: Floats | None = None,
+) -> tuple[GroupPar, GroupState, GroupWork]:
+    """centres [N, d], the first `used` of them in use."""
+    p, f, i = problem, np.zeros, np.int64
+    S, A, M = p.layout.outcomes.shape
+    N = centres.shape[0]
+    added = f(p.horizon + 1) if slack is None else slack
+    par = GroupPar(seed, p.layout, planner_address(p.layout), radius, enough, prefix, smoothing, added)
+    state = GroupState(
+        centres.copy(), np.full(1, used, i), f(1, i), f((N, S, A), i), f((N, S, A, M), i), f((N, S, A), i),
+        f((N, S, A)),
+    )  # fmt: skip
+    return par, state, GroupWork(f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), f((S, A)))

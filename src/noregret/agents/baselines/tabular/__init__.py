@@ -1,0 +1,1 @@
+"""Tabular baselines, one learner per group of contexts."""

@@ -1,0 +1,79 @@
+"""RLSVI, tabular: value iteration on perturbed rewards (Osband, Van Roy and Wen 2016; constants of Russo 2019)."""
+
+import math
+from typing import Any
+
+from numpy.typing import ArrayLike
+
+from ....beliefs.spreads import NONE
+from ....compiler.jit import kernel, merged
+from ....numerics.random import NOISE, fill_normals, tie_key
+from ....planning.bellman import Model, Operator, Solution, apply_planner
+from ...declared import BONUS_SCALE, CENTRES
+from .family import TabularAgent, enter
+
+BETA = 0.5  # beta_k = BETA S H^3 ln(2HSAk)
+
+
+@kernel
+def plan(par, state, work, x, k, out):
+    b = enter(par, state, work, x)
+    H, S, A = work.noise.shape
+    beta = BETA * S * float(H) ** 3 * (work.log[0] + math.log(state.episodes[b] + 1.0))
+    for s in range(S):
+        for a in range(A):
+            n = state.reward_visits[b, s, a] + 1.0
+            work.r[s, a] = state.reward_sums[b, s, a] / n
+            work.xi[s, a] = par.scale * math.sqrt(beta / n)
+    fill_normals(par.seed, k, NOISE, work.draws[0], work.draws[1])
+    noise, deviation = merged(merged(work.noise)), merged(work.xi)
+    for i in range(H * S * A):
+        noise[i] = work.draws[i % 2, i // 2] * deviation[i % (S * A)]
+    key, none = tie_key(par.seed, k), work.xi
+    model = Model(state.P[b], work.r, none, work.noise)
+    found = Solution(work.Q, out.policy, out.values)
+    apply_planner(par.planner, (par.layout, model, Operator(NONE, 0, key), found))
+
+
+class TabularRLSVI(TabularAgent):
+    """RLSVI (Osband et al. 2016), tabular: rewards perturbed enough to be optimistic with constant probability.
+
+        Q_h = r_hat + P_hat V_{h+1} + w_h,   w_h ~ N(0, beta_k/(n_r + 1)),   beta_k = (1/2) S H^3 ln(2HSAk)   (h from 0)
+
+    with sums divided by n + 1 instead of n, so that P_hat has mass n/(n + 1), and k = 1, 2, ... the episodes of the
+    group. Nothing is clipped. Values are random, not bounds.
+
+    bonus_scale   multiplies the standard deviation; anything but 1 carries no guarantee
+    centres       [B, d]: one model for each group, those nearest to a centre (`kmeans`); None: one for everybody
+
+    beta_k is recalled from Russo, who keeps estimates for every step by itself; here the steps share them. Cost per
+    episode O(S^2 A H) and S A H normal draws, memory O(B S^2 A), constant in the number of episodes.
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.random_logit(n_states=3, horizon=3, context_dim=1)
+    >>> proved, tuned = (nr.agents.TabularRLSVI(world.problem, bonus_scale=b) for b in (1.0, 0.05))
+    >>> tuned.label
+    'rlsvi (bonus_scale=0.05, no guarantee)'
+    >>> bool(nr.simulate(tuned, world, 500).final[0] < 0.3 * nr.simulate(proved, world, 500).final[0])
+    True
+    """
+
+    name = "rlsvi"
+    plan_kernel = staticmethod(plan)
+    perturbs = True
+    pad = 1.0
+
+    bonus_scale: float = BONUS_SCALE
+    centres: ArrayLike | None = CENTRES
+
+    def _numbers(self) -> dict[str, Any]:
+        p = self.problem
+        return {"log": math.log(2.0 * p.horizon * p.n_states * p.n_actions)}
+
+    def _promise(self) -> str | None:
+        if self.options["bonus_scale"] != 1.0:
+            return None
+        return (
+            "in every episode in which r_hat + P_hat V* is off by at most sqrt(beta_k/(SH(n + 1))) everywhere, the "
+            f"plan is optimistic where it starts with probability at least 0.158 given the past, {self.where}"
+        )

@@ -1,0 +1,275 @@
+"""Referral: an agent decides where it is sure enough and hands the other individuals to an expert.
+
+Before every episode the agent plans. If its certificate, a bound on how far its plan falls short of optimal, is above
+a threshold in some initial state the problem allows, the expert's policy is played instead. The agent learns from every
+episode, whoever decided.
+"""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, fields
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ... import checks as check
+from ...checks import Floats
+from ...compiler.announcements import announced
+from ...compiler.memory import apart, copied
+from ...planning.bellman import Plan
+from ...problem.problem import Problem
+from ..base import Agent
+from ..controls import FixedPolicy
+from ..locks import locked
+from ..registry import with_kernel
+from .referral_kernels import (
+    ReferralPar,
+    ReferralState,
+    ReferralWork,
+    part_certificate,
+    part_doubt,
+    referral_learn,
+    referral_plan,
+)
+from .referral_report import ReferralReport
+
+CRITERIA = ("certificate", "doubt")
+
+
+@dataclass(frozen=True)
+class ReferralPlan(Plan):
+    """The plan that is played. gap: what was compared with the threshold; referred: whether the policy is the expert's.
+    Then there is no certificate and no lower value: the agent's are about its own policy."""
+
+    referred: bool = False
+    gap: float = 0.0
+
+
+class Referral(Agent):
+    """An agent that hands an individual to an expert where its certificate is above `threshold`.
+
+    agent        an agent with certificates (`certificate_kernel`), or with posterior draws (`doubt_kernel`) under
+                 criterion="doubt"; it is taken over as it is, with what it has learned
+    expert       another agent, which plans for every individual and learns from every episode as well; a policy [H, S]
+                 of actions; or a function x -> policy [H, S], asked only when somebody is handed over (then `simulate`
+                 runs episode by episode)
+    threshold    in units of reward; under "doubt" a share from 0 to 1
+    criterion    "certificate": the largest certificate over the initial states the problem allows. "doubt": the
+                 largest share of posterior draws in which the plan's first action there is not optimal; proves nothing
+
+    What stays true when the agent learns from what the expert does: its confidence sets and certificates hold for any
+    actions chosen before their outcomes are seen, and the choice to refer looks only at the past and at the context.
+    So with the agent's probability 1 - delta, for all individuals at once, whoever is kept gets a policy at most
+    `threshold` worse than optimal, and
+
+        regret <= sum of the certificates of those kept + the expert's own shortfall on the others
+               <= threshold * kept + the expert's own shortfall on the others.
+
+    This needs an expert who chooses by what the agent is told: the context, the state, the past. One who knows more
+    about the individual, and acts on it, confounds the data, and the sets are then void. Nor do bounds on how fast
+    certificates shrink carry over: an expert who never tries an action teaches nothing about it, and the agent may go
+    on referring for ever.
+    `report` says who was referred. Cost: both agents' own; memory 16 bytes per individual.
+
+    >>> import numpy as np
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> rule = [[0, 1, 1, 1]] * world.problem.horizon  # drug A to everybody who is ill: actions [H, S]
+    >>> team = nr.Referral(nr.CertifiedPSRL(world.problem), rule, threshold=3.0)
+    >>> plan = team.begin_episode(world.context(seed=0, episode=0))
+    >>> plan.referred, bool(plan.gap > 3.0)  # nothing is known yet: the certificate is above 3
+    (True, True)
+    >>> np.array_equal(plan.policy, rule)
+    True
+    """
+
+    name = "referral"
+    plan_kernel = staticmethod(referral_plan)
+    learn_kernel = staticmethod(referral_learn)
+
+    def __init__(
+        self,
+        agent: Agent,
+        expert: Agent | ArrayLike | Callable[[Floats], ArrayLike],
+        threshold: float,
+        criterion: str = "certificate",
+    ) -> None:
+        if not isinstance(agent, Agent):
+            raise ValueError(f"agent must be a compiled noregret agent, got {type(agent).__name__}")
+        if not agent.fused:
+            raise ValueError("agent must be compiled throughout, part of it is Python")
+        doubtful = check.one_of("criterion", criterion, CRITERIA) == "doubt"
+        if (agent.doubt_kernel if doubtful else agent.certificate_kernel) is None:
+            raise ValueError(_without(agent, doubtful))
+        self._ask = expert if callable(expert) and not isinstance(expert, Agent) else None
+        self.agent, self.expert = agent, self._expert(agent, expert)
+        for name, part in (("agent", agent), ("expert", self.expert)):
+            part.free(name)
+            if part.pause:
+                raise ValueError(f"{name} must plan whole episodes, {part.name} plans again within them")
+            if part.is_open:
+                raise ValueError(f"{name} must not be in the middle of an episode")
+        limit = check.nonnegative("threshold", threshold)
+        if doubtful and limit > 1.0:
+            raise ValueError(
+                f"threshold must be a share from 0 to 1 under criterion='doubt', got {check.shown(threshold)}"
+            )
+        super().__init__(agent.problem, agent.seed, threshold=limit, criterion=criterion)
+        self.encoder = agent.encoder
+        self._out = agent._out  # one buffer, so that what the agent says of its plan is about this one
+        self.bounds_values, self.fused = agent.bounds_values, self._ask is None
+        self.consistent_values = agent.consistent_values
+        self.group = agent.group
+        self._set_clock(max(agent.episode, self.expert.episode))
+        self.make_room(0)
+        self._refutation, self._caveats = agent._refutation, agent._caveats  # what the agent has against it stays
+        self._own_evidence[:] = agent._own_evidence
+        agent._owner = self.expert._owner = self  # last: whatever was refused before, both are still free
+
+    def _expert(self, agent: Agent, expert: Any) -> Agent:
+        if expert is agent:
+            raise ValueError("expert must be another agent than the one that refers")
+        p = agent.problem
+        if not isinstance(expert, Agent):
+            first = np.tile(p.layout.available.argmax(1), (p.horizon, 1))
+            return FixedPolicy(p, first if self._ask is not None else p.policy(expert, "expert"))
+        if not p.same_shape(expert.problem):
+            raise ValueError("expert was made for a problem of another shape than the agent's")
+        if not expert.fused:
+            raise ValueError("expert must be compiled throughout, part of it is Python")
+        return expert
+
+    def build(self) -> tuple[ReferralPar, ReferralState, ReferralWork]:
+        a, e, p = self.agent, self.expert, self.problem
+        doubtful, gap = self.options["criterion"] == "doubt", np.zeros(p.n_states)
+        head = a.par, a.state, a.work, a._out
+        kernels = *a.kernels_as_part(), *e.kernels_as_part()
+        with announced(f"the certificates of {a.name}"):
+            if doubtful:
+                measure = part_doubt.fill(a.doubt_kernel, *head, a._x, 0, gap)
+            else:
+                measure = part_certificate.fill(a.certificate_kernel, *head, gap)
+        par = ReferralPar(
+            kernels[0], kernels[1], measure, kernels[2], kernels[3], int(doubtful), self.options["threshold"],
+            p.starts, a.par, e.par,
+        )  # fmt: skip
+        state = ReferralState(a.state, e.state, np.zeros(0, np.int64), np.zeros(0))
+        return par, state, ReferralWork(a.work, e.work, e._out, gap)
+
+    # What it is ---------------------------------------------------------------------------------------------------
+    def _promise(self) -> str | None:
+        own, limit = self.agent._promise(), self.options["threshold"]
+        if own is None or self.options["criterion"] != "certificate":
+            return None
+        return f"{own}; whoever is not referred gets a policy at most {limit:g} worse than optimal"
+
+    def _assumed(self) -> tuple[str, ...]:
+        return self.agent._assumed()
+
+    @property
+    def par(self) -> ReferralPar:
+        """As built; where an assumption was refuted no certificate is worth anything, and everybody is referred."""
+        void = self.refuted is not None and self.options["criterion"] == "certificate"
+        return self._par._replace(threshold=-math.inf) if void else self._par
+
+    @par.setter
+    def par(self, value: ReferralPar) -> None:
+        self._par = value
+
+    @property
+    def label(self) -> str:
+        who = "function" if self._ask is not None else self.expert.label
+        return f"{self.agent.label}, refers to {who} above {self.options['threshold']:g}" + (
+            " doubt" if self.options["criterion"] == "doubt" else ""
+        )
+
+    def _made_of(self) -> dict[str, Agent]:
+        return {"agent": self.agent, "expert": self.expert}
+
+    def parts(self) -> dict[str, Agent]:
+        return {"agent": self.agent} if self._ask is not None else {"agent": self.agent, "expert": self.expert}
+
+    @classmethod
+    def rebuild(cls, problem: Problem, seed: int, options: dict[str, Any], parts: dict[str, Any]) -> Self:
+        if "expert" not in parts:
+            raise ValueError("expert must be given, the agent was saved with a function")
+        return cls(parts["agent"], parts["expert"], **options)
+
+    def fresh(self, seed: int | None = None) -> Self:
+        """Likewise, with a fresh agent and a fresh expert."""
+        expert = self.expert.fresh(seed) if self._ask is None else self._ask
+        return type(self)(self.agent.fresh(seed), expert, **self.options).with_encoder(self.encoder)
+
+    # Verbs and records --------------------------------------------------------------------------------------------
+    def plan_for(self, x: Any) -> ReferralPlan:
+        """Plan for an individual with context x [d] (or a row, see `Agent`), or have the expert plan."""
+        if self._ask is not None and not self.is_open:
+            self._hear(self.problem.context(self.encoded(x)))
+        return super().plan_for(x)  # type: ignore[return-value]
+
+    def _hear(self, x: Floats) -> None:
+        """Ask the function about an individual who is going to be handed over. Who is, a plan on a copy says: so the
+        function may fail, or be interrupted, and nothing has changed."""
+        self.make_room(1)
+        seen: dict[int, Any] = {}
+        state, work, out, k = *(copied(v, seen) for v in (self.state, self.work, self._out)), self.episode
+        self.plan_on(self.par, state, work, apart(x), k, out)
+        if self._hands_over(state, k):
+            self.expert.par.policy[...] = self.problem.policy(self._ask(x.copy()), "the expert's policy")
+
+    def plan_made(self) -> ReferralPlan:
+        plan, k = super().plan_made(), self.episode
+        referred, gap = bool(self.state.referred[k] == 1), float(self.state.gap[k])
+        known = {f.name: getattr(plan, f.name) for f in fields(Plan)}
+        certified = not referred and self.options["criterion"] == "certificate"
+        known |= {"certificate": gap if certified else None, "lower": None if referred else known["lower"]}
+        return ReferralPlan(**known, referred=referred, gap=gap)
+
+    def _lower(self) -> Floats | None:
+        return self.agent._lower()
+
+    def _hands_over(self, state: Any, k: int) -> bool:
+        return self._ask is not None and bool(state.referred[k] == 1)
+
+    def _rests_on(self) -> tuple[Agent, ...]:
+        return self.agent._rests_on()
+
+    def _room_in(self, state: Any) -> int:
+        return int(state.referred.size)
+
+    def _roomier(self, state: Any, episodes: int) -> Any:
+        parts = self.agent._roomier(state.agent, episodes), self.expert._roomier(state.expert, episodes)
+        referred, gap, have = state.referred, state.gap, self._room_in(state)
+        if episodes > have:
+            more = max(episodes, 2 * have) - have
+            check.memory(f"the records of {episodes} individuals", 16.0 * episodes)
+            referred, gap = np.concatenate([referred, np.full(more, -1)]), np.concatenate([gap, np.zeros(more)])
+        return ReferralState(*parts, referred, gap)
+
+    @property
+    @locked
+    def referred(self) -> NDArray[np.bool_]:
+        """Who was handed over, [individuals met], in order."""
+        seen = self.state.referred
+        return np.asarray(seen[seen >= 0] == 1)
+
+    @property
+    @locked
+    def gaps(self) -> Floats:
+        """What was compared with the threshold, likewise."""
+        return np.array(self.state.gap[self.state.referred >= 0])
+
+    @locked
+    def report(self) -> ReferralReport:
+        """Who was referred, how often as the population went by, and what is proved about those kept."""
+        first = int((self.state.referred >= 0).argmax()) if self.state.referred.size else 0
+        proved = self.guarantee is not None
+        o = self.options
+        return ReferralReport(o["threshold"], o["criterion"], proved, self.referred, self.gaps, first)
+
+
+def _without(agent: Agent, doubtful: bool) -> str:
+    kernel, what = ("doubt_kernel", "posterior draws") if doubtful else ("certificate_kernel", "certificates")
+    names = ", ".join(with_kernel(kernel)) or "none in this version"
+    return f"agent must be one with {what} (built in: {names}), {agent.name} has none"

@@ -1,0 +1,106 @@
+"""Data that is not simulated: rows of a table for contexts, logs to learn from, and the chances of actions."""
+
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+
+from .. import checks as check
+from ..checks import Floats
+from ..problem.encoder import Encoder
+from ..problem.log import Log
+from ..problem.problem import Problem
+from .locks import locked
+from .probabilities import ActionProbabilities, action_probabilities
+from .shared import Shared
+
+# Conditions of what an agent promises after it learned a log, read after "provided that"
+CAVEAT = (
+    "in the log of unknown order that was learned, nobody's actions, context or arrival followed outcomes of people "
+    "with larger keys"
+)
+TIED = (
+    "in the log that was learned, nobody's actions or context followed outcomes of people of the same moment whose "
+    "rows stand below theirs"
+)
+LATER = "the people of a log that was learned later came after everybody learned before it"
+
+
+class FromData(Shared):
+    """The part of `Agent` that takes data from elsewhere."""
+
+    problem: Problem
+    _encoder: Encoder | None = None
+    _learn_all: Any  # of `Agent`
+
+    @property
+    def encoder(self) -> Encoder | None:
+        """Turns rows of a table into contexts for `begin_episode`; saved with the agent. None: contexts are vectors."""
+        return self._encoder
+
+    @encoder.setter
+    @locked
+    def encoder(self, value: Encoder | None) -> None:
+        if value is not None:
+            if not isinstance(value, Encoder):
+                raise ValueError(f"encoder must be a noregret.Encoder or None, got {type(value).__name__}")
+            value.check_fits(self.problem)
+        self._encoder = value
+
+    def with_encoder(self, encoder: Encoder | None) -> Self:
+        """The same agent, with that encoder."""
+        self.encoder = encoder
+        return self
+
+    def encoded(self, x: Any) -> Any:
+        """The context of a row by column names (a mapping, or a row of a data frame); anything else as it is."""
+        if isinstance(x, Mapping) and self._encoder is None:
+            raise ValueError(
+                f"context must be {self.problem.context_dim} numbers; a row by column names needs agent.encoder"
+            )
+        return self._encoder.encode(x) if self._encoder is not None and hasattr(x, "keys") else x
+
+    @locked
+    def learn_from(self, log: Log) -> int:
+        """Learn from the episodes of a log (`noregret.read_log`), in their order; how many there were.
+
+        They count as individuals met: the clock moves on. Nothing is planned, so no expert is asked and nobody counts
+        as referred. Whoever chose the logged actions must have chosen them by what the log says (context, state, past);
+        otherwise the sets are void. A log whose order of arrival is not known (`Log.ordered`) leaves a sentence in
+        `guarantee`. A log of another problem changes nothing."""
+        if not isinstance(log, Log):
+            raise ValueError(f"log must be what noregret.read_log returns, got {type(log).__name__}")
+        self._own_verb("learn_from")
+        if self.is_open:
+            raise RuntimeError("learn_from: an episode is open, call end_episode first")
+        p = self.problem
+        if log.problem is not p:
+            if not p.same_shape(log.problem):
+                raise ValueError("log was read for a problem of another shape than the agent's")
+            starts = set(p.starts.tolist())
+            for e in log:
+                if not np.array_equal(p.context(e.context), e.context) or int(e.states[0]) not in starts:
+                    raise ValueError(
+                        f"log: episode {check.shown(e.key)} has a context or an initial state that the agent's bars"
+                    )
+                for r in e.rewards:
+                    p.reward(r)
+        said = [] if log.ordered else [CAVEAT]
+        said += [TIED] if log.ordered and log.ties else []
+        said += [LATER] if self.episode > 0 else []
+        self._learn_all([(e.context, e.states, e.actions, e.rewards) for e in log], tuple(said) if len(log) else ())
+        return len(log)
+
+    @locked
+    def action_probabilities(self, state: int | str, draws: int = 1000) -> ActionProbabilities:
+        """In an open episode: the chance of each action in `state` at this step, given the past and what this episode's
+        plan has done so far. See `agents.probabilities`; nothing is changed."""
+        return action_probabilities(self, state, draws)
+
+    def _chances(self, h: int, s: int) -> Floats | None:
+        """The chances [A] of its actions in state s at step h, where they are known without draws; else None."""
+        return None
+
+    def _hands_over(self, state: Any, k: int) -> bool:
+        """Whether by this `state` individual k is handed to an expert who is a function, and has to be asked."""
+        return False

@@ -1,0 +1,193 @@
+"""The parts the GLM agents share: estimators of transitions and rewards, one of each per pair, and `learn`.
+
+The agents of this family differ in their plan kernel only; they share the types of par, state and work, and with them
+the compiled simulation loop.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...beliefs.point import BeliefPar, BeliefWork, belief_parts, estimate, widths
+from ...checks import Floats
+from ...compiler.announcements import announced
+from ...compiler.jit import kernel, merged
+from ...compiler.slots import EMPTY, slot
+from ...estimators.newton.conversion import (
+    LEARNERS,
+    ConversionPar,
+    ConversionState,
+    ConversionWork,
+    conversion_learn,
+    conversion_parts,
+)
+from ...estimators.newton.online_newton import NewtonPar, NewtonState, NewtonWork, newton_learn, newton_parts
+from ...estimators.rewards.means import (
+    RewardPar,
+    RewardState,
+    apply_logistic_beliefs,
+    reward_parts,
+    rewards_learn,
+)
+from ...numerics.linear_algebra import norm_of
+from ...planning.bellman import planner_address
+from ...problem.layout import Layout
+from ...problem.problem import Problem
+from ..base import Agent, Trajectory
+from ..declared import choice, option
+from ..diagnostics import EVERYBODY, WIDTHS, watch_values
+from .diagnostics import watch_sets
+
+
+class GLMPar(NamedTuple):
+    seed: int
+    layout: Layout
+    believe: Any  # slot of `believe`
+    planner: Any  # slot of `planning.bellman.backward_induction`
+    steps: Any  # slot of `newton_learn` or `conversion_learn`
+    transitions: NewtonPar | ConversionPar
+    rewards: RewardPar
+    belief: BeliefPar
+    log_confidence: float  # ln(1/delta') of each confidence set
+    scale: float  # on every bonus
+    exploration: float  # epsilon-greedy's exponent
+    reward_reach: float  # B_r R
+    widths: int  # 1: planning needs the widths
+
+
+class GLMState(NamedTuple):
+    transitions: NewtonState | ConversionState
+    rewards: RewardState
+
+
+class GLMWork(NamedTuple):
+    transitions: NewtonWork | ConversionWork
+    belief: BeliefWork
+    r: Floats  # [S, A], rewards as planned with
+    xi: Floats  # [S, A], widths as planned with
+    noise: Floats  # [H, S, A], or [0, 0, 0]
+    Q: Floats  # [S, A]
+    log: Floats  # [1], ln(1/delta) of the widths
+
+
+@kernel
+def believe(par, state, work, x, log):
+    """P_hat, r_hat and the widths for context x, with ln(1/delta) = log; in work.belief."""
+    norm = norm_of(x)
+    work.log[0] = log
+    belief, rewards = work.belief, state.rewards
+    estimate(par.transitions, state.transitions, rewards, par.layout, par.belief.printed, x, norm, belief)
+    if par.widths == 1:
+        widths(par.belief, par.transitions, state.transitions, rewards, par.layout, log, x, belief)
+    if par.rewards.logistic == 1:
+        bound, term, cap = par.rewards.bound * norm, par.rewards.log_weight * log, par.belief.reward_cap
+        means, intervals = merged(belief.reward), merged(belief.interval)
+        apply_logistic_beliefs(
+            par.rewards.beliefs,
+            (merged(rewards.theta), belief.forms[1], merged(rewards.growth), x, bound, term, cap, means, intervals),
+        )
+
+
+apply_beliefs = slot("beliefs")
+
+
+apply_steps = slot("steps")
+
+
+@kernel
+def learn(par, state, work, x, k, n, path):
+    norm, scratch = norm_of(x), work.transitions
+    apply_steps(par.steps, (par.transitions, state.transitions, scratch, par.layout, x, norm, n, path))
+    rewards_learn(par.rewards, state.rewards, par.transitions.refresh, x, norm, n, path, scratch.zx, scratch.factor)
+
+
+CONFIDENCE = choice("newton", "conversion")
+LEARNER = choice(*LEARNERS)
+GROUP_BOUND = option(None)
+
+
+class GLMAgent(Agent):
+    """Options that agents of the family take:
+
+    constants              "corrected", or "paper" for the constants as printed
+    regularization         lambda of the transition estimates; None: recommended (`estimators.newton.online_newton`)
+    confidence             the set around the transition weights: "newton" (Theorems A and B) or "conversion", made
+                           from an online learner (`estimators.newton.conversion`)
+    learner, group_bound   of "conversion": "ons", "ftrl" or "sparse"; a bound on the sum of the columns' 2-norms of
+                           every pair's weights, in centred coordinates for the logit (needed by "sparse")
+    reward_regularization  lambda of the reward estimates; None: recommended (`estimators.rewards.means`)"""
+
+    learn_kernel = staticmethod(learn)
+    width_cap = math.inf  # of printed widths
+    perturbs = False  # whether planning needs room for noise
+    uses_widths = False  # whether planning fills in the widths
+    optimistic = False  # whether its values are optimistic wherever its sets hold
+    confidence, learner, bonus_scale, exploration = "newton", "ons", 1.0, 0.0  # where they are no options
+
+    @property
+    def watch_columns(self) -> set[str]:
+        if not self.uses_widths:
+            return EVERYBODY
+        return EVERYBODY | WIDTHS | ({"justified_failures", "excess", "bonuses"} if self.optimistic else set())
+
+    def _settle(self) -> None:
+        self.watch_kernel = watch_sets if self.uses_widths else watch_values
+
+    def _log_confidence(self, problem: Problem) -> float:
+        return 0.0
+
+    def _transition_parts(self, constants: Any) -> Any:
+        """(par, state, work) of the transition estimates, and the kernel that learns them."""
+        p, o = self.problem, self.options
+        head = p.link, p.layout.count, p.context_dim, p.weight_bound, p.context_bound
+        if self.confidence == "newton":
+            if self.learner != "ons" or o.get("group_bound") is not None:
+                raise ValueError('learner and group_bound need confidence="conversion"')
+            return *newton_parts(*head, constants, o["regularization"]), newton_learn
+        if constants == "paper":
+            raise ValueError('constants must be "corrected" with confidence="conversion"')
+        parts = conversion_parts(*head, o["regularization"], LEARNERS.index(self.learner), o.get("group_bound"))
+        return *parts, conversion_learn
+
+    def _kept(self) -> float:
+        (S, A, M), d = self.problem.layout.outcomes.shape, self.problem.context_dim
+        return float(S * A * (2 * M * d + 4 * d * d + self.problem.horizon * self.perturbs))
+
+    def build(self) -> tuple[GLMPar, GLMState, GLMWork]:
+        p, o = self.problem, self.options
+        S, A, d, f = p.n_states, p.n_actions, p.context_dim, np.zeros
+        constants = o["constants"]
+        reward_par, rewards, lam_r = reward_parts(p, constants, o["reward_regularization"])
+        transition_par, transitions, transition_work, steps = self._transition_parts(constants)
+        known = p.known_rewards is not None
+        belief_par, belief_work = belief_parts(
+            p.link, p.layout, constants, d, p.reward_bound, lam_r, known, self.width_cap
+        )
+        par = GLMPar(
+            seed=self.seed,
+            layout=p.layout,
+            believe=EMPTY,
+            planner=EMPTY,
+            steps=EMPTY,
+            transitions=transition_par,
+            rewards=reward_par,
+            belief=belief_par,
+            log_confidence=self._log_confidence(p),
+            scale=self.bonus_scale,
+            exploration=self.exploration,
+            reward_reach=p.reward_bound * p.context_bound,
+            widths=int(self.uses_widths),
+        )
+        noise = f((p.horizon, S, A)) if self.perturbs else f((0, 0, 0))
+        work = GLMWork(transition_work, belief_work, f((S, A)), f((S, A)), noise, f((S, A)), f(1))
+        state = GLMState(transitions, rewards)
+        x, H = f(d), p.horizon
+        path = Trajectory(np.zeros(H + 1, np.int64), np.zeros(H, np.int64), f(H))
+        with announced(f"the beliefs of {self.name}"):
+            par = par._replace(
+                believe=apply_beliefs.fill(believe, par, state, work, x, 0.0),
+                planner=planner_address(p.layout),
+                steps=apply_steps.fill(steps, transition_par, transitions, transition_work, p.layout, x, 0.0, 0, path),
+            )
+        return par, state, work

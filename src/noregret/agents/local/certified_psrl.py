@@ -1,0 +1,125 @@
+"""Certified PSRL: posterior sampling behind a gate that makes it provable."""
+
+from ... import checks as check
+from ...beliefs.spreads import NONE
+from ...compiler.jit import inlined, kernel
+from ...numerics.random import POSTERIOR, tie_key
+from ...planning.bellman import Model, Operator, Solution, apply_planner
+from ...planning.optimism import assess, optimum
+from ..declared import DELTA, REGULARIZATION, REWARD_REGULARIZATION, option
+from ..locks import locked
+from .describe import apply_describe
+from .draws import apply_draw
+from .family import BONUS, FORM, POSTERIOR_SCALE, PREDICTOR, REGRET_SHARE, REWARD_SETS, RUNGS, SETS, SetAgent
+from .psrl_glm import doubt
+
+LEAST_PART, LARGEST_PART = 0.2, 0.76  # those parts, in geometric progression
+
+
+@inlined
+def passes(par, work, top):
+    """Whether the policy with values in work.upper, work.lower may be played: at every initial state
+    top - upper <= kappa (upper - lower)."""
+    for i in range(par.starts.shape[0]):
+        s = par.starts[i]
+        if top[0, s] - work.upper[0, s] > par.kappa * (work.upper[0, s] - work.lower[0, s]) + 1e-12:
+            return False
+    return True
+
+
+@kernel
+def plan(par, state, work, x, k, out):
+    apply_draw(par.draw, (par, state, work, x, k, POSTERIOR))
+    model = Model(work.P[0], work.r[0], work.r[0], work.none)
+    found = Solution(work.Q, work.policy, work.values)
+    apply_planner(par.planner, (par.layout, model, Operator(NONE, 1, tie_key(par.seed, k)), found))
+    apply_describe(par.describe, (par, state, work, x))
+    search, local, scratch = par.search, work.local, work.search
+    optimum(search, local, scratch, work.mean, k, 1.0, out.policy, out.values)
+    assess(search, local, scratch, work.policy, work.upper, work.lower)
+    tried = 0
+    while tried < RUNGS and not passes(par, work, out.values):
+        part = LEAST_PART * (LARGEST_PART / LEAST_PART) ** (tried / (RUNGS - 1.0))
+        optimum(search, local, scratch, work.mean, k, part, work.policy, work.values)
+        assess(search, local, scratch, work.policy, work.upper, work.lower)
+        tried += 1
+    if passes(par, work, out.values):
+        for h in range(out.policy.shape[0]):
+            for s in range(out.policy.shape[1]):
+                out.policy[h, s] = work.policy[h, s]
+    else:
+        tried += 1
+        assess(search, local, scratch, out.policy, work.upper, work.lower)
+    state.gate[tried] += 1
+
+
+class CertifiedPSRL(SetAgent):
+    """Play the policy of a posterior draw if the confidence sets do not object, otherwise a more optimistic one.
+
+    They do not object where, for all that they know, the policy may still be nearly optimal.
+
+    Over the sets of this individual let V~ be the optimistic value, U and L the upper and lower value of a policy. It
+    is played if at every initial state the problem allows
+
+        V~ - U <= kappa (U - L)
+
+    Candidates, in turn: the draw of PSRL-GLM, optimistic policies with a part of the bonus (.2 to .76, six rungs), the
+    optimistic policy itself, which always passes. Then, wherever the sets hold, V* - V^pi <= (1 + kappa)(U - L): the
+    regret is at most 1 + kappa times the sum of the played policies' own widths, for any sampler and any contexts.
+    plan.certificate is V~ - L at the worst initial state.
+
+    kappa             0 is optimism, large values trust the sampler; `gate` counts which candidates were played
+    posterior_scale   of the sampler; any value keeps the guarantee
+    delta, sets, bonus, reward_sets, predictor, form, regularization, reward_regularization   see `LRORL` and `SetAgent`
+
+    Cost per episode that of LR-ORL and PSRL-GLM, plus two passes for each rung that is tried.
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> agent = nr.CertifiedPSRL(world.problem, kappa=0.5)
+    >>> for k in range(20):
+    ...     patient = world.individual(k)
+    ...     x = patient.context
+    ...     plan = agent.begin_episode(x)
+    ...     while patient.steps < world.problem.horizon:
+    ...         agent.observe(*patient.step(agent.act(patient.state)))
+    ...     agent.end_episode()
+    >>> bool(world.optimal(x).values[0, 2] - world.value(plan.policy, x) <= plan.certificate)
+    True
+    >>> agent.gate  # whose policies were played: so early the sets know too little to object to any draw
+    {'draw': 20, 'part': 0, 'optimism': 0}
+    """
+
+    name = "certified-psrl"
+    plan_kernel = staticmethod(plan)
+    doubt_kernel = staticmethod(doubt)
+    draws_models = bounds_values = True
+
+    kappa: float = option(0.5, check.nonnegative)
+    delta: float = DELTA
+    sets: str = SETS
+    bonus: str | None = BONUS
+    posterior_scale: float = POSTERIOR_SCALE
+    reward_sets: str | None = REWARD_SETS
+    predictor: str = PREDICTOR
+    form: str = FORM
+    regularization: float | None = REGULARIZATION
+    reward_regularization: float | None = REWARD_REGULARIZATION
+
+    def _settle(self) -> None:
+        super()._settle()
+        self.regret_delta = REGRET_SHARE * self.delta
+
+    @property
+    @locked
+    def gate(self) -> dict[str, int]:
+        """How many episodes were played by the draw, by an optimistic policy with a part of the bonus, and by full
+        optimism."""
+        n = self.state.gate
+        return {"draw": int(n[0]), "part": int(n[1 : RUNGS + 1].sum()), "optimism": int(n[RUNGS + 1])}
+
+    def _promise(self) -> str | None:
+        return (
+            f"with probability {1 - self.options['delta']:g}, in every episode and for any contexts within the bounds, "
+            f"the plan's shortfall is at most plan.certificate and {1 + self.options['kappa']:g} times its own width"
+        )

@@ -1,0 +1,182 @@
+"""The parts the agents with local sets share: what they keep, what it says about one individual, and planning on it.
+
+Three kinds of transition sets, one kernel of each kind that describes an individual here and one that learns in
+`agents.local.learning`:
+
+    online   likelihood-ratio sets (`estimators.likelihood.sets`), constant cost and memory
+    stored   mixture sets over all data (`estimators.mixture.sets`), refreshed as it grows
+    linear   sign-union sets (`estimators.linear.sign_union`), for the linear link
+
+and, in `agents.local.draws`, samples of models from an approximate posterior. Agents of one kind share the types of
+par, state and work, and with them the compiled simulation loop.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...beliefs.local import LocalSets, LocalWork
+from ...checks import Floats
+from ...compiler.jit import inlined, kernel
+from ...compiler.slots import slot
+from ...estimators.likelihood.kron import kron_form
+from ...estimators.likelihood.precision import covariance_at, products_of
+from ...estimators.likelihood.sets import LikelihoodPar, LikelihoodState, LikelihoodWork, rho_of
+from ...estimators.linear.sign_union import sign_union_sets
+from ...estimators.mixture.sets import mixture_fill
+from ...estimators.rewards.means import KNOWN, RewardPar, RewardState
+from ...estimators.rewards.sets import RewardSetPar, RewardSetState, RewardSetWork, reward_ranges
+from ...estimators.store import Store
+from ...numerics.linear_algebra import norm_of, pair_predictors
+from ...planning.optimism import SearchPar, SearchWork, assess, optimum
+from ...problem.layout import Layout
+from ...theory.widths import sigma
+
+
+class SetPar(NamedTuple):
+    seed: int
+    layout: Layout
+    starts: NDArray[np.int64]  # states an episode may begin in
+    describe: Any  # slot of the kernel that fills work.local
+    derive: Any  # slot of `beliefs.local.derive`
+    outcomes: Any  # slot of `estimators.likelihood.learn.learn_outcomes`
+    draw: Any  # slot of the kernel that fills work.P and work.r
+    planner: Any  # slot of `planning.bellman.backward_induction`
+    refresh: Any  # slot of `numerics.linear_algebra.refresh_inverse`, for the estimated mean rewards
+    several: Any  # slot of `best_of_draws`, and of its hook, where it is needed
+    best_draw: Any
+    search: SearchPar
+    transitions: Any  # LikelihoodPar, MixturePar or SignUnionPar
+    sampler: LikelihoodPar
+    rewards: RewardSetPar
+    means: RewardPar
+    log_transition: float  # ln(1/delta) of one transition set
+    logits: int  # 1: the sets are ellipsoids of logits
+    scale: float  # on every bonus
+    kappa: float  # of the gate
+    posterior_scale: float
+    certify: int  # 1: bounds on the values of the plan are computed too
+    estimates: int  # 1: estimated mean rewards are needed, for draws or less than all of the bonus, not ranges alone
+
+
+class SetState(NamedTuple):
+    transitions: Any  # LikelihoodState, MixtureState or SignUnionState; of no pairs where no sets are kept
+    sampler: LikelihoodState  # the approximate posterior; of no pairs where nothing is drawn from it
+    rewards: RewardSetState
+    means: RewardState  # estimates of the mean rewards, learned where par.estimates = 1
+    store: Store
+    gate: NDArray[np.int64]  # [8], episodes in which the draw, one of six rungs, or the optimistic policy was played
+
+
+class SetWork(NamedTuple):
+    transitions: Any  # LikelihoodWork, MixtureWork or SignUnionWork
+    sampler: LikelihoodWork
+    rewards: RewardSetWork
+    local: LocalSets
+    derive: LocalWork
+    search: SearchWork
+    mean: Floats  # [S, A], estimated mean rewards
+    spread: Floats  # [S, A], their posterior standard deviations
+    P: Floats  # [J, S, A, M], drawn models
+    r: Floats  # [J, S, A]
+    normal: Floats  # [2, N]
+    policy: NDArray[np.int64]  # [H, S], a candidate
+    values: Floats  # [H+1, S], as it was planned
+    upper: Floats  # [H+1, S], of the policy in hand
+    lower: Floats
+    Q: Floats  # [S, A]
+    none: Floats  # [0, 0, 0]
+    squares: Floats  # [2, M, M]
+    zx: Floats  # [d]
+    gram: Floats  # [d, d]
+
+
+apply_derive = slot("derive")
+
+
+# What is known of one individual ----------------------------------------------------------------------------------
+@inlined
+def reward_means(par, state, work, x):
+    """work.mean, work.spread for all pairs: ridge regression and half of ||x||_{V^{-1}}, or the like if logistic."""
+    means = state.means
+    for s in range(work.mean.shape[0]):
+        for a in range(work.mean.shape[1]):
+            form, mean = 0.0, 0.0
+            for b in range(x.shape[0]):
+                t = 0.0
+                for c in range(x.shape[0]):
+                    t += means.inverse[s, a, b, c] * x[c]
+                form += t * x[b]
+                mean += means.theta[s, a, b] * x[b]
+            slope = 0.5
+            if par.means.logistic == 1:
+                mean = sigma(mean)
+                slope = mean * (1.0 - mean)
+            work.mean[s, a] = min(max(mean, 0.0), 1.0)
+            work.spread[s, a] = 0.0 if par.means.learned == KNOWN else slope * math.sqrt(max(form, 0.0))
+
+
+@inlined
+def ranges(par, state, work, x, norm):
+    """work.local.low, high for all pairs; the estimates in work.mean, where needed, are moved between them."""
+    local = work.local
+    if par.estimates == 1:
+        reward_means(par, state, work, x)
+    reward_ranges(par.rewards, state.rewards, work.rewards, x, norm, local.low, local.high)
+    if par.estimates == 1:
+        for s in range(work.mean.shape[0]):
+            for a in range(work.mean.shape[1]):
+                work.mean[s, a] = min(max(work.mean[s, a], local.low[s, a]), local.high[s, a])
+
+
+@inlined
+def finish(par, state, work, x, norm, bound, spans):
+    """What all ellipsoids of logits have in common; spans=1: their spans are not known yet."""
+    apply_derive(par.derive, (work.local, par.layout, bound, work.derive, spans))
+    ranges(par, state, work, x, norm)
+
+
+@kernel
+def describe_online(par, state, work, x):
+    """work.local <- the sets of the individual with context x."""
+    norm, local, sets, w = norm_of(x), work.local, state.transitions, work.transitions
+    S, A, _ = local.P.shape
+    pair_predictors(sets.weights, x, par.layout, local.z)
+    products_of(x, w.products)
+    for s in range(S):
+        for a in range(A):
+            n, cov = sets.outcomes[s, a], local.cov[s, a]
+            if par.transitions.kron == 1:
+                kron_form(sets.covariance[s, a], x, n, cov)
+            else:
+                covariance_at(sets.forms[s, a], w.products, n, w.packed, cov)
+            local.rho[s, a] = rho_of(sets, s, a)
+    finish(par, state, work, x, norm, par.transitions.weight_bound * norm, 1)
+
+
+@kernel
+def describe_stored(par, state, work, x):
+    norm, count = norm_of(x), par.layout.count
+    for s in range(count.shape[0]):
+        for a in range(count.shape[1]):
+            mixture_fill(par.transitions, state.transitions, s, a, x, norm, work.local)
+    finish(par, state, work, x, norm, par.transitions.weight_bound * norm, 0)
+
+
+@kernel
+def describe_linear(par, state, work, x):
+    sign_union_sets(par.transitions, state.transitions, work.transitions, par.layout, x, work.local)
+    ranges(par, state, work, x, norm_of(x))
+
+
+apply_describe = slot("describe")
+
+
+@kernel
+def judge(par, state, work, x, k, policy, values):
+    """values, work.upper, work.lower <- optimistic values and bounds for a policy, which stays as it is."""
+    apply_describe(par.describe, (par, state, work, x))
+    optimum(par.search, work.local, work.search, work.mean, k, 1.0, work.policy, values)
+    assess(par.search, work.local, work.search, policy, work.upper, work.lower)

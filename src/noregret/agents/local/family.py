@@ -1,0 +1,249 @@
+"""`SetAgent`: agents that know one individual up to local sets, and can certify any plan."""
+
+import math
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ... import checks as check
+from ...beliefs.local import derive, local_sets, local_work
+from ...checks import Floats
+from ...compiler.announcements import announced
+from ...compiler.jit import direct
+from ...compiler.memory import apart
+from ...compiler.slots import EMPTY
+from ...estimators.likelihood.learn import learn_outcomes
+from ...estimators.likelihood.sets import PREDICTORS, likelihood_parts
+from ...estimators.linear.sign_union import sign_union_parts
+from ...estimators.mixture.sets import mixture_parts
+from ...estimators.rewards.means import reward_parts
+from ...estimators.rewards.sets import FORMS, reward_set_parts, with_refresh
+from ...estimators.store import empty_store, with_room
+from ...numerics.linear_algebra import LEAST_REGULARIZATION, refresh_address
+from ...planning.bellman import Plan, planner_address
+from ...planning.optimism import SHARP, TAYLOR, search_parts
+from ...problem.links import LinearCombination, MultinomialLogit
+from ...problem.problem import Problem
+from ..base import Agent, Trajectory, gap_to_lower
+from ..declared import choice, option
+from ..diagnostics import EVERYBODY, WIDTHS, watch_values
+from ..locks import locked
+from .describe import (
+    SetPar,
+    SetState,
+    SetWork,
+    apply_derive,
+    apply_describe,
+    describe_linear,
+    describe_online,
+    describe_stored,
+    judge,
+)
+from .diagnostics import watch_local
+from .draws import apply_draw, draw_linear, draw_logit
+from .learning import apply_outcomes, learn_linear, learn_online, learn_stored
+
+REWARD_SHARE = 0.8  # of what the sets have of delta, for the reward intervals
+REGRET_SHARE = 0.02  # of delta, for a bound on the regret
+SETS_TIMES = 4.0  # lambda of online sets, in units of d/B_p^2
+FIRST_ROOM = 64  # episodes
+RUNGS = 6  # optimistic policies with a part of the bonus that a gate tries before full optimism
+
+# Options of the family
+SETS = choice("online", "stored", "stored-plain")
+BONUS = choice("taylor", "sharp", default=None)
+REWARD_SETS = choice(*FORMS, default=None)
+PREDICTOR = choice(*PREDICTORS[:2], default="unscented")
+FORM = choice("full", "kron")
+POSTERIOR_SCALE = option(1.0, check.nonnegative)
+
+
+class SetAgent(Agent):
+    """Options that agents of the family take:
+
+    sets                   of transitions. "online": likelihood-ratio sets, constant cost and memory; "stored": mixture
+                           sets over all data, smaller, and memory grows with the episodes; "stored-plain": the plainer
+                           stored set. The linear link has one kind, which "online" stands for
+    bonus                  "taylor" (first and second order) or "sharp" (certified maximisation over the set, ten times
+                           the work); None: the first with online sets, the second with stored ones
+    reward_sets            "hoeffding" (constant memory), "bernstein" (goes over stored data), "ridge", or "logistic",
+                           which logistic rewards take in any case; None: the first with online sets, the second with
+                           stored ones
+    predictor, form        of "online" sets (`estimators.LikelihoodRatioSet`); form also of the posterior
+    regularization         lambda of the transition estimates; None: d/B_p^2 for a posterior, the precision of an entry
+                           of a row of length B_p, and four times that for online sets, near the best of their widths.
+                           At least R^2/1000: with less, rounding would make variances too small after many visits
+    reward_regularization  lambda of the reward estimates, likewise"""
+
+    group = "beyond"
+    draws_models = False  # whether it keeps a posterior
+    uses_sets = True  # whether it keeps confidence sets
+    consistent_values = True
+    certificate_kernel = cast(Any, staticmethod(gap_to_lower))
+    # Where they are no options
+    delta, sets, predictor, form, draws = 0.05, "online", "unscented", "full", 1
+    bonus_scale, posterior_scale, kappa = 1.0, 1.0, 0.0
+
+    @classmethod
+    def refusal(cls, problem: Problem) -> str | None:
+        if not isinstance(problem.link, MultinomialLogit | LinearCombination):
+            return f"{cls.name} needs the link MultinomialLogit or LinearCombination, got {problem.link!r}"
+        return None
+
+    @property
+    def certifies(self) -> bool:
+        """Whether plans come with bounds on their values."""
+        return bool(self.par.certify)
+
+    @property
+    def stores(self) -> bool:
+        """Whether all data is kept."""
+        return bool(self.state.store.contexts.shape[0] > 0)
+
+    @property
+    def watch_columns(self) -> set[str]:
+        if not self.uses_sets:
+            return EVERYBODY
+        certified = {"certificate", "certificate_failures"} if self.certifies else set()
+        return EVERYBODY | WIDTHS | {"justified_failures", "excess"} | certified
+
+    def _reward_form(self) -> Any:
+        """The form of the reward sets: the one asked for, or the best that needs no more storage than the others."""
+        if self.problem.rewards == "logistic":
+            return "logistic"
+        asked = self.options.get("reward_sets")
+        return asked or ("hoeffding" if self.sets == "online" else "bernstein")
+
+    def _room_in(self, state: Any) -> int:
+        return int(state.store.contexts.shape[0])
+
+    def _roomier(self, state: Any, episodes: int) -> Any:
+        if self._room_in(state) == 0:  # nothing is ever stored
+            return state
+        store = with_room(state.store, episodes)
+        return state if store is state.store else state._replace(store=store)
+
+    def _shares(self) -> tuple[float, float]:
+        """ln(1/delta) of one pair's transition set, and of its reward interval."""
+        p = self.problem
+        rewards = 0.0 if p.known_rewards is not None else REWARD_SHARE
+        pairs = p.n_pairs / ((1.0 - REGRET_SHARE) * self.delta)
+        return math.log(pairs / (1.0 - rewards)), math.log(pairs / REWARD_SHARE)
+
+    def _bonus(self) -> int:
+        stored = self.sets != "online"
+        return SHARP if (self.options.get("bonus") or ("sharp" if stored else "taylor")) == "sharp" else TAYLOR
+
+    def _settle(self) -> None:
+        o = self.options
+        self.watch_kernel = watch_local if self.uses_sets else watch_values
+        self._judge: Any = None  # `judge`, compiled at its first use
+        if isinstance(self.problem.link, LinearCombination) and self.sets != "online":
+            raise ValueError(f'sets must be "online" under LinearCombination, got {check.shown(self.sets)}')
+        for name in ("regularization", "reward_regularization"):
+            if o.get(name) is not None:
+                o[name] = check.positive(name, o[name], least=LEAST_REGULARIZATION * self.problem.context_bound**2)
+
+    def _kept(self) -> float:
+        (S, A, M), d = self.problem.layout.outcomes.shape, self.problem.context_dim
+        logit, stored = isinstance(self.problem.link, MultinomialLogit), self.sets != "online"
+        one = 3.0 * ((M - 1) * d) ** 2 if logit and self.form == "full" else 2.0 * d * d
+        sets = 6.0 * (M * d) ** 2 if stored else one
+        drawn = 2.0 * self.draws * M * self.draws_models
+        pair = sets * self.uses_sets + one * self.draws_models + M * M + 4 * d * d + drawn
+        pair += 400.0 * (self.uses_sets + self.draws_models)  # what takes up eight places whatever the sizes
+        return float(S * A * pair + 27.0 * (M * d) ** 2 * (stored and self.uses_sets))
+
+    def build(self) -> tuple[SetPar, SetState, SetWork]:
+        p, o, f = self.problem, self.options, np.zeros
+        (S, A, M), H, d, count = p.layout.outcomes.shape, p.horizon, p.context_dim, p.layout.count
+        linear = isinstance(p.link, LinearCombination)
+        log_p, log_r = self._shares()
+        mean_par, means, _ = reward_parts(p, "corrected", o.get("reward_regularization"))
+        form = self._reward_form()
+        lam_r = o.get("reward_regularization") if form in ("ridge", "logistic") else None  # the others mix over many
+        reward_par, rewards, reward_work = reward_set_parts(p, form, log_r, lam_r)
+        keeps = self.sets != "online" or (form == "bernstein" and self.uses_sets)
+        store = empty_store(S, A, H, d, FIRST_ROOM if keeps else 0)
+        reward_par = with_refresh(reward_par, rewards, reward_work, store)
+        predictor, kron = PREDICTORS.index(self.predictor), self.form == "kron"
+        natural, lam = d / p.weight_bound**2, o.get("regularization")
+        head = d, p.weight_bound, log_p, lam or max(SETS_TIMES * natural, LEAST_REGULARIZATION * p.context_bound**2)
+        prior = d, p.weight_bound, log_p, lam or natural
+        sampler_par, sampler, sampler_work = likelihood_parts(
+            count, *prior, predictor, True, kron, self.draws_models and not linear
+        )
+        transitions: Any
+        if linear:
+            transitions = sign_union_parts(count, d, o.get("regularization"), log_p)
+            kernels: Any = describe_linear, draw_linear
+            self.learn_kernel = learn_linear
+        elif self.sets != "online":
+            kind = "mixture" if self.sets == "stored" else "plain"
+            transitions = mixture_parts(count, d, p.weight_bound, p.context_bound, kind, o.get("regularization"), store)
+            kernels = describe_stored, draw_logit
+            self.learn_kernel = learn_stored
+        else:
+            transitions = likelihood_parts(count, *head, predictor, False, kron, self.uses_sets)
+            kernels = describe_online, draw_logit
+            self.learn_kernel = learn_online
+        J = self.draws if self.draws_models else 0
+        local, bonus = local_sets(p.layout), self._bonus()
+        with announced(f"the planner of {self.name}"):
+            search, search_work = search_parts(p.layout, local, self.seed, bonus, self._perturbations())
+        par = SetPar(
+            seed=self.seed, layout=p.layout, starts=p.starts, describe=EMPTY, derive=EMPTY, outcomes=EMPTY,
+            draw=EMPTY,
+            planner=planner_address(p.layout), refresh=refresh_address(d), several=EMPTY, best_draw=EMPTY,
+            search=search, transitions=transitions[0], sampler=sampler_par, rewards=reward_par, means=mean_par,
+            log_transition=log_p, logits=int(not linear),
+            scale=self.bonus_scale, kappa=self.kappa,
+            posterior_scale=self.posterior_scale, certify=int(self.bounds_values),
+            estimates=int(self.draws_models or self.bonus_scale != 1.0),
+        )  # fmt: skip
+        state = SetState(transitions[1], sampler, rewards, means, store, np.zeros(RUNGS + 2, np.int64))
+        values = f((H + 1, S)), f((H + 1, S)), f((H + 1, S))
+        work = SetWork(
+            transitions[2], sampler_work, reward_work, local, local_work(M), search_work, f((S, A)), f((S, A)),
+            f((J, S, A, M)), f((J, S, A)), f((2, (J * S * A * (M + 1) + 1) // 2)),
+            np.zeros((H, S), np.int64), *values, f((S, A)), f((0, 0, 0)), f((2, M, M)), f(d), f((d, d)),
+        )  # fmt: skip
+        with announced(f"the sets of {self.name}"):
+            if self.uses_sets and not linear:
+                par = par._replace(derive=apply_derive.fill(derive, local, p.layout, 0.0, work.derive, 0))
+            if not linear:
+                path = Trajectory(work.policy[0], work.policy[0], f(H))
+                like = p.layout, sampler_par, sampler, sampler_work
+                par = par._replace(outcomes=apply_outcomes.fill(learn_outcomes, *like, f(d), 0, path))
+            describe = apply_describe.fill(kernels[0], par, state, work, f(d)) if self.uses_sets else EMPTY
+            draw = apply_draw.fill(kernels[1], par, state, work, f(d), 0, 0) if self.draws_models else EMPTY
+        return par._replace(describe=describe, draw=draw), state, work
+
+    def _perturbations(self) -> float:
+        """J of perturbed bonuses; 0: bonuses as they are."""
+        return 0.0
+
+    def _lower(self) -> Floats | None:
+        return self.work.lower.copy() if self.certifies else None
+
+    @locked
+    def certify(self, x: ArrayLike, policy: ArrayLike) -> Plan:
+        """Bounds for an individual with context x [d] who is treated by any policy [H, S] of actions.
+
+        The plan's upper [H+1, S] bounds the optimal values, `values` and lower [H+1, S] the policy's own from above and
+        below, certificate its shortfall from optimal at any initial state the problem allows: with probability
+        1 - delta for all individuals, policies and times at once, as long as each policy was fixed before its
+        individual's outcomes were seen. Nothing is learned or changed."""
+        if not self.certifies:
+            raise ValueError(f"certify: {self.label} keeps no valid sets, it certifies nothing")
+        if self.refuted is not None:
+            raise RuntimeError(f"certify: nothing can be certified, {self.refuted}")
+        par, state, work = self.par, self.state, self.work
+        x, actions, upper = apart((self.problem.context(x), self.problem.policy(policy), np.zeros(work.values.shape)))
+        if self._judge is None:
+            self._judge = direct(judge, par, state, work, x, 0, actions, upper)
+        self._judge(par, state, work, x, self.episode, actions, upper)
+        lower, values = work.lower.copy(), work.upper.copy()
+        gap = float((upper[0] - lower[0])[self.problem.starts].max())
+        return Plan(actions, values, upper, lower, gap, self.problem)

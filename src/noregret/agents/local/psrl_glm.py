@@ -1,0 +1,119 @@
+"""PSRL-GLM: plan for a model drawn from the (approximate) posterior of a generalized linear population."""
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from ... import checks as check
+from ...beliefs.spreads import NONE
+from ...checks import Floats
+from ...compiler.announcements import announced
+from ...compiler.jit import direct, kernel
+from ...compiler.memory import apart, copied
+from ...compiler.slots import EMPTY
+from ...numerics.random import DOUBT, tie_key
+from ...planning.bellman import TIED_WITHIN, Model, Operator, Solution, apply_planner, hook_addresses
+from ..declared import REGULARIZATION, REWARD_REGULARIZATION, option
+from ..locks import locked
+from ..probabilities import other_seed, reseeded
+from .describe import SetPar, SetState, SetWork
+from .draws import apply_draw, apply_several, best_draw, best_of_draws, draw_model
+from .family import FORM, POSTERIOR_SCALE, SetAgent
+
+DRAWS = 32  # models drawn to see how sure a plan is
+
+
+@kernel
+def plan(par, state, work, x, k, out):
+    draw_model(par, state, work, x, k)
+    key = tie_key(par.seed, k)
+    if work.P.shape[0] == 1:
+        model = Model(work.P[0], work.r[0], work.r[0], work.none)
+        apply_planner(
+            par.planner, (par.layout, model, Operator(NONE, 1, key), Solution(work.Q, out.policy, out.values))
+        )
+    else:
+        found = Solution(work.Q, out.policy, out.values)
+        apply_several(par.several, (par.layout, par.best_draw, work.P, work.r, key, k, found))
+
+
+@kernel
+def doubt(par, state, work, out, x, k, gap):
+    """gap [S] <- the share of DRAWS models in which the first action of the plan is not an optimal one."""
+    for s in range(gap.shape[0]):
+        gap[s] = 0.0
+    for m in range(DRAWS):
+        apply_draw(par.draw, (par, state, work, x, k * DRAWS + m, DOUBT))
+        model = Model(work.P[0], work.r[0], work.r[0], work.none)
+        found = Solution(work.Q, work.policy, work.values)
+        apply_planner(par.planner, (par.layout, model, Operator(NONE, 1, tie_key(par.seed, k)), found))
+        for s in range(gap.shape[0]):
+            if work.Q[s, out.policy[0, s]] < work.values[0, s] - TIED_WITHIN:
+                gap[s] += 1.0 / DRAWS
+
+
+class PSRLGLM(SetAgent):
+    """Posterior sampling: draw a model of the population, plan for it, play that, learn.
+
+        logits ~ N(W x, scale^2 (I (x) x') Lambda^{-1} (I (x) x)),  mean reward ~ N(theta'x, (scale ||x||_{V^{-1}}/2)^2)
+
+    one draw per pair and episode, shared over the steps. W and Lambda are the online Laplace approximation of the
+    posterior (`estimators.likelihood.sets` with c = 1/2), theta and V ridge regression. Under the linear link the
+    distribution itself is drawn around its ridge estimate (`agents.local.draws.draw_linear`).
+
+    draws             J > 1 draws J models and plans with the best of them in every backup: insurance against a
+                      posterior that has collapsed too early
+    posterior_scale   multiplies every standard deviation; 1 is untuned
+
+    The default where regret alone counts; it carries no guarantee: Bayesian regret is that of posterior sampling up to
+    the error of the approximation. For a proved bound use `CertifiedPSRL`, for certificates around this agent
+    `Certified`. Cost and memory as LR-ORL with online sets.
+
+    >>> import numpy as np
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> run = nr.simulate(nr.PSRLGLM(world.problem), world, 300, seeds=2)
+    >>> floor = nr.simulate(nr.UniformRandom(world.problem), world, 300, seeds=2)
+    >>> bool(run.final.mean() < 0.2 * floor.final.mean())
+    True
+    >>> print(run.guarantee)
+    None
+    >>> agent, x = nr.PSRLGLM(world.problem), world.context(seed=0, episode=0)
+    >>> P, r = agent.draw(x)  # what it will plan with
+    >>> plan = nr.planning.plan(world.problem, P, r)
+    >>> bool(np.allclose(plan.values, agent.begin_episode(x).values))
+    True
+    """
+
+    name = "psrl-glm"
+    plan_kernel = staticmethod(plan)
+    doubt_kernel = staticmethod(doubt)
+    draws_models, uses_sets = True, False
+    certificate_kernel = None
+
+    draws: int = option(1, check.integer)
+    posterior_scale: float = POSTERIOR_SCALE
+    form: str = FORM
+    regularization: float | None = REGULARIZATION
+    reward_regularization: float | None = REWARD_REGULARIZATION
+
+    @locked
+    def draw(self, x: ArrayLike, number: int = 0) -> tuple[Floats, Floats]:
+        """A model of an individual with context x [d], drawn from the posterior: probabilities [S, A, S'], and mean
+        rewards [S, A]. number: 0 is what the next plan is made with, others are other draws. Nothing changes."""
+        n, given = check.integer("number", number, 0), apart(self.problem.context(self.encoded(x)))
+        seed = other_seed(self.seed, self.episode, n) if n > 0 else self.seed
+        state, work = copied(self.state, {}), copied(self.work, {})
+        args = reseeded(self.par, seed), state, work, given, self.episode
+        with announced(f"posterior draws of {self.name}"):
+            direct(draw_model, *args)(*args)
+        return self.problem.from_slots(work.P[0]), np.array(work.r[0])
+
+    def build(self) -> tuple[SetPar, SetState, SetWork]:
+        par, state, work = super().build()
+        if self.options["draws"] > 1:
+            layout, key = par.layout, np.uint64(0)
+            hook, _ = hook_addresses(best_draw, None, layout, (work.P, work.r), 0)
+            found = Solution(work.Q, work.policy, work.values)
+            several = apply_several.fill(best_of_draws, layout, EMPTY, work.P, work.r, key, 0, found)
+            par = par._replace(several=several, best_draw=hook)
+        return par, state, work

@@ -1,0 +1,184 @@
+"""What confidence sets say about one individual: for every pair an ellipsoid of logits, and a range of mean rewards.
+
+Where an estimator knows the weights of a pair up to an ellipsoid, the linear predictors of one individual lie in
+
+    { z + v :  v = rho cov^{1/2} u, ||u||_2 <= 1,  max v - min v <= span }
+
+(logits, up to a common shift). `LocalSets` holds that for all pairs at once; estimators fill it in for a context
+(`estimators.likelihood.sets`, `estimators.mixture.sets`, `estimators.linear.sign_union`), and `optimism` plans with
+it. Everything the planner needs from an estimator is here, so any set can go with any planner.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ..checks import Floats
+from ..compiler.jit import inlined, kernel, merged
+from ..compiler.memory import room_for
+from ..problem.layout import Layout
+from ..problem.links import exp
+from ..theory.widths import upper_curvature
+from .point import prior_caps
+
+FAR = 100.0  # a span from which on psi is beyond measure, while the other factor of `second` may underflow
+
+
+class LocalSets(NamedTuple):
+    z: Floats  # [S, A, M], centre; padding 0
+    P: Floats  # [S, A, M], softmax(z), or the estimated distribution under a link without logits; padding 0
+    cov: Floats  # [S, A, M, M], symmetric; matters on differences only; zeros under a link without logits
+    rho: Floats  # [S, A]
+    span: Floats  # [S, A], bound on max v - min v
+    second: Floats  # [S, A], bound on the second-order error of <softmax(z + v), V> over span(V)
+    half: Floats  # [S, A], bound on |<P* - P, V>| over span(V): half the 1-norm width
+    low: Floats  # [S, A], of the mean reward
+    high: Floats  # [S, A]
+    slopes: Floats  # [M(M-1)/2, S A], first-order terms as forms in V, see `derive`; empty where supports differ
+
+
+class LocalWork(NamedTuple):
+    """Scratch of `derive`."""
+
+    mean: Floats  # [M], cov P
+    root: Floats  # [M], of P
+    B: Floats  # [M, M]
+    table: Floats  # [4, M+1], of `prior_caps`
+    smallest: Floats  # [M], likewise
+
+
+def local_sets(layout: Layout) -> LocalSets:
+    """Room for the sets of every pair."""
+    S, A, M = layout.outcomes.shape
+    f = room_for
+    six = f((S, A)), f((S, A)), f((S, A)), f((S, A)), f((S, A)), f((S, A))
+    slopes = f((M * (M - 1) // 2, S * A) if layout.dense == 1 else (0, 0))
+    return LocalSets(f((S, A, M)), f((S, A, M)), f((S, A, M, M)), *six, slopes)
+
+
+def local_work(M: int) -> LocalWork:
+    f = np.zeros
+    return LocalWork(f(M), f(M), f((M, M)), f((4, M + 1)), f(M))
+
+
+@inlined
+def softmax(z, n, p):
+    """p <- softmax(z) over the first n entries; the rest of p <- 0."""
+    top, total = z[0], 0.0
+    for j in range(1, n):
+        top = max(top, z[j])
+    for j in range(p.shape[0]):
+        p[j] = exp(z[j] - top) if j < n else 0.0
+        total += p[j]
+    scale = 1.0 / total
+    for j in range(n):
+        p[j] *= scale
+
+
+@kernel
+def largest_span(cov, rho, z, bound, n):
+    """Bound on max v - min v for logits z + v: of every ordered pair of outcomes the ellipsoid allows
+
+        v_j - v_k <= rho sqrt(cov_jj + cov_kk - 2 cov_jk)
+
+    and the weights' bound, M = B_p ||x|| in coordinates where the last outcome is the reference, allows
+
+        v_j - v_k <= (2 M, or M if one of the two is the last) - (z_j - z_k).
+
+    Of the two orders of a pair the one with the larger bound counts; squares are compared, and one root is taken."""
+    rho2, largest, last = min(rho * rho, 1e300), 0.0, n - 1
+    for j in range(last):
+        own, centre = cov[j, j], z[j]
+        for k in range(j + 1, last):
+            reach = 2.0 * bound + abs(centre - z[k])
+            largest = max(largest, min(rho2 * (own + cov[k, k] - 2.0 * cov[j, k]), reach * reach))
+        reach = bound + abs(centre - z[last])
+        largest = max(largest, min(rho2 * (own + cov[last, last] - 2.0 * cov[j, last]), reach * reach))
+    return math.sqrt(largest)
+
+
+@kernel
+def scaled_curvature(p, cov, n, work):
+    """work.B [n, n] <- sqrt(p_j p_k) (cov_jk - (cov p)_j - (cov p)_k + p'cov p), which has the eigenvalues of
+    (diag p - pp') cov, none of them negative; work.root <- sqrt(p). Returns tr B^2."""
+    mean, root, B, centre, trace = work.mean, work.root, work.B, 0.0, 0.0
+    for j in range(n):
+        total = 0.0
+        for k in range(n):
+            total += cov[j, k] * p[k]
+        mean[j], root[j] = total, math.sqrt(p[j])
+        centre += p[j] * total
+    for j in range(n):
+        shift, scale = mean[j] - centre, root[j]
+        for k in range(n):
+            B[j, k] = scale * root[k] * (cov[j, k] - shift - mean[k])
+            trace += B[j, k] * B[j, k]
+    return trace
+
+
+@kernel
+def largest_eigenvalue(B, n):
+    """(tr B^4)^{1/4}: at least the largest eigenvalue of a symmetric B [n, n] without negative ones, and at most the
+    fourth root of their number too large."""
+    trace = 0.0
+    for j in range(n):
+        for k in range(j + 1):
+            square = 0.0
+            for i in range(n):
+                square += B[j, i] * B[k, i]
+            trace += square * square * (1.0 if j == k else 2.0)
+    return math.sqrt(math.sqrt(trace))
+
+
+@kernel
+def derive(local, layout, bound, work, spans):
+    """local.P, local.second, local.half and local.slopes from z, cov, rho and span; bound = B_p ||x||. spans=1:
+    local.span too, by `largest_span`.
+
+        P      = softmax(z)
+        second = min(rho^2 lambda, span^2/4) psi(span),   lambda >= lambda_max(cov^{1/2} (diag P - PP') cov^{1/2})
+        half   = min(tanh(span/4), half of `theory.widths.logit_prior_cap`)
+        slopes[(j, k), pair], j <= k < M - 1:   rho^2 g' cov g = sum of them times V_j V_k,   g = P * (V - <P, V>),
+                                                for V whose last entry is 0; 0 where rho = inf
+
+    psi = `theory.widths.upper_curvature`, lambda = `largest_eigenvalue` of B = `scaled_curvature`; the form has the
+    matrix sqrt(P_j P_k) B_jk."""
+    S, A, M = local.P.shape
+    P, count, half, slopes, B, root = (
+        merged(local.P),
+        merged(layout.count),
+        merged(local.half),
+        local.slopes,
+        work.B,
+        work.root,
+    )
+    z, cov, rho, span, second = (
+        merged(local.z),
+        merged(local.cov),
+        merged(local.rho),
+        merged(local.span),
+        merged(local.second),
+    )
+    for i in range(S * A):
+        n = count[i]
+        softmax(z[i], n, P[i])
+        if spans == 1:
+            span[i] = largest_span(cov[i], rho[i], z[i], bound, n)
+        trace, rho2, size = scaled_curvature(P[i], cov[i], n, work), rho[i] * rho[i], span[i]
+        known = rho2 < math.inf
+        most = 0.25 * size * size
+        if known and size < FAR and rho2 * math.sqrt(trace) < most * math.sqrt(n):  # tr B^4 >= (tr B^2)^2/n
+            most = min(most, rho2 * largest_eigenvalue(B, n) * (1.0 + 1e-12))
+        second[i] = most * upper_curvature(size) if most > 0.0 else 0.0
+        half[i] = 2.0 * math.tanh(0.25 * size)
+        if slopes.shape[0] > 0:
+            at = 0
+            for j in range(M - 1):
+                own = rho2 * root[j] if known else 0.0
+                for k in range(j, M - 1):
+                    slopes[at, i] = (1.0 if j == k else 2.0) * own * root[k] * B[j, k]
+                    at += 1
+    prior_caps(P, count, exp(bound), work.table, work.smallest, half)
+    for i in range(S * A):
+        half[i] *= 0.5

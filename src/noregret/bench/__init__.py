@@ -1,1 +1,0 @@
-"""Yardsticks for the speed of the compiled loop."""

@@ -1,0 +1,1 @@
+"""How kernels are compiled, cached and called by address. No other room knows the inside of Numba."""

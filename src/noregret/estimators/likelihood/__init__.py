@@ -1,0 +1,1 @@
+"""Online likelihood-ratio sets of the transition weights."""

@@ -1,0 +1,217 @@
+"""The online likelihood-ratio set for multinomial logit outcomes: constant cost in time, no 1/alpha, nothing hidden.
+
+State per pair, in centred coordinates (rows of W sum to 0): W [n, d], the precision Lambda [nd, nd] with its inverse,
+and the squared radius rho2. At a context x, with z = W x, p = softmax(z), cov = (I (x) x') Lambda^{-1} (I (x) x):
+
+    r   >= max v - min v for every v = (W' - W) x in the set (`beliefs.local.largest_span`),   c = g(r)
+    Lambda <- Lambda + 2 c (diag p - pp') (x) xx'
+    W      <- W - Lambda^{-1} (p - e_y) (x) x
+    rho2   <- rho2 + ||(p - e_y) (x) x||^2_{Lambda^{-1}} - 2 ln( phat(y) / p(y) )
+
+from Lambda = lambda I, W = 0, rho2 = lambda B_0^2 + 2 ln(1/delta). Then ||W* - W||^2_Lambda <= rho2 at all times
+together with probability 1 - delta (docs/beyond.md), g = `theory.widths.lower_curvature`. phat is any distribution
+fixed before y is seen; the better it predicts, the smaller the set:
+
+    PLUG_IN    phat = p
+    UNSCENTED  the mean of softmax over the 2(n-1) + 1 sigma points of N(z, cov), pinned: close to the mean over the
+               posterior, which pays for n samples with (n-1) d ln n only. The default
+    GIVEN      a distribution of the user's (`LikelihoodRatioSet.update`)
+
+With c = 1/2 the same recursion is the online Laplace approximation of a posterior N(W, Lambda^{-1}): what posterior
+sampling draws from, and no confidence set (as one it fails).
+
+The KRON form (`estimators.likelihood.kron`) keeps only Z [d, d], Z <- Z + 2 c min(p) xx', and stands for I (x) Z <=
+Lambda: (diag p - pp') >= min(p) on vectors that sum to 0. Memory d^2 instead of (nd)^2, wider, still free of a global
+curvature constant.
+
+Lambda is known along the all-ones vector (lambda), so the rest is kept, m = n - 1 outcomes relative to the last one
+(`estimators.likelihood.precision`); `LikelihoodState.precision` and `.inverse` are in full. How it is learned:
+`estimators.likelihood.learn`.
+
+Memory per pair: about 12 (md)^2 bytes. Cost of a step O(m (md)^2), of a query O((md)^2/4); KRON: O(d^2 + nd), O(d^2).
+Caveat: a radius below 0 is an empty set, some assumption is wrong; the set then says nothing (rho = inf in queries).
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...checks import Floats
+from ...compiler.jit import inlined, kernel
+from ...compiler.memory import room_for
+from ...numerics.linear_algebra import norm_of, refresh_address
+from ...problem.links import MultinomialLogit
+from .kron import kron_form
+from .kronecker import logits_at
+from .precision import covariance_at, products_of
+from .visit import UNSCENTED, VisitWork, visit_work
+
+PREDICTORS = ("plug-in", "unscented", "given")
+
+
+class LikelihoodPar(NamedTuple):
+    refresh: Any  # slot of `refresh_inverse`, for the KRON form
+    predictor: int  # PLUG_IN, UNSCENTED or GIVEN
+    posterior: int  # 1: c = 1/2, no set
+    kron: int  # 1: the KRON form
+    weight_bound: float
+    regularization: float  # lambda
+
+
+class LikelihoodState(NamedTuple):
+    """E = (M-1) d, T = d(d+1)/2, J = M(M-1)/2. A pair with n outcomes uses the first m = n - 1 of M - 1."""
+
+    weights: Floats  # [S, A, M, d], rows sum to 0
+    gram: Floats  # [S, A, T, J], as `precision` has it; KRON: Z, [S, A, d, d]
+    covariance: Floats  # Sigma, [S, A, E, E]; KRON: Z^{-1}, [S, A, d, d]
+    forms: Floats  # [S, A, T, J], what queries need of Sigma; KRON: [S, A, 0, 0]
+    radius: Floats  # rho2, [S, A]
+    samples: NDArray[np.int64]  # [S, A]
+    outcomes: NDArray[np.int64]  # n, [S, A]
+    prior: Floats  # lambda, [S, A]
+
+    def fixed(self) -> tuple[str, ...]:
+        return "outcomes", "prior"
+
+    @property
+    def precision(self) -> Floats:
+        """Lambda [S, A, Md, Md], index (row j, column b) -> j d + b, the identity beyond n d; KRON: Z [S, A, d, d]."""
+        return self.gram if is_kron(self) else _in_full(self, _precision)
+
+    @property
+    def inverse(self) -> Floats:
+        """Its inverse, likewise."""
+        return self.covariance if is_kron(self) else _in_full(self, _inverse)
+
+
+class LikelihoodWork(NamedTuple):
+    visit: VisitWork
+    mean: Floats  # [M]
+    cov: Floats  # [M, M]
+    factor: Floats  # [M, M]
+    products: Floats  # [T], x_b x_c
+    packed: Floats  # [J]
+    K: Floats  # [M-1, E], X' Sigma
+    GK: Floats  # [M-1, E]
+    column: Floats  # [E], or [d]
+    square: Floats  # [E, E]; KRON: [d, d]
+    logdet: Floats  # [1]
+
+
+def is_kron(state: LikelihoodState) -> bool:
+    return bool(state.forms.shape[2] == 0)
+
+
+def likelihood_parts(
+    count: NDArray[np.int64],
+    context_dim: int,
+    weight_bound: float,
+    log_inverse_delta: float,
+    regularization: float,
+    predictor: int = UNSCENTED,
+    posterior: bool = False,
+    kron: bool = False,
+    kept: bool = True,
+) -> tuple[LikelihoodPar, LikelihoodState, LikelihoodWork]:
+    """Parameters, initial state and scratch for one set per pair; count [S, A] is the number of outcomes. kept=False:
+    a state of no pairs, where types alone matter."""
+    M, d, lam, f = int(count.max()), context_dim, float(regularization), room_for
+    count = count if kept else count[:0]
+    (S, A), E, T, J = count.shape, (M - 1) * d, d * (d + 1) // 2, M * (M - 1) // 2
+    norm2 = np.array(
+        [0.0] + [MultinomialLogit().weight_norm2(m, weight_bound, d, "corrected") for m in range(1, M + 1)]
+    )
+    par = LikelihoodPar(refresh_address(1), predictor, int(posterior), int(kron), weight_bound, lam)
+    eye = np.eye(d)
+    if kron:
+        matrices = np.tile(lam * eye, (S, A, 1, 1)), np.tile(eye / lam, (S, A, 1, 1)), f((S, A, 0, 0))
+    else:
+        matrices = f((S, A, T, J)), f((S, A, E, E)), f((S, A, T, J))
+        (b, c), starts = np.triu_indices(d), np.zeros((T, J))
+        for n in np.unique(count):  # Sigma begins with (I - 11'/n)^-1 (x) I / lambda
+            m = int(n) - 1
+            start = (np.eye(m) + 1.0) / lam
+            starts[b == c, : m * n // 2] = start[np.triu_indices(m)]
+            matrices[1][count == n, : m * d, : m * d] = np.kron(eye, start)
+            matrices[2][count == n] = starts
+    state = LikelihoodState(
+        f((S, A, M, d)), *matrices, np.ascontiguousarray(lam * norm2[count] + 2.0 * log_inverse_delta),
+        f((S, A), np.int64), count.astype(np.int64), np.full((S, A), lam),
+    )  # fmt: skip
+    size, rows = (d, 0) if kron else (E, max(M - 1, 1))
+    work = LikelihoodWork(
+        visit_work(M), f(M), f((M, M)), f((M, M)), f(T), f(J), f((rows, size)), f((rows, size)), f(size),
+        f((size, size)), f(1),
+    )  # fmt: skip
+    return par, state, work
+
+
+def one_inverse(state: LikelihoodState, s: int, a: int) -> Floats:
+    """Lambda^{-1} of pair (s, a), [n, d, n, d], of centred weights; KRON: I (x) Z^{-1}, centred."""
+    n, d = int(state.outcomes[s, a]), state.weights.shape[3]
+    if is_kron(state):
+        centring = np.eye(n) - 1.0 / n
+        return np.asarray(np.einsum("jk,bc->jbkc", centring, state.covariance[s, a]))
+    return _inverse(state, s, a, n, d)
+
+
+def _in_full(state: LikelihoodState, of: Callable[..., Floats]) -> Floats:
+    S, A, M, d = state.weights.shape
+    made = np.tile(np.eye(M * d), (S, A, 1, 1))
+    for s, a in np.ndindex(S, A):
+        n = int(state.outcomes[s, a])
+        made[s, a, : n * d, : n * d] = of(state, s, a, n, d).reshape(n * d, n * d)
+    return made
+
+
+def _precision(state: LikelihoodState, s: int, a: int, n: int, d: int) -> Floats:
+    """[n, d, n, d]. A form given relative to the last outcome has that outcome's entries too: rows sum to 0."""
+    m, made = n - 1, np.zeros((n, d, n, d))
+    (b, c), (j, k) = np.triu_indices(d), np.triu_indices(m)
+    for t, at in enumerate(zip(b, c, strict=True)):
+        for p, q in (at, at[::-1]):
+            made[j, p, k, q] = made[k, p, j, q] = state.gram[s, a, t, : m * n // 2]
+    made[m] = -made[:m].sum(0)
+    made[:, :, m] = -made[:, :, :m].sum(2)
+    return np.asarray(made + state.prior[s, a] * np.eye(n * d).reshape(n, d, n, d))
+
+
+def _inverse(state: LikelihoodState, s: int, a: int, n: int, d: int) -> Floats:
+    """[n, d, n, d]: centred, with 1/lambda along the all-ones vector."""
+    m, made = n - 1, np.zeros((n, d, n, d))
+    made[:m, :, :m] = state.covariance[s, a, : m * d, : m * d].reshape(d, m, d, m).transpose(1, 0, 3, 2)
+    made -= made.mean(0)
+    made -= made.mean(2, keepdims=True)
+    return np.asarray(made + np.einsum("jk,bc->jbkc", np.full((n, n), 1.0 / (n * state.prior[s, a])), np.eye(d)))
+
+
+@inlined
+def rho_of(state, s, a):
+    """The radius of pair (s, a), inf where the set is empty."""
+    rho2 = state.radius[s, a]
+    return math.sqrt(rho2) if rho2 >= 0.0 else math.inf
+
+
+@kernel
+def likelihood_query(par, state, work, s, a, x):
+    """work.visit.z [n], work.cov [n, n] <- W x, and (I (x) x') Lambda^{-1} (I (x) x) with its component along the
+    all-ones vector."""
+    n, cov, mean = state.outcomes[s, a], work.cov, work.mean
+    logits_at(state.weights[s, a], x, n, work.visit.z)
+    if par.kron == 1:
+        kron_form(state.covariance[s, a], x, n, cov)
+        return
+    products_of(x, work.products)
+    covariance_at(state.forms[s, a], work.products, n, work.packed, cov)
+    total = norm_of(x) ** 2 / par.regularization
+    for j in range(n):
+        mean[j] = 0.0
+        for k in range(n):
+            mean[j] += cov[j, k] / n
+        total += mean[j]
+    for j in range(n):
+        for k in range(n):
+            cov[j, k] += total / n - mean[j] - mean[k]

@@ -1,0 +1,1 @@
+"""Estimators for the linear link, and of single entries of the transition table."""

@@ -1,0 +1,1 @@
+"""Mixture sets of the transition weights, from all steps that are stored."""

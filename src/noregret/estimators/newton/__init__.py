@@ -1,0 +1,1 @@
+"""Online Newton steps, and sets made from any online learner."""

@@ -1,0 +1,270 @@
+"""The online Newton step for generalized linear models with categorical outcomes, and its confidence set.
+
+Model: outcome y ~ grad Phi(W* x). State per pair: W, the Gram matrix Z with its inverse and log-determinant, and the
+squared radius gamma of the set ||W - W*||_Z^2 <= gamma, which holds at all times together with probability 1 - delta.
+
+    Z <- Z + kappa x x';    a = grad Phi(W x) - y;    W <- W - a (Z^{-1} x)'                         O(m d + d^2) a step
+
+as printed   (Modi and Tewari 2020, Algorithm 1) kappa = alpha/2; rows of W pinned; after each step every row longer
+             than B_p is projected on its ball in the Z-norm; gamma of their Theorem 3.1
+corrected    before each step W is moved, in the Z-norm, to the nearest weights whose prediction at this x is possible
+             (`Link.region`): W += (v - W x)(Z^{-1} x)'/||x||^2_{Z^{-1}}, v the nearest possible prediction. Centred
+             coordinates, kappa = (2 - s) alpha(B_p ||x||) and Theorem A for the logit link; kappa = 3/2 alpha and
+             Theorem B for every other.
+
+Neither cost nor memory depends on the number of observations. The inverse is recomputed from Z now and then
+(`numerics.linear_algebra.refresh_due`).
+Caveat: the set is about W*, not about the data: a link or bound that is wrong makes it wrong, silently.
+"""
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import checks as check
+from ...checks import Floats
+from ...compiler.jit import inlined, kernel
+from ...compiler.slots import EMPTY, slot
+from ...numerics.linear_algebra import (
+    OFTEN,
+    apply_refresh,
+    least_regularization,
+    project_on_ball,
+    rank_one,
+    refresh_address,
+    refresh_due,
+    times,
+)
+from ...problem.layout import slot_of
+from ...problem.links import Constants, Link, apply_gradient, apply_projection
+from ...theory import radii
+from ...theory.constants import logit_alpha_centred
+from ...theory.radii import printed
+from ..single import OnePair
+
+SLACK = 0.25  # s of Theorem A
+STEP = 1.5  # c of Theorem B
+
+PRINTED, THEOREM_A, THEOREM_B = 0, 1, 2
+
+
+class NewtonPar(NamedTuple):
+    """Fixed at construction; the arrays are [S, A] because pairs may differ in their number of outcomes."""
+
+    gradient: Any  # slot of the link's gradient
+    region: Any  # slot of the link's projection
+    refresh: Any  # slot of `refresh_inverse`
+    finish: Any  # slot of `finish_printed`, under PRINTED
+    form: int  # PRINTED, THEOREM_A or THEOREM_B
+    pinned: int  # 1: the last row stays 0
+    centred: int  # 1: the rows sum to 0
+    regularization: float
+    weight_bound: float
+    context_bound: float
+    alpha: Floats  # [S, A], at the bound B_p R
+    kappa: Floats  # [S, A], at the bound B_p R
+    norm2: Floats  # [S, A], bound on ||W* - W_1||_F^2
+    log_weight: Floats  # [S, A], coefficient of ln(1/delta) in gamma
+
+
+class NewtonState(NamedTuple):
+    weights: Floats  # [S, A, M, d]
+    gram: Floats  # Z, [S, A, d, d]
+    inverse: Floats  # Z^{-1}
+    logdet: Floats  # ln det Z / lambda^d, [S, A]
+    radius: Floats  # gamma without its ln(1/delta) term, [S, A]
+    samples: NDArray[np.int64]  # [S, A]
+
+
+class NewtonWork(NamedTuple):
+    z: Floats  # [1, M]
+    before: Floats  # [M]
+    moved: Floats  # [1]
+    zx: Floats  # [d]
+    factor: Floats  # [d, d]
+    target: Floats  # [d]
+    step: Floats  # [d]
+
+
+def newton_parts(
+    link: Link,
+    count: NDArray[np.int64],
+    context_dim: int,
+    weight_bound: float,
+    context_bound: float,
+    constants: Constants,
+    regularization: float | None,
+) -> tuple[NewtonPar, NewtonState, NewtonWork]:
+    """Parameters, initial state and scratch for one estimator per pair; count [S, A] is the number of outcomes."""
+    (S, A), M, d, reach = count.shape, int(count.max()), context_dim, weight_bound * context_bound
+    form = PRINTED if constants == "paper" else THEOREM_A if link.form == "A" else THEOREM_B
+
+    def per_pair(f: Callable[[int], float]) -> Floats:
+        values = np.zeros(M + 1)
+        for m in np.unique(count):
+            values[m] = f(int(m))
+        return np.ascontiguousarray(values[count])
+
+    def alpha_of(m: int) -> float:
+        return check.positive(f"alpha of {link!r} for {m} outcomes", link.alpha(m, reach, constants))
+
+    alpha, norm2 = per_pair(alpha_of), per_pair(lambda m: link.weight_norm2(m, weight_bound, d, constants))
+    if form == PRINTED:
+        kappa = alpha / 2.0
+        log_weight = per_pair(lambda m: radii.printed_log_weight(weight_bound, context_bound, alpha_of(m)))
+    elif form == THEOREM_A:
+        kappa, log_weight = (2.0 - SLACK) * alpha, np.full((S, A), radii.theorem_a_log_weight(SLACK))
+    else:
+        kappa, log_weight = STEP * alpha, per_pair(lambda m: radii.theorem_b_log_weight(alpha_of(m), STEP))
+    least = least_regularization(float(kappa.max()), context_bound, d)
+    if regularization is None:
+        regularization = max(default_regularization(form, d, float(kappa.min()), float(norm2.max())), least)
+    lam = check.positive("regularization", regularization)
+    if lam < least:
+        raise ValueError(f"regularization must be at least {least:.3g} for stable arithmetic, got {lam:g}")
+    eye, f = np.eye(d), np.zeros
+    work = NewtonWork(f((1, M)), f(M), f(1), f(d), f((d, d)), f(d), f(d))
+    addresses = link.gradient_address(), link.region_address(constants), refresh_address(d), EMPTY
+    kept = link.coordinates_for(constants)
+    flags = form, int(kept == "pinned"), int(kept == "centred")
+    par = NewtonPar(*addresses, *flags, lam, weight_bound, context_bound, alpha, kappa, norm2, log_weight)
+    weights = np.zeros((S, A, M, d)) + per_pair(lambda m: link.initial_weight(m, constants))[:, :, None, None]
+    weights[np.arange(M) >= count[..., None]] = 0.0
+    radius = lam * norm2
+    if form == PRINTED:
+        radius = per_pair(
+            lambda m: radii.printed(
+                m,
+                link.weight_norm2(m, weight_bound, d, constants),
+                weight_bound,
+                context_bound,
+                alpha_of(m),
+                lam,
+                0,
+                0.0,
+                1.0,
+            )
+        )
+    grams = np.tile(lam * eye, (S, A, 1, 1)), np.tile(eye / lam, (S, A, 1, 1))
+    state = NewtonState(weights, *grams, f((S, A)), radius, np.zeros((S, A), np.int64))
+    if form == PRINTED:
+        par = par._replace(finish=apply_finish.fill(finish_printed, par, state, work, 0, 0, 1))
+    return par, state, work
+
+
+def default_regularization(form: int, context_dim: int, kappa: float, norm2: float) -> float:
+    """lambda = 2 d / (kappa B_0^2) under Theorem A: the prior's share of gamma, lambda B_0^2, then equals the slope of
+    the gradient sum's bound (2 d/kappa) ln(1 + ...). 1 elsewhere. Any positive value is valid, and not too small a one
+    (`numerics.linear_algebra.least_regularization`) survives rounding: at least that is taken."""
+    return 2.0 * context_dim / (kappa * norm2) if form == THEOREM_A and norm2 > 0.0 else 1.0
+
+
+@kernel
+def finish_printed(par, state, work, s, a, live):
+    """After a step as printed: rows outside their ball are projected on it in the Z-norm; gamma of Theorem 3.1."""
+    W, gram, bound = state.weights[s, a], state.gram[s, a], par.weight_bound
+    for j in range(live - par.pinned):
+        total = 0.0
+        for b in range(W.shape[1]):
+            total += W[j, b] * W[j, b]
+        if total > bound * bound:
+            project_on_ball(gram, bound, W[j], work.factor, work.target, work.step)
+    state.radius[s, a] = printed(
+        live, par.norm2[s, a], bound, par.context_bound, par.alpha[s, a], par.regularization, state.samples[s, a],
+        state.logdet[s, a], 1.0,
+    )  # fmt: skip
+
+
+apply_finish = slot("finish")  # by address, and compiled for the printed constants only
+
+
+@inlined
+def newton_step(par, state, work, count, s, a, y, x, norm):
+    """Learn that pair (s, a), with count[0] outcomes, was followed by its outcome y at context x; norm = ||x||."""
+    W, gram, inverse = state.weights[s, a], state.gram[s, a], state.inverse[s, a]
+    d, live = x.shape[0], count[0]
+    rows = live - par.pinned
+    z, before, zx = work.z, work.before, work.zx
+    times(W, x, z[0])
+    times(inverse, x, zx)
+    q = 0.0
+    for b in range(d):
+        q += zx[b] * x[b]
+    gain = 0.0  # how gamma changes
+    if par.form != PRINTED:
+        for j in range(live):
+            before[j] = z[0, j]
+        apply_projection(par.region, (z, par.weight_bound * norm, count, work.moved))
+        if work.moved[0] > 0.0 and q > 0.0:
+            gain -= work.moved[0] / q
+            for j in range(rows):
+                v = (z[0, j] - before[j]) / q
+                for b in range(d):
+                    W[j, b] += v * zx[b]
+    apply_gradient(par.gradient, (z, count))
+    z[0, y] -= 1.0
+    kappa = par.kappa[s, a]
+    if par.form == THEOREM_A and norm < par.context_bound * (1.0 - 1e-12):
+        kappa = (2.0 - SLACK) * logit_alpha_centred(live, par.weight_bound * norm)
+    rank_one(gram, inverse, state.logdet[s, a : a + 1], x, zx, q, kappa)
+    shrink, size = 1.0 / (1.0 + kappa * q), 0.0
+    for j in range(rows):
+        v = z[0, j] * shrink
+        size += z[0, j] * z[0, j]
+        for b in range(d):
+            W[j, b] -= v * zx[b]
+    state.samples[s, a] += 1
+    if state.samples[s, a] % OFTEN == 0 and refresh_due(gram, state.samples[s, a], par.regularization):
+        start = d * math.log(par.regularization)
+        apply_refresh(par.refresh, (gram, inverse, state.logdet[s, a : a + 1], start, work.factor, work.target))
+    if par.form == PRINTED:
+        apply_finish(par.finish, (par, state, work, s, a, live))
+    else:
+        state.radius[s, a] += gain + size * q * shrink
+
+
+@kernel
+def newton_learn(par, state, work, layout, x, norm, n, path):
+    """The n steps of an episode."""
+    for h in range(n):
+        s, a = path.states[h], path.actions[h]
+        y = slot_of(layout, s, a, path.states[h + 1])
+        newton_step(par, state, work, layout.count[s, a : a + 1], s, a, y, x, norm)
+
+
+class OnlineNewton(OnePair):
+    """One estimator on its own.
+
+    >>> import noregret as nr
+    >>> est = nr.estimators.OnlineNewton(nr.MultinomialLogit(), n_outcomes=3, context_dim=2, weight_bound=1.0)
+    >>> est.update([0.6, 0.8], 2)
+    >>> est.probabilities([0.6, 0.8]).round(3).tolist()
+    [0.322, 0.322, 0.356]
+
+    regularization=None takes the recommended value (`default_regularization`). `constants="paper"` is Algorithm 1 of
+    Modi and Tewari with Theorem 3.1 as printed. The linear link expects contexts in the simplex."""
+
+    _step = staticmethod(newton_step)
+
+    def __init__(
+        self,
+        link: Link,
+        n_outcomes: int,
+        context_dim: int,
+        weight_bound: float | None = None,
+        context_bound: float = 1.0,
+        delta: float = 0.05,
+        constants: Constants = "corrected",
+        regularization: float | None = None,
+    ) -> None:
+        super().__init__(
+            link, n_outcomes, context_dim, weight_bound, context_bound, delta, constants, regularization=regularization
+        )
+
+    def _parts(self, **options: Any) -> tuple[NewtonPar, NewtonState, NewtonWork]:
+        p = self._problem
+        bounds = p.weight_bound, p.context_bound
+        return newton_parts(self.link, self._count[None], p.context_dim, *bounds, self.constants, **options)

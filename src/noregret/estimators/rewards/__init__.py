@@ -1,0 +1,1 @@
+"""Estimates and confidence sets of mean rewards."""

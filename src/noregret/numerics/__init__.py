@@ -1,0 +1,1 @@
+"""Random numbers and small dense linear algebra, as kernels."""

@@ -1,0 +1,240 @@
+"""Planning over sets of models: how much better or worse than its estimate an expectation can be, and what follows.
+
+For one pair and next values V, over the ellipsoid of logits of `beliefs.local`,
+
+    <P*, V> - <P, V>  <=  bonus(V) = min( rho sqrt(g' cov g) + span(V) second,  span(V) half,  max V - <P, V> )
+
+g = P * (V - <P, V>), span(V) = max V - min V over the pair's possible next states; the first term is Bernstein-shaped
+(its square is about the variance of V over the number of samples), the second is what the curvature of the softmax
+adds. Downwards the same with -V. Under SHARP bonuses the minimum includes the certified maximum over the ellipsoid
+(`planning.maximise`). docs/beyond.md has the proofs.
+
+Three passes of the Bellman operator use it, all clipped to [0, H - h], with mean rewards at the end that suits:
+
+    upwards over all actions (`optimum`): at least the optimal values
+    upwards and downwards along a given policy (`assess`): its own values lie between
+
+Where all pairs have the same possible next states, the first-order terms of all pairs are found together, as forms in V
+(`first_orders`). Both passes are compiled once, for all agents and kinds of sets, and reached by address.
+"""
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ..beliefs.local import LocalSets
+from ..checks import Floats
+from ..compiler.jit import inlined, kernel, merged
+from ..compiler.slots import EMPTY, slot
+from ..numerics.linear_algebra import weighted_rows
+from ..numerics.random import PERTURBATION, TIE, inverse_normal, uniforms, words
+from ..problem.layout import Layout
+from .bellman import choose, expectation, expectations
+from .maximise import MaximisationWork, largest_mean, maximisation_work
+
+TAYLOR, SHARP = 0, 1
+
+
+class SearchPar(NamedTuple):
+    layout: Layout
+    seed: int
+    kind: int  # TAYLOR or SHARP
+    draws: float  # J of `perturb`; 0: bonuses as they are
+    maximum: Any  # slot of `largest`, under SHARP
+    optimum: Any  # slot of `plan_optimistically`
+    assess: Any  # slot of `bound_values`
+
+
+class SearchWork(NamedTuple):
+    v: Floats  # [M], next values of one pair, signed
+    g: Floats  # [M]
+    best: Floats  # [1], a maximum found
+    reward: Floats  # [S, A], as planned with
+    Q: Floats  # [S, A]
+    first: Floats  # [S, A], rho sqrt(g' cov g) of all pairs
+    factor: Floats  # [S, A], on them
+    products: Floats  # [M(M-1)/2], of next values
+    maximum: MaximisationWork
+
+
+def search_parts(
+    layout: Layout, local: LocalSets, seed: int, kind: int, draws: float = 0.0
+) -> tuple[SearchPar, SearchWork]:
+    """Parameters with compiled passes, and scratch; draws > 0: first-order terms are perturbed, with so many draws."""
+    S, A, M = layout.outcomes.shape
+    f, policy, values = np.zeros, np.zeros((1, 1), np.int64), np.zeros((1, 1))
+    work = SearchWork(
+        f(M), f(M), f(1), f((S, A)), f((S, A)), f((S, A)), np.ones((S, A)), f(M * (M - 1) // 2),
+        maximisation_work(M),
+    )  # fmt: skip
+    par = SearchPar(layout, seed, TAYLOR if draws > 0.0 else kind, float(draws), EMPTY, EMPTY, EMPTY)
+    if par.kind == SHARP:
+        par = par._replace(maximum=_call_maximum.fill(largest, f(1), f(1), f((1, 1)), 0.0, 1, 0.0, work.maximum, f(1)))
+    best = _call_optimum.fill(plan_optimistically, par, local, work, values, 0, 1.0, policy, values)
+    own = _call_assess.fill(bound_values, par, local, work, policy, values, values)
+    return par._replace(optimum=best, assess=own), work
+
+
+_call_optimum, _call_assess, _call_maximum = slot("optimum"), slot("assess"), slot("maximum")
+
+
+@inlined
+def optimum(par, local, work, mean, k, scale, policy, values):
+    """policy, values <- optimism over the sets in episode k, with a part `scale` of every bonus; mean [S, A]: estimated
+    mean rewards."""
+    _call_optimum(par.optimum, (par, local, work, mean, k, scale, policy, values))
+
+
+@inlined
+def assess(par, local, work, policy, upper, lower):
+    """upper, lower [H+1, S] <- bounds on the values of a policy [H, S]; the upper ones only where there is room."""
+    _call_assess(par.assess, (par, local, work, policy, upper, lower))
+
+
+@kernel
+def largest(z, v, cov, rho, n, limit, work, best):
+    """best[0] <- `maximise.largest_mean`."""
+    best[0] = largest_mean(z, v, cov, rho, n, limit, work)
+
+
+@kernel
+def first_orders(local, V, work):
+    """work.first [S, A] <- rho sqrt(g' cov g) of all pairs, 0 where rho is infinite, from local.slopes."""
+    products, first, last, at = work.products, merged(work.first), V.shape[0] - 1, 0
+    for j in range(last):
+        for k in range(j, last):  # g does not change with a constant, and rounding is that of differences
+            products[at] = (V[j] - V[last]) * (V[k] - V[last])
+            at += 1
+    weighted_rows(products, local.slopes, at, first.shape[0], first)
+    for i in range(first.shape[0]):
+        first[i] = math.sqrt(max(first[i], 0.0))
+
+
+@inlined
+def first_order(local, s, a, n, mean, work):
+    """rho sqrt(g' cov g) of one pair for the values in work.v, whose mean is given."""
+    p, cov, v, g = local.P[s, a], local.cov[s, a], work.v, work.g
+    form = 0.0
+    for j in range(n):
+        g[j] = p[j] * (v[j] - mean)
+    for j in range(n):
+        t = 0.0
+        for k in range(n):
+            t += cov[j, k] * g[k]
+        form += g[j] * t
+    return local.rho[s, a] * math.sqrt(max(form, 0.0))
+
+
+@inlined
+def least_of(local, s, a, first, mean, low, high):
+    """The minimum of the three terms of a bonus, for values between low and high with the given mean."""
+    most = min((high - low) * local.half[s, a], high - mean)
+    taylor = first + (high - low) * local.second[s, a]
+    return max(min(most, taylor if local.rho[s, a] < math.inf else math.inf), 0.0)
+
+
+@kernel
+def bonus(par, local, s, a, V, sign, work):
+    """Bound on sign <P* - P, V> for one pair; sign 1.0: how much larger the mean can be, -1.0: how much smaller. The
+    first-order term is multiplied by work.factor."""
+    layout, n, rho = par.layout, par.layout.count[s, a], local.rho[s, a]
+    mean, low, high = 0.0, math.inf, -math.inf
+    for j in range(n):
+        v = sign * V[layout.outcomes[s, a, j]]
+        work.v[j] = v
+        mean += local.P[s, a, j] * v
+        low, high = min(low, v), max(high, v)
+    if high <= low:
+        return 0.0
+    first = work.factor[s, a] * first_order(local, s, a, n, mean, work) if rho < math.inf else 0.0
+    most = least_of(local, s, a, first, mean, low, high)
+    if par.kind == SHARP and rho < math.inf:
+        z, cov = local.z[s, a], local.cov[s, a]
+        _call_maximum(par.maximum, (z, work.v, cov, rho, n, mean + most, work.maximum, work.best))
+        most = max(min(most, work.best[0] - mean), 0.0)
+    return most
+
+
+@inlined
+def together(par, local):
+    """Whether all first-order terms are found together."""
+    return par.kind == TAYLOR and local.slopes.shape[0] > 0
+
+
+@kernel
+def perturb(par, k, h, factor):
+    """factor [S, A] <- the largest of J standard normals, one number for every (s, a, h): Phi^{-1}(u^{1/J}) with u
+    uniform has that distribution."""
+    S, A = factor.shape
+    for s in range(S):
+        for a in range(A):
+            u, _ = uniforms(par.seed, k, (h * S + s) * A + a, PERTURBATION)
+            factor[s, a] = inverse_normal(max(u, 1e-300) ** (1.0 / par.draws))
+
+
+@kernel
+def plan_optimistically(par, local, work, mean, k, scale, policy, values):
+    """`optimum`."""
+    (H, S), layout, Q, reward = policy.shape, par.layout, work.Q, work.reward
+    A, key = Q.shape[1], words(par.seed, k, 0, TIE)[0]
+    for s in range(S):
+        values[H, s] = 0.0
+        for a in range(A):
+            high = local.high[s, a]
+            reward[s, a] = high if scale == 1.0 else mean[s, a] + scale * (high - mean[s, a])
+    for h in range(H - 1, -1, -1):
+        V, shared = values[h + 1], together(par, local)
+        low, high = extremes(V)
+        if par.draws > 0.0:
+            perturb(par, k, h, work.factor)
+        if shared:
+            first_orders(local, V, work)
+        expectations(local.P, layout, V, Q)
+        for s in range(S):
+            for a in range(A):
+                if shared:
+                    b = least_of(local, s, a, work.factor[s, a] * work.first[s, a], Q[s, a], low, high)
+                else:
+                    b = bonus(par, local, s, a, V, 1.0, work) if layout.available[s, a] else 0.0
+                Q[s, a] = min(max(reward[s, a] + Q[s, a] + scale * b, 0.0), float(H - h))
+        choose(Q, layout, key, h, policy, values)
+
+
+@inlined
+def extremes(V):
+    low, high = V[0], V[0]
+    for s in range(1, V.shape[0]):
+        low, high = min(low, V[s]), max(high, V[s])
+    return low, high
+
+
+@inlined
+def bound(par, local, work, policy, sign, reward, out):
+    """out [H+1, S] <- upper bounds, sign 1.0, or lower ones, -1.0, on the values of a policy [H, S]."""
+    H, S = policy.shape
+    for s in range(S):
+        out[H, s] = 0.0
+    for h in range(H - 1, -1, -1):
+        V, shared = out[h + 1], together(par, local)
+        low, high = extremes(V)
+        if sign < 0.0:
+            low, high = -high, -low
+        if shared:
+            first_orders(local, V, work)
+        for s in range(S):
+            a = policy[h, s]
+            mean = expectation(local.P, par.layout, s, a, V)
+            if shared:
+                b = least_of(local, s, a, work.first[s, a], sign * mean, low, high)
+            else:
+                b = bonus(par, local, s, a, V, sign, work)
+            out[h, s] = min(max(reward[s, a] + mean + sign * b, 0.0), float(H - h))
+
+
+@kernel
+def bound_values(par, local, work, policy, upper, lower):
+    """`assess`."""
+    if upper.shape[0] > 0:
+        bound(par, local, work, policy, 1.0, local.high, upper)
+    bound(par, local, work, policy, -1.0, local.low, lower)

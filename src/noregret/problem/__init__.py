@@ -1,0 +1,1 @@
+"""What is known before the first individual: sizes, bounds, masks (`problem`, `layout`), links, encoders of rows."""

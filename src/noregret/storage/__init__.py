@@ -1,0 +1,1 @@
+"""Files and tables: atomic writing, sealed archives, columns and values of tables, spreadsheets."""
