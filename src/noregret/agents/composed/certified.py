@@ -16,7 +16,7 @@ from ...compiler.jit import kernel
 from ...compiler.slots import slot
 from ...planning.bellman import Plan
 from ...problem.problem import Problem
-from ..base import Agent, part_learn, part_plan
+from ..base import Agent, gap_to_lower, part_learn, part_plan
 from ..local.describe import SetPar, SetState, SetWork, judge
 from ..local.diagnostics import watch_certified
 from ..local.lr_orl import LRORL
@@ -61,8 +61,7 @@ def certified_learn(par, state, work, x, k, n, path):
 @kernel
 def certificates(par, state, work, out, gap):
     """gap [S] <- upper - lower at step 0."""
-    for s in range(gap.shape[0]):
-        gap[s] = out.values[0, s] - work.judge.lower[0, s]
+    gap_to_lower(par.judge, state.judge, work.judge, out, gap)
 
 
 @kernel

@@ -23,13 +23,7 @@ from ...estimators.newton.conversion import (
     conversion_parts,
 )
 from ...estimators.newton.online_newton import NewtonPar, NewtonState, NewtonWork, newton_learn, newton_parts
-from ...estimators.rewards.means import (
-    RewardPar,
-    RewardState,
-    apply_logistic_beliefs,
-    reward_parts,
-    rewards_learn,
-)
+from ...estimators.rewards.means import RewardPar, RewardState, apply_logistic_beliefs, reward_parts, rewards_learn
 from ...numerics.linear_algebra import norm_of
 from ...planning.bellman import planner_address
 from ...problem.layout import Layout

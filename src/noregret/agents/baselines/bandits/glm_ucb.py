@@ -5,12 +5,11 @@ import math
 from .... import checks as check
 from ....compiler.jit import inlined, kernel
 from ....estimators.rewards.means import ridge_step
-from ....numerics.linear_algebra import cholesky, norm_of, project_on_ball, solve_factored
+from ....numerics.linear_algebra import cholesky, dot, norm_of, project_on_ball, solve_factored
 from ....theory.bandits import constrained_mle, glm_ucb_recalled
-from ....theory.constants import logistic_alpha
 from ....theory.widths import sigma
 from ...declared import BONUS_SCALE, CONSTANTS, DELTA, REGULARIZATION, option
-from .family import BanditAgent, dot, length_in, take_best
+from .family import BanditAgent, length_in, take_best
 
 STEPS = 50  # of Newton's method for one estimate, at most; from the last estimate a few are enough
 HALVINGS = 30  # of one step, at most
@@ -191,6 +190,3 @@ class GLMUCB(BanditAgent):
     def _settle(self) -> None:
         super()._settle()
         self.bounds_values = self.bounds_values and self.constants == "corrected"
-
-    def _curvature(self) -> float:
-        return logistic_alpha(self.problem.reward_bound * self.problem.context_bound)
