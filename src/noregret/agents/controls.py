@@ -17,7 +17,7 @@ from ..problem.problem import Problem
 from .base import Agent, told
 from .declared import CONSTANTS, REGULARIZATION, REWARD_REGULARIZATION, option
 from .glm.family import GLMAgent, apply_beliefs
-from .plans import plan_model
+from .plans import ModelWork, model_work, plan_model
 
 
 @kernel
@@ -143,14 +143,6 @@ class OraclePar(NamedTuple):
     logistic: int  # 1: mean rewards are sigma(theta'x)
 
 
-class OracleWork(NamedTuple):
-    P: Floats
-    r: Floats
-    xi: Floats
-    noise: Floats
-    Q: Floats
-
-
 @kernel
 def oracle_plan(par, state, work, x, k, out):
     rows = merged(work.P)
@@ -185,13 +177,12 @@ class Oracle(Agent):
             reward_weights=check.array("reward_weights", reward_weights, (S, A, d)),
         )  # fmt: skip
 
-    def build(self) -> tuple[OraclePar, Nothing, OracleWork]:
-        p, f = self.problem, np.zeros
-        S, A, M = p.layout.outcomes.shape
-        weights = p.slots_of("weights", self.options["weights"]), self.options["reward_weights"]
+    def build(self) -> tuple[OraclePar, Nothing, ModelWork]:
+        p, o = self.problem, self.options
         slots = p.link.gradient_address(), planner_address(p.layout)
+        weights = p.slots_of("weights", o["weights"]), o["reward_weights"]
         par = OraclePar(self.seed, p.layout, *slots, *weights, int(p.rewards == "logistic"))
-        return par, NONE_KEPT[0], OracleWork(f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), f((S, A)))
+        return par, NONE_KEPT[0], model_work(p.layout)
 
 
 @kernel

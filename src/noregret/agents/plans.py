@@ -3,16 +3,33 @@
 par has `seed`, `layout` and the slots named below; work has `Q` [S, A]; k is the episode, which decides ties.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..beliefs.spreads import NONE
+from ..checks import Floats
 from ..compiler.jit import inlined
 from ..compiler.slots import EMPTY
 from ..numerics.random import tie_key
 from ..planning import bellman
 from ..planning.bellman import Hooks, Known, Model, Operator, Solution, apply_planner, call_hooked
+from ..problem.layout import Layout
+
+
+class ModelWork(NamedTuple):
+    """A model to plan with, and the rest of what `plan_model` asks of work."""
+
+    P: Floats  # [S, A, M]
+    r: Floats  # [S, A]
+    xi: Floats  # [S, A], zeros
+    noise: Floats  # [0, 0, 0]
+    Q: Floats  # [S, A]
+
+
+def model_work(layout: Layout) -> ModelWork:
+    f, pairs = np.zeros, layout.count.shape
+    return ModelWork(f(layout.outcomes.shape), f(pairs), f(pairs), f((0, 0, 0)), f(pairs))
 
 
 @inlined

@@ -21,6 +21,7 @@ class Shared:
     """The part of `Agent` that its owner has in its place."""
 
     name: ClassVar[str]
+    pause: int
     _own_lock: Lock
     _own_clock: NDArray[np.int64]
     _own_evidence: Floats
@@ -42,6 +43,15 @@ class Shared:
             raise ValueError(
                 f"{name} must be free, this {self.name} was taken over by {by}: use a fresh or a loaded one"
             )
+        return self
+
+    def as_part(self, name: str) -> Self:
+        """The same for an agent that is to be a part of another: it must plan whole episodes, and none may be open."""
+        self.free(name)
+        if self.pause:
+            raise ValueError(f"{name} must plan whole episodes, {self.name} plans again within them")
+        if self.is_open:
+            raise ValueError(f"{name} must not be in the middle of an episode")
         return self
 
     def _taken_by(self) -> str | None:

@@ -11,7 +11,7 @@ import numpy as np
 from .. import checks as check
 from ..checks import Floats
 from ..compiler.jit import inlined
-from ..numerics.linear_algebra import OFTEN, apply_refresh, rank_one, refresh_due
+from ..numerics.linear_algebra import OFTEN, apply_refresh, refresh_due
 
 
 def stable(given: float | None, recommended: float, least: float) -> float:
@@ -29,18 +29,13 @@ def first_grams(lam: float, pairs: tuple[int, ...], d: int) -> tuple[Floats, Flo
 
 
 @inlined
-def grow(state, s, a, x, zx, q, kappa):
-    """One more sample of pair (s, a): Z += kappa x x'; zx = Z^{-1} x and q = x'zx before."""
-    rank_one(state.gram[s, a], state.inverse[s, a], state.logdet[s, a : a + 1], x, zx, q, kappa)
+def counted(par, state, s, a, factor, column):
+    """Count a sample of pair (s, a), which is in Z already (`rank_one`), and invert Z directly if that is due; whether
+    it was. factor [d, d], column [d]: scratch."""
     state.samples[s, a] += 1
-
-
-@inlined
-def refreshed(par, state, s, a, factor, column):
-    """Invert Z of pair (s, a) directly if that is due; whether it was. factor [d, d], column [d]: scratch."""
-    gram, n = state.gram[s, a], state.samples[s, a]
-    if n % OFTEN != 0 or not refresh_due(gram, n, par.regularization):
-        return False
-    start = gram.shape[0] * math.log(par.regularization)
-    apply_refresh(par.refresh, (gram, state.inverse[s, a], state.logdet[s, a : a + 1], start, factor, column))
-    return True
+    n, due = state.samples[s, a], False
+    if n % OFTEN == 0 and refresh_due(state.gram[s, a], n, par.regularization):
+        gram, due = state.gram[s, a], True
+        start = gram.shape[0] * math.log(par.regularization)
+        apply_refresh(par.refresh, (gram, state.inverse[s, a], state.logdet[s, a : a + 1], start, factor, column))
+    return due

@@ -64,7 +64,7 @@ def printed_growth(n_outcomes: int, samples: int, logdet: float, alpha: float, l
     >>> from noregret.theory import radii
     >>> slope = radii.printed_log_weight(weight_bound=1.0, context_bound=1.0, alpha=0.19)
     >>> [round(radii.printed_growth(2, samples, 0.0, 0.19, slope)) for samples in (1, 100)]
-    [66, 580]
+    [66, 584]
     """
     t = float(max(samples, 1))
     peels = max(1.0, math.ceil(2.0 * math.log(n_outcomes * t)))

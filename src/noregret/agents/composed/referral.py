@@ -97,12 +97,8 @@ class Referral(Agent):
             raise ValueError(_without(agent, doubtful))
         self._ask = expert if callable(expert) and not isinstance(expert, Agent) else None
         self.agent, self.expert = agent, self._expert(agent, expert)
-        for name, part in (("agent", agent), ("expert", self.expert)):
-            part.free(name)
-            if part.pause:
-                raise ValueError(f"{name} must plan whole episodes, {part.name} plans again within them")
-            if part.is_open:
-                raise ValueError(f"{name} must not be in the middle of an episode")
+        agent.as_part("agent")
+        self.expert.as_part("expert")
         limit = check.nonnegative("threshold", threshold)
         if doubtful and limit > 1.0:
             raise ValueError(

@@ -159,20 +159,10 @@ class GLMAgent(Agent):
             p.link, p.layout, constants, d, p.reward_bound, lam_r, known, self.width_cap
         )
         par = GLMPar(
-            seed=self.seed,
-            layout=p.layout,
-            believe=EMPTY,
-            planner=EMPTY,
-            steps=EMPTY,
-            transitions=transition_par,
-            rewards=reward_par,
-            belief=belief_par,
-            log_confidence=self._log_confidence(p),
-            scale=self.bonus_scale,
-            exploration=self.exploration,
-            reward_reach=p.reward_bound * p.context_bound,
-            widths=int(self.uses_widths),
-        )
+            seed=self.seed, layout=p.layout, believe=EMPTY, planner=EMPTY, steps=EMPTY, transitions=transition_par,
+            rewards=reward_par, belief=belief_par, log_confidence=self._log_confidence(p), scale=self.bonus_scale,
+            exploration=self.exploration, reward_reach=p.reward_bound * p.context_bound, widths=int(self.uses_widths),
+        )  # fmt: skip
         noise = f((p.horizon, S, A)) if self.perturbs else f((0, 0, 0))
         work = GLMWork(transition_work, belief_work, f((S, A)), f((S, A)), noise, f((S, A)), f(1))
         state = GLMState(transitions, rewards)

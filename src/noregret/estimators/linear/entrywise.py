@@ -27,12 +27,12 @@ from numpy.typing import NDArray
 
 from ...checks import Floats
 from ...compiler.jit import inlined
-from ...numerics.linear_algebra import dot, form, least_regularization, refresh_address, times
+from ...numerics.linear_algebra import dot, form, least_regularization, rank_one, refresh_address, times
 from ...problem.problem import Problem
 from ...theory.constants import logistic_alpha
 from ...theory.radii import theorem_a_log_weight
 from ...theory.widths import logistic_interval, sigma
-from ..gram import first_grams, grow, refreshed, stable
+from ..gram import counted, first_grams, stable
 
 SLACK = 0.25  # s of Theorem A
 
@@ -45,7 +45,6 @@ class EntryPar(NamedTuple):
     regularization: float
     prior: float  # sqrt(lambda) B, of IDENTITY
     log_weight: float  # coefficient of ln(1/delta) in a squared radius, of SIGMA
-    count: NDArray[np.int64]  # type: ignore[assignment]  # [S, A], outcomes of each pair; hides tuple.count
     bound: Floats  # [S, A], B: no theta*_j is longer
 
 
@@ -75,23 +74,24 @@ def entry_parts(
     least = least_regularization((2.0 - SLACK) * logistic_alpha(0.0) if mean == SIGMA else 1.0, R, d)
     lam = stable(regularization, d / (kappa * largest**2) if mean == SIGMA else 1.0, least)
     prior, log_weight = math.sqrt(lam) * weight_bound, theorem_a_log_weight(SLACK)
-    par = EntryPar(mean, refresh_address(d), lam, prior, log_weight, p.layout.count, bound)
+    par = EntryPar(mean, refresh_address(d), lam, prior, log_weight, bound)
     grams = first_grams(lam, (S, A), d)
     radius = np.repeat((lam * bound**2 if mean == SIGMA else 0.0 * bound)[:, :, None], M, axis=2)
     return par, EntryState(np.zeros((S, A, M, d)), *grams, np.zeros((S, A)), radius, np.zeros((S, A), np.int64))
 
 
 @inlined
-def entry_step(par, state, work, s, a, y, x, norm):
-    """Learn that pair (s, a) was followed by its outcome y at context x; norm = ||x||, work.zx [d] and work.factor
-    [d, d] are scratch."""
-    W, zx = state.weights[s, a], work.zx
-    times(state.inverse[s, a], x, zx)
+def entry_step(par, state, work, count, pair, y, x, norm):
+    """Learn that pair (s, a), with `count` outcomes, was followed by its outcome y at context x; norm = ||x||, work.zx
+    [d] and work.factor [d, d] are scratch."""
+    (s, a), zx = pair, work.zx
+    W, inverse = state.weights[s, a], state.inverse[s, a]
+    times(inverse, x, zx)
     q, kappa, reach = dot(zx, x), 1.0, par.bound[s, a] * norm
     if par.mean == SIGMA:
         kappa = (2.0 - SLACK) * logistic_alpha(reach)
     shrink = 1.0 / (1.0 + kappa * q)
-    for j in range(par.count[s, a]):
+    for j in range(count):
         z = dot(W[j], x)
         v, step, error = z, 0.0, z
         if par.mean == SIGMA:
@@ -105,17 +105,17 @@ def entry_step(par, state, work, s, a, y, x, norm):
             state.radius[s, a, j] += error * error * q * shrink
         for b in range(x.shape[0]):
             W[j, b] += (step - error * shrink) * zx[b]
-    grow(state, s, a, x, zx, q, kappa)
-    refreshed(par, state, s, a, work.factor, zx)
+    rank_one(state.gram[s, a], inverse, state.logdet[s, a : a + 1], x, zx, q, kappa)
+    counted(par, state, s, a, work.factor, zx)
 
 
 @inlined
-def entry_beliefs(par, state, x, norm, log, P, width):
-    """P, width [S, A, M] <- estimated entries and their half-widths at context x; log = ln(1/delta)."""
+def entry_beliefs(par, state, counts, x, norm, log, P, width):
+    """P, width [S, A, M] <- estimated entries and their half-widths at context x; counts [S, A], log = ln(1/delta)."""
     S, A, M = P.shape
     for s in range(S):
         for a in range(A):
-            q, reach, count = form(state.inverse[s, a], x), par.bound[s, a] * norm, par.count[s, a]
+            q, reach, count = form(state.inverse[s, a], x), par.bound[s, a] * norm, counts[s, a]
             if not q >= 0.0:
                 raise ValueError("a Gram matrix is no longer positive definite: a context or a bound is out of range")
             ridge = (par.prior + 0.5 * math.sqrt(2.0 * log + state.logdet[s, a])) * math.sqrt(q)

@@ -29,10 +29,10 @@ from ... import checks as check
 from ...beliefs.local import LocalSets, local_sets
 from ...checks import Floats
 from ...compiler.jit import inlined, kernel, merged
-from ...numerics.linear_algebra import dot, least_regularization, predictors, refresh_address, times
+from ...numerics.linear_algebra import least_regularization, predictors, rank_one, refresh_address, times
 from ...problem.layout import Layout
 from ...problem.links import LinearCombination, apply_projection
-from ..gram import first_grams, grow, refreshed, stable
+from ..gram import counted, first_grams, stable
 from ..level import FixedLevel
 from ..single import OnePair
 
@@ -44,7 +44,6 @@ class SignUnionPar(NamedTuple):
     region: Any  # slot of the projection on the simplex
     refresh: Any  # slot of `refresh_inverse`
     regularization: float
-    count: NDArray[np.int64]  # type: ignore[assignment]  # [S, A], outcomes of each pair; hides tuple.count
     log: Floats  # [S, A], L = ln((2^{n-1} - 1)/delta) of each pair
 
 
@@ -87,29 +86,30 @@ def sign_union_parts(
     where = LinearCombination().region_address("corrected"), refresh_address(d)
     grams = first_grams(lam, (S, A), d)
     state = SignUnionState(weights, *grams, f((S, A)), lam * weights, np.zeros((S, A), np.int64))
-    return SignUnionPar(*where, lam, count, log), state, SignUnionWork(f(M), f(d), f((d, d)), f(S * A))
+    return SignUnionPar(*where, lam, log), state, SignUnionWork(f(M), f(d), f((d, d)), f(S * A))
 
 
 @inlined
-def sign_union_step(par, state, work, s, a, y, x, norm):
-    """Learn that pair (s, a) was followed by its outcome y at context x. norm is not needed; the arguments are those
-    of `newton_step`."""
-    W, inverse, moment, count = state.weights[s, a], state.inverse[s, a], state.moment[s, a], par.count[s, a]
-    d, z, zx = x.shape[0], work.z, work.zx
+def sign_union_step(par, state, work, count, pair, y, x, norm):
+    """Learn that pair (s, a), with count[0] outcomes, was followed by its outcome y at context x. norm is not needed;
+    the arguments are those of `newton_step`."""
+    (s, a), d, z, zx = pair, x.shape[0], work.z, work.zx
+    W, inverse, moment = state.weights[s, a], state.inverse[s, a], state.moment[s, a]
     times(W, x, z)
     times(inverse, x, zx)
-    q = dot(zx, x)
+    q = 0.0
     for b in range(d):
+        q += zx[b] * x[b]
         moment[y, b] += x[b]
-    grow(state, s, a, x, zx, q, 1.0)
+    rank_one(state.gram[s, a], inverse, state.logdet[s, a : a + 1], x, zx, q, 1.0)
     shrink = 1.0 / (1.0 + q)
     z[y] -= 1.0
-    for j in range(count):
+    for j in range(count[0]):
         v = z[j] * shrink
         for b in range(d):
             W[j, b] -= v * zx[b]
-    if refreshed(par, state, s, a, work.factor, zx):
-        for j in range(count):
+    if counted(par, state, s, a, work.factor, zx):
+        for j in range(count[0]):
             times(inverse, moment[j], W[j])
 
 

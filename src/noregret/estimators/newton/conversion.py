@@ -37,12 +37,12 @@ from ... import checks as check
 from ...checks import Floats
 from ...compiler.jit import inlined, kernel
 from ...compiler.slots import EMPTY
-from ...numerics.linear_algebra import dot, times
+from ...numerics.linear_algebra import dot, rank_one, times
 from ...problem.layout import slot_of
 from ...problem.links import LinearCombination, Link, MultinomialLogit, apply_gradient, apply_projection
 from ...theory import radii
 from ...theory.constants import logit_alpha_centred
-from ..gram import grow, refreshed
+from ..gram import counted
 from ..single import OnePair
 from .group_ball import apply_group_descent, group_address
 from .hindsight import ExactHindsight
@@ -69,7 +69,6 @@ class ConversionPar(NamedTuple):
     context_bound: float
     group_bound: float  # 0: K is the Frobenius ball
     regret_weight: float  # c
-    count: NDArray[np.int64]  # type: ignore[assignment]  # [S, A], outcomes of each pair; hides tuple.count
     alpha: Floats  # [S, A], at the bound B_p R
     kappa: Floats  # the same: the coefficient of x x' in Z
     norm2: Floats  # [S, A], bound on ||W* - W_1||_F^2
@@ -140,7 +139,7 @@ def conversion_parts(
     descend = group_address(M, d) if learner == SPARSE else EMPTY
     made = ConversionPar(
         par.gradient, par.region, par.refresh, descend, learner, par.form, par.pinned, par.centred, par.regularization,
-        weight_bound, context_bound, group, weight, count, par.alpha, par.alpha, norm2, logs, state.weights.max((2, 3)),
+        weight_bound, context_bound, group, weight, par.alpha, par.alpha, norm2, logs, state.weights.max((2, 3)),
     )  # fmt: skip
     radius = par.regularization * norm2
     cubes = f((S, A, M, d)), f((S, A, M, d)), f((S, A, M, d))
@@ -151,13 +150,13 @@ def conversion_parts(
 
 
 @kernel
-def conversion_step(par, state, work, s, a, y, x, norm):
-    """Learn that pair (s, a) was followed by its outcome y at context x; norm = ||x||.
+def conversion_step(par, state, work, count, pair, y, x, norm):
+    """Learn that pair (s, a), with count[0] outcomes, was followed by its outcome y at context x; norm = ||x||.
 
     Under GIVEN, work.z[0] holds the prediction."""
+    (s, a), d, live = pair, x.shape[0], count[0]
     W, U, N = state.iterate[s, a], state.moment[s, a], state.slope[s, a]
     inverse, totals = state.inverse[s, a], state.totals[s, a]
-    d, count, live = x.shape[0], par.count[s, a : a + 1], par.count[s, a]
     rows = live - par.pinned
     z, before, zx = work.z, work.before, work.zx
     shift = 0.0
@@ -190,12 +189,12 @@ def conversion_step(par, state, work, s, a, y, x, norm):
         for b in range(d):
             U[j, b] += alpha * u * x[b]
             N[j, b] += (v - alpha * u) * x[b]
-    grow(state, s, a, x, zx, q, alpha)
+    rank_one(state.gram[s, a], inverse, state.logdet[s, a : a + 1], x, zx, q, alpha)
     if par.learner == ONS:
         for j in range(rows):
             for b in range(d):
                 W[j, b] -= z[0, j] / (1.0 + alpha * q) * zx[b]
-    refreshed(par, state, s, a, work.factor, work.target)
+    counted(par, state, s, a, work.factor, work.target)
     point = work.point
     if par.learner == SPARSE:
         quadratic = state.gram[s, a], par.regularization, N
@@ -225,7 +224,7 @@ def conversion_learn(par, state, work, layout, x, norm, n, path):
     for h in range(n):
         s, a = path.states[h], path.actions[h]
         y = slot_of(layout, s, a, path.states[h + 1])
-        conversion_step(par, state, work, s, a, y, x, norm)
+        conversion_step(par, state, work, layout.count[s, a : a + 1], (s, a), y, x, norm)
 
 
 @inlined
@@ -305,6 +304,7 @@ class Conversion(OnePair):
         context_bound: float = 1.0,
         delta: float = 0.05,
         learner: str | Learner = "ons",
+        *,
         group_bound: float | None = None,
         regularization: float | None = None,
         hindsight: str = "quadratic",

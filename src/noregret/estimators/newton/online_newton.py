@@ -27,13 +27,13 @@ from ... import checks as check
 from ...checks import Floats
 from ...compiler.jit import inlined, kernel
 from ...compiler.slots import EMPTY, slot
-from ...numerics.linear_algebra import dot, least_regularization, project_on_ball, refresh_address, times
+from ...numerics.linear_algebra import dot, least_regularization, project_on_ball, rank_one, refresh_address, times
 from ...problem.layout import slot_of
 from ...problem.links import Constants, Link, apply_gradient, apply_projection
 from ...theory import radii
 from ...theory.constants import logit_alpha_centred
 from ...theory.radii import printed_growth
-from ..gram import first_grams, grow, refreshed, stable
+from ..gram import counted, first_grams, stable
 from ..single import OnePair
 
 SLACK = 0.25  # s of Theorem A
@@ -55,7 +55,6 @@ class NewtonPar(NamedTuple):
     regularization: float
     weight_bound: float
     context_bound: float
-    count: NDArray[np.int64]  # type: ignore[assignment]  # [S, A], outcomes of each pair; hides tuple.count
     alpha: Floats  # [S, A], at the bound B_p R
     kappa: Floats  # [S, A], at the bound B_p R
     norm2: Floats  # [S, A], bound on ||W* - W_1||_F^2
@@ -118,14 +117,14 @@ def newton_parts(
     addresses = link.gradient_address(), link.region_address(constants), refresh_address(d), EMPTY
     kept = link.coordinates_for(constants)
     flags = form, int(kept == "pinned"), int(kept == "centred")
-    par = NewtonPar(*addresses, *flags, lam, weight_bound, context_bound, count, alpha, kappa, norm2, log_weight)
+    par = NewtonPar(*addresses, *flags, lam, weight_bound, context_bound, alpha, kappa, norm2, log_weight)
     weights = np.zeros((S, A, M, d)) + per_pair(lambda m: link.initial_weight(m, constants))[:, :, None, None]
     weights[np.arange(M) >= count[..., None]] = 0.0
     state = NewtonState(weights, *first_grams(lam, (S, A), d), f((S, A)), lam * norm2, np.zeros((S, A), np.int64))
     if form == PRINTED:
         for s, a in np.ndindex(S, A):
-            state.radius[s, a] = printed_radius(par, state, s, a)
-        par = par._replace(finish=apply_finish.fill(finish_printed, par, state, work, 0, 0))
+            state.radius[s, a] = printed_radius(par, state, s, a, count[s, a])
+        par = par._replace(finish=apply_finish.fill(finish_printed, par, state, work, 0, 0, 1))
     return par, state, work
 
 
@@ -137,35 +136,34 @@ def default_regularization(form: int, context_dim: int, kappa: float, norm2: flo
 
 
 @inlined
-def printed_radius(par, state, s, a):
+def printed_radius(par, state, s, a, live):
     """gamma of Theorem 3.1 without its ln(1/delta) term: `theory.radii.printed` at delta = 1."""
-    grown = printed_growth(
-        par.count[s, a], state.samples[s, a], state.logdet[s, a], par.alpha[s, a], par.log_weight[s, a]
-    )
+    grown = printed_growth(live, state.samples[s, a], state.logdet[s, a], par.alpha[s, a], par.log_weight[s, a])
     return par.regularization * par.norm2[s, a] + 8.0 * par.weight_bound * par.context_bound + grown
 
 
 @kernel
-def finish_printed(par, state, work, s, a):
+def finish_printed(par, state, work, s, a, live):
     """After a step as printed: rows outside their ball are projected on it in the Z-norm; gamma of Theorem 3.1."""
     W, bound = state.weights[s, a], par.weight_bound
-    for j in range(par.count[s, a] - par.pinned):
+    for j in range(live - par.pinned):
         if dot(W[j], W[j]) > bound * bound:
             project_on_ball(state.gram[s, a], bound, W[j], work.factor, work.target, work.step)
-    state.radius[s, a] = printed_radius(par, state, s, a)
+    state.radius[s, a] = printed_radius(par, state, s, a, live)
 
 
 apply_finish = slot("finish")  # by address, and compiled for the printed constants only
 
 
 @inlined
-def newton_step(par, state, work, s, a, y, x, norm):
-    """Learn that pair (s, a) was followed by its outcome y at context x; norm = ||x||."""
-    W, d, count, live = state.weights[s, a], x.shape[0], par.count[s, a : a + 1], par.count[s, a]
+def newton_step(par, state, work, count, pair, y, x, norm):
+    """Learn that pair (s, a), with count[0] outcomes, was followed by its outcome y at context x; norm = ||x||."""
+    (s, a), d, live = pair, x.shape[0], count[0]
+    W, inverse = state.weights[s, a], state.inverse[s, a]
     rows = live - par.pinned
     z, before, zx = work.z, work.before, work.zx
     times(W, x, z[0])
-    times(state.inverse[s, a], x, zx)
+    times(inverse, x, zx)
     q, gain = dot(zx, x), 0.0  # gain: how gamma changes
     if par.form != PRINTED:
         for j in range(live):
@@ -182,16 +180,16 @@ def newton_step(par, state, work, s, a, y, x, norm):
     kappa = par.kappa[s, a]
     if par.form == THEOREM_A and norm < par.context_bound * (1.0 - 1e-12):
         kappa = (2.0 - SLACK) * logit_alpha_centred(live, par.weight_bound * norm)
-    grow(state, s, a, x, zx, q, kappa)
+    rank_one(state.gram[s, a], inverse, state.logdet[s, a : a + 1], x, zx, q, kappa)
     shrink, size = 1.0 / (1.0 + kappa * q), 0.0
     for j in range(rows):
         v = z[0, j] * shrink
         size += z[0, j] * z[0, j]
         for b in range(d):
             W[j, b] -= v * zx[b]
-    refreshed(par, state, s, a, work.factor, work.target)
+    counted(par, state, s, a, work.factor, work.target)
     if par.form == PRINTED:
-        apply_finish(par.finish, (par, state, work, s, a))
+        apply_finish(par.finish, (par, state, work, s, a, live))
     else:
         state.radius[s, a] += gain + size * q * shrink
 
@@ -202,7 +200,7 @@ def newton_learn(par, state, work, layout, x, norm, n, path):
     for h in range(n):
         s, a = path.states[h], path.actions[h]
         y = slot_of(layout, s, a, path.states[h + 1])
-        newton_step(par, state, work, s, a, y, x, norm)
+        newton_step(par, state, work, layout.count[s, a : a + 1], (s, a), y, x, norm)
 
 
 class OnlineNewton(OnePair):

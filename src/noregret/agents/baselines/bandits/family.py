@@ -37,6 +37,7 @@ class BanditPar(NamedTuple):
     planner: Any  # slot of `planning.bellman.backward_induction`
     refresh: Any  # slot of `refresh_inverse`
     newton: NewtonPar  # of an online Newton step with two outcomes, reward 1 and reward 0
+    outcomes: NDArray[np.int64]  # [1]: 2, how many it has
     recalled: int  # 1: the constants of the paper, as recalled
     log_confidence: float  # ln(1/delta') of each confidence set
     scale: float  # on every bonus
@@ -171,7 +172,8 @@ class BanditAgent(Agent):
         newton_par = newton_par._replace(alpha=np.full((S, A), curvature), kappa=np.full((S, A), kappa))
         par = BanditPar(
             seed=self.seed, layout=p.layout, planner=planner, refresh=refresh, newton=newton_par,
-            recalled=int(self.constants == "paper"), log_confidence=math.log(p.n_pairs / o["delta"]),
+            outcomes=np.full(1, 2, np.int64), recalled=int(self.constants == "paper"),
+            log_confidence=math.log(p.n_pairs / o["delta"]),
             scale=float(o["bonus_scale"]), bound=p.reward_bound, context_bound=p.context_bound, curvature=curvature,
             regularization=lam, start=d * math.log(lam),
         )  # fmt: skip

@@ -43,7 +43,7 @@ def learn(par, state, work, x, k, n, path):
         if not math.isnan(reward):
             z = dot(state.newton.weights[s, a, 0], x)
             outcome = 0 if reward > 0.5 else 1
-            newton_step(par.newton, state.newton, work.newton, s, a, outcome, x, norm)
+            newton_step(par.newton, state.newton, work.newton, par.outcomes, (s, a), outcome, x, norm)
             length = (sigma(z) - reward) * length_in(state.newton.inverse[s, a], x)
             state.totals[s, a, 0] += z * z
             state.totals[s, a, 1] += length * length

@@ -41,7 +41,7 @@ def learn(par, state, work, x, k, n, path):
         s, a, reward = path.states[h], path.actions[h], path.rewards[h]
         if not math.isnan(reward):
             outcome = 0 if reward > 0.5 else 1
-            newton_step(par.newton, state.newton, work.newton, s, a, outcome, x, norm)
+            newton_step(par.newton, state.newton, work.newton, par.outcomes, (s, a), outcome, x, norm)
 
 
 def slope(name: str, value: Any) -> float:

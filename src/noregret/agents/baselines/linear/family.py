@@ -84,7 +84,7 @@ def reward_beliefs(par, rewards, x, norm, work):
 def believe(par, state, work, x):
     """P_hat, r_hat and their half-widths for context x; rewards as an optimist plans with them in work.r."""
     norm = norm_of(x)
-    entry_beliefs(par.entries, state.entries, x, norm, par.log_confidence, work.P, work.width)
+    entry_beliefs(par.entries, state.entries, par.layout.count, x, norm, par.log_confidence, work.P, work.width)
     reward_beliefs(par, state.rewards, x, norm, work)
     for s in range(work.r.shape[0]):
         for a in range(work.r.shape[1]):
@@ -97,9 +97,9 @@ def learn(par, state, work, x, k, n, path):
     zx, factor = work.zx, work.factor
     for h in range(n):
         s, a = path.states[h], path.actions[h]
-        y = slot_of(par.layout, s, a, path.states[h + 1])
-        if par.layout.count[s, a] > 1:
-            entry_step(par.entries, state.entries, work, s, a, y, x, norm)
+        y, count = slot_of(par.layout, s, a, path.states[h + 1]), par.layout.count[s, a]
+        if count > 1:
+            entry_step(par.entries, state.entries, work, count, (s, a), y, x, norm)
     rewards_learn(par.rewards, state.rewards, par.entries.refresh, x, norm, n, path, zx, factor)
 
 
@@ -131,20 +131,11 @@ class EntrywiseAgent(Agent):
         entry_par, entries = entry_parts(p, mean, bound, o["regularization"])
         reward_par, rewards, lam_r = reward_parts(p, "corrected", o["reward_regularization"])
         par = EntrywisePar(
-            seed=self.seed,
-            layout=p.layout,
-            hooked=EMPTY,
-            adjust=EMPTY,
-            settle=EMPTY,
-            entries=entry_par,
-            rewards=reward_par,
-            reward_prior=math.sqrt(lam_r) * p.reward_bound,
-            reward_cap=1.0 if p.known_rewards is None else 0.0,
-            log_confidence=math.log(events / o["delta"]),
-            scale=o["bonus_scale"],
-            variant=int(self.variant),
-            slots=slot_table(p.layout),
-        )
+            seed=self.seed, layout=p.layout, hooked=EMPTY, adjust=EMPTY, settle=EMPTY, entries=entry_par,
+            rewards=reward_par, reward_prior=math.sqrt(lam_r) * p.reward_bound,
+            reward_cap=1.0 if p.known_rewards is None else 0.0, log_confidence=math.log(events / o["delta"]),
+            scale=o["bonus_scale"], variant=int(self.variant), slots=slot_table(p.layout),
+        )  # fmt: skip
         cube, table, d = (S, A, M), (S, A), p.context_dim
         work = EntrywiseWork(
             f(cube), f(cube), f(cube), f(cube), f(table), f(table), f(table), f(table), f(S * A), f(S * A),

@@ -11,7 +11,7 @@ from .... import checks as check
 from ....checks import Floats
 from ....compiler.announcements import announced
 from ....compiler.jit import inlined, kernel, merged
-from ....numerics.linear_algebra import cholesky, solve_factored
+from ....numerics.linear_algebra import cholesky, dot, solve_factored
 from ....numerics.random import EXPLORE, uniforms
 from ....planning.bellman import evaluate, expectation
 from ....problem.problem import Problem
@@ -93,15 +93,13 @@ def multipliers(par, layout, gamma, P, r, V, work):
                         g[i] -= u
                         hessian[i, i] += u * u
                         if h + 1 < H:
-                            add_flow(layout, P, s, a, i, (h + 1) * S, u, g, hessian)
+                            add_flow(layout, P, h, s, a, u, work)
         cholesky(hessian, 0.0, work.factor)
-        decrement, values, step = 0.0, merged(V), work.step
+        values, step = merged(V), work.step
         for i in range(n):
             step[i] = g[i]
         solve_factored(work.factor, step)
-        for i in range(n):
-            decrement += g[i] * step[i]
-        decrement = math.sqrt(max(decrement, 0.0))
+        decrement = math.sqrt(max(dot(g, step), 0.0))
         share = 1.0 if decrement < NEAR else 1.0 / (1.0 + decrement)
         for i in range(n):
             values[i] -= share * step[i]
@@ -110,8 +108,10 @@ def multipliers(par, layout, gamma, P, r, V, work):
 
 
 @inlined
-def add_flow(layout, P, s, a, now, after, u, g, hessian):
-    """The part of u^2 c c' and u c, c = e_now - P(s, a, .), that lies in the next step (lower triangle)."""
+def add_flow(layout, P, h, s, a, u, work):
+    """The part of u^2 c c' and u c, c = e_now - P(s, a, .), that lies in the step after h (lower triangle)."""
+    g, hessian, S = work.gradient, work.hessian, P.shape[0]
+    now, after = h * S + s, (h + 1) * S
     for j in range(layout.count[s, a]):
         to, p = after + layout.outcomes[s, a, j], u * P[s, a, j]
         g[to] += p

@@ -10,8 +10,8 @@ from ....problem.problem import Problem
 from ...base import Agent
 from ...controls import random_action
 from ...declared import CENTRES, option
-from ...plans import plan_model
-from .group_models import GroupPar, GroupState, GroupWork, ball_of, group_parts, learn
+from ...plans import ModelWork, plan_model
+from .group_models import GroupPar, GroupState, ball_of, group_parts, learn
 
 
 @kernel
@@ -79,7 +79,7 @@ class CECEx(Agent):
     def refusal(cls, problem: Problem) -> str | None:
         return None if problem.horizon > 1 else f"horizon must be at least 2 for {cls.name}, got {problem.horizon}"
 
-    def build(self) -> tuple[GroupPar, GroupState, GroupWork]:
+    def build(self) -> tuple[GroupPar, GroupState, ModelWork]:
         o, centres = self.options, self.options["centres"]
         return group_parts(
             self.problem, self.seed, centres, len(centres), prefix=o["explore"], smoothing=o["smoothing"]

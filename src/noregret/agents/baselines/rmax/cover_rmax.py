@@ -10,9 +10,9 @@ from ....problem.links import LinearCombination
 from ....problem.problem import Problem
 from ....theory import pac
 from ...declared import CONSTANTS, DELTA, EPSILON, option
-from ...plans import plan_model
+from ...plans import ModelWork, plan_model
 from .family import RmaxAgent, add_slack
-from .group_models import GroupPar, GroupState, GroupWork, ball_of, group_parts, learn, outside
+from .group_models import GroupPar, GroupState, ball_of, group_parts, learn, outside
 
 
 @kernel
@@ -39,12 +39,9 @@ def plan(par, state, work, x, k, out):
 def transition_lipschitz(problem: Problem) -> float:
     """L_p with ||P_x - P_x'||_1 <= L_p ||x - x'||_2, from the link and weight_bound."""
     p = problem
-    counts = np.unique(p.layout.count[p.layout.available])
-    generic = max(
-        0.0 if m == 1 else p.link.l1(int(m)) * math.sqrt(p.link.weight_norm2(int(m), p.weight_bound, p.context_dim,
-                                                                            "corrected"))
-        for m in counts
-    )  # fmt: skip
+    counts = (int(m) for m in np.unique(p.layout.count[p.layout.available]))
+    norm2 = {m: p.link.weight_norm2(m, p.weight_bound, p.context_dim, "corrected") for m in counts}
+    generic = max(0.0 if m == 1 else p.link.l1(m) * math.sqrt(bound) for m, bound in norm2.items())
     if isinstance(p.link, LinearCombination):  # columns are distributions: ||W u||_1 <= ||u||_1
         return min(generic, math.sqrt(p.context_dim))
     return float(generic)
@@ -107,7 +104,7 @@ class CoverRmax(RmaxAgent):
         S, A, M = self.problem.layout.outcomes.shape
         return float(self.options["max_balls"] * (S * A * (M + 3) + self.problem.context_dim))
 
-    def build(self) -> tuple[GroupPar, GroupState, GroupWork]:
+    def build(self) -> tuple[GroupPar, GroupState, ModelWork]:
         p, o = self.problem, self.options
         H, epsilon, delta, balls = p.horizon, o["epsilon"], o["delta"], o["max_balls"]
         smooth = (

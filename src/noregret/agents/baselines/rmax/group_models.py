@@ -14,6 +14,7 @@ from ....compiler.jit import inlined, kernel
 from ....planning.bellman import planner_address
 from ....problem.layout import Layout, slot_of
 from ....problem.problem import Problem
+from ...plans import ModelWork, model_work
 from ..groups import distance2, group_of
 
 
@@ -39,14 +40,6 @@ class GroupState(NamedTuple):
 
     def limits(self, problem: Problem) -> dict[str, tuple[float, float]]:
         return {"cells": (0, len(self.centres))}
-
-
-class GroupWork(NamedTuple):
-    P: Floats  # [S, A, M]
-    r: Floats  # [S, A]
-    xi: Floats  # [S, A], zeros
-    noise: Floats  # [0, 0, 0]
-    Q: Floats  # [S, A]
 
 
 @inlined
@@ -86,7 +79,7 @@ def learn(par, state, work, x, k, n, path):
 
 def group_parts(
     problem: Problem, seed: int, centres: Floats, used: int, **fields: Any
-) -> tuple[GroupPar, GroupState, GroupWork]:
+) -> tuple[GroupPar, GroupState, ModelWork]:
     """centres [N, d], the first `used` of them in use; fields of par that are not what they are without a cover."""
     p, f, i = problem, np.zeros, np.int64
     (S, A, M), N = p.layout.outcomes.shape, len(centres)
@@ -100,4 +93,4 @@ def group_parts(
     par = GroupPar(seed, p.layout, planner_address(p.layout), **known)
     counts = f((N, S, A), i), f((N, S, A, M), i), f((N, S, A), i)
     state = GroupState(centres.copy(), np.full(1, used, i), f(1, i), *counts, f((N, S, A)))
-    return par, state, GroupWork(f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), f((S, A)))
+    return par, state, model_work(p.layout)

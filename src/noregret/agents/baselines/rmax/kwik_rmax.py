@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from .... import checks as check
 from ....checks import Floats
 from ....compiler.jit import inlined, kernel, merged
-from ....estimators.gram import first_grams, grow
-from ....numerics.linear_algebra import apply_refresh, dot, refresh_address, rows_times
+from ....estimators.gram import first_grams
+from ....numerics.linear_algebra import apply_refresh, dot, rank_one, refresh_address, rows_times
 from ....planning.bellman import planner_address
 from ....problem.layout import Layout, slot_of
 from ....problem.links import LinearCombination, simplex_rows
 from ....problem.problem import Problem
 from ....theory import pac
 from ...declared import DELTA, EPSILON, option
-from ...plans import plan_model
+from ...plans import ModelWork, model_work, plan_model
 from .family import RmaxAgent, add_slack
 
 REFRESH = 1000  # samples between direct inversions
@@ -50,11 +50,7 @@ class KwikState(NamedTuple):
 
 
 class KwikWork(NamedTuple):
-    P: Floats  # [S, A, M]
-    r: Floats  # [S, A]
-    xi: Floats  # [S, A], zeros
-    noise: Floats  # [0, 0, 0]
-    Q: Floats  # [S, A]
+    model: ModelWork
     moved: Floats  # [S A]
     zx: Floats  # [d]
     mean: Floats  # [1]
@@ -75,26 +71,27 @@ def add(par, regression, work, s, a, row, y, x):
     if q > par.threshold or par.always == 1:
         for j in range(x.shape[0]):
             regression.moment[s, a, row, j] += y * x[j]
-        grow(regression, s, a, x, work.zx, q, 1.0)
+        where = regression.gram[s, a], regression.inverse[s, a], regression.logdet[s, a : a + 1]
+        rank_one(*where, x, work.zx, q, 1.0)
+        regression.samples[s, a] += 1
         if regression.samples[s, a] % REFRESH == 0:
-            where = regression.gram[s, a], regression.inverse[s, a], regression.logdet[s, a : a + 1]
             apply_refresh(par.refresh, (*where, 0.0, work.factor, work.zx))
 
 
 @kernel
 def plan(par, state, work, x, k, out):
-    H, S = out.policy.shape
+    (H, S), model = out.policy.shape, work.model
     for s in range(S):
-        for a in range(work.r.shape[1]):
+        for a in range(model.r.shape[1]):
             known = uncertainty(state.transitions, s, a, x, work.zx) <= par.threshold
-            rows_times(state.transitions.moment[s, a], work.zx, work.P[s, a])
+            rows_times(state.transitions.moment[s, a], work.zx, model.P[s, a])
             known = known and uncertainty(state.rewards, s, a, x, work.zx) <= par.threshold
             rows_times(state.rewards.moment[s, a], work.zx, work.mean)
-            work.r[s, a] = min(max(work.mean[0], 0.0), 1.0)
+            model.r[s, a] = min(max(work.mean[0], 0.0), 1.0)
             if not known:
-                work.r[s, a] = float(H)  # clipped: worth H - h, as much as anything can be
-    simplex_rows(merged(work.P), 1.0, merged(par.layout.count), work.moved)
-    plan_model(par, work, work.P, work.r, 1, k, out)
+                model.r[s, a] = float(H)  # clipped: worth H - h, as much as anything can be
+    simplex_rows(merged(model.P), 1.0, merged(par.layout.count), work.moved)
+    plan_model(par, model, model.P, model.r, 1, k, out)
     add_slack(par.slack, out.values)
 
 
@@ -181,9 +178,7 @@ class KWIKLRRmax(RmaxAgent):
 
         always = int(o["keep_learning"])
         par = KwikPar(self.seed, p.layout, planner_address(p.layout), refresh_address(d), alpha**2, always, slack)
-        work = KwikWork(
-            f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), f((S, A)), f(S * A), f(d), f(1), f((d, d))
-        )  # fmt: skip
+        work = KwikWork(model_work(p.layout), f(S * A), f(d), f(1), f((d, d)))
         self.bounds_values = self.sound
         return par, KwikState(regression(M), regression(1)), work
 
