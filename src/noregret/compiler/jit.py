@@ -35,6 +35,7 @@ from numba.np.arrayobj import make_array, populate_array
 
 from ..checks import shown
 from .cache import keep
+from .library import KernelCompiler
 from .references import Laid, Reference, by_reference, entry, passed, size
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -66,7 +67,7 @@ _OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrap
 def _compile(function: Any, fastmath: Any, inline: str = "never", bare: bool = False) -> Any:
     # Every option is stated: one left out would be inherited from whichever caller compiles first.
     options = {"fastmath": fastmath, "inline": inline, "no_cpython_wrapper": bare, **_OPTIONS}
-    made: Any = njit(function, **options)
+    made: Any = njit(function, pipeline_class=KernelCompiler, **options)
     if not DISABLED:
         told = sorted(fastmath) if fastmath else fastmath  # the order of a set differs between processes
         keep(made, (sorted((options | {"fastmath": told}).items()), bool(config.BOUNDSCHECK)))
@@ -212,8 +213,12 @@ else:
     def _made_for(dispatcher: Any, signature: Any) -> Any:
         with no_collection():
             dispatcher.compile(signature)
-        made = dispatcher.overloads[signature]
-        return made, int(made.library.get_pointer_to_function(made.fndesc.llvm_func_name))
+            made = dispatcher.overloads[signature]
+            waited = getattr(made.library, "waits", False)
+            where = int(made.library.get_pointer_to_function(made.fndesc.llvm_func_name))
+            if waited:
+                dispatcher._cache.save_overload(signature, made)
+        return made, where
 
     def call_at(context: Any, builder: Any, where: Any, returns: Any, kinds: Any, values: Any) -> Any:
         """Code for a call of the kernel at an address; what it raises is raised here."""
