@@ -53,8 +53,8 @@ _RELAXED = {"reassoc", "contract", "nsz", "arcp"}
 def no_collection() -> Iterator[None]:
     """While something is compiled Python looks for no garbage: that would take a tenth of the time."""
     was = gc.isenabled()
-    gc.disable()
     try:
+        gc.disable()
         yield
     finally:
         if was:
@@ -274,11 +274,12 @@ else:
             _directs[key] = _Direct(function, args)
         return _directs[key]
 
-    class _Keeping(_Direct):
+    class _Keeping:
         """Likewise, and it keeps the last named tuples laid out: most calls bring the same."""
 
         def __init__(self, function: Any, args: Any) -> None:
-            super().__init__(function, args)
+            same = _direct(function, args)
+            self.where, self.zero, self.enter = same.where, same.zero, same.enter
             self.kept = tuple(Laid(value) if by_reference(value) else None for value in args)
 
         def __call__(self, *args: Any) -> Any:
