@@ -1,8 +1,9 @@
 """What the checks share: the record they return, and a few computations written from their definitions."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import wraps
 from typing import Any, Literal
 
 import numpy as np
@@ -34,6 +35,25 @@ class Finding:
     printed_holds: bool
     corrected_holds: bool
     evidence: str
+
+
+Outcome = tuple[Any, Any, str]  # printed_holds, corrected_holds, evidence
+CHECKS: dict[str, Callable[[], Finding]] = {}
+
+
+def erratum(row: int, where: str, kind: Kind) -> Callable[[Callable[[], Outcome]], Callable[[], Finding]]:
+    """The function is an experiment about that entry: it stands in `CHECKS` under its own name, with dashes."""
+
+    def registered(experiment: Callable[[], Outcome]) -> Callable[[], Finding]:
+        @wraps(experiment)
+        def check() -> Finding:
+            printed, corrected, evidence = experiment()
+            return Finding(row, where, kind, bool(printed), bool(corrected), evidence)
+
+        CHECKS[experiment.__name__.replace("_", "-")] = check
+        return check
+
+    return registered
 
 
 def softmax(y: Any) -> Floats:
