@@ -80,7 +80,7 @@ def test_widths_cover_where_the_sets_do():
         for run in range(100):
             g = np.random.default_rng(run)
             W = draw_truth(kind.model, 4, 3, 1.0, g)
-            est = kind.make(4, 3, 1.0 if kind is A else None, DELTA, None, W)
+            est = kind.make(4, 3, 1.0 if kind is A else None, W, delta=DELTA, regularization=None)
             for t in range(200):
                 x = next_context("random", kind is B, est, t, 3, g)
                 est.update(x, draw_outcome(kind.model, W @ x, g))

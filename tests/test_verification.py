@@ -54,8 +54,8 @@ def test_a_broken_guarantee_shows_in_the_exit_status(small, tmp_path, monkeypatc
     """Sets with a hundredth of their radius, through the whole command."""
     kind = coverage.KINDS[0]
 
-    def narrow(*args):
-        est = kind.make(*args)
+    def narrow(*args, **rest):
+        est = kind.make(*args, **rest)
         est.__class__ = type(
             "Narrow", (type(est),), {"radius": property(lambda self: 0.01 * super(type(self), self).radius)}
         )

@@ -6,8 +6,9 @@ from pathlib import Path
 from typing import Any
 
 from . import compared, data, drawing, paired, promises, sizes, varied
-from .blocks import Column, Folded, Row, Section, Table, Text, Words, counted, listed
+from .blocks import Folded, Row, Section, Table, Text, Words
 from .summary import summary
+from .texts import counted, listed
 
 PAGE, FIGURES = "report.html", "figures"
 PACKAGE = Path(__file__).parent
@@ -208,30 +209,24 @@ def _alerts(results: Any, finished: Sequence[Any], failed: Sequence[Any], missin
 
 
 def _appendix(results: Any, finished: Sequence[Any], failed: Sequence[Any], missing: Sequence[Any]) -> Section:
-    def row(key: str, setting: str, label: str, cell: Any, *rest: str) -> Row:
-        return Row([key, setting, label, str(cell.seed), f"{cell.episodes:,}", *rest])
+    def row(key: str, setting: str, label: str, cell: Any, **rest: str) -> Row:
+        numbers = {"seed": str(cell.seed), "episodes": f"{cell.episodes:,}"}
+        return Row({"cell": key, "setting": setting, "agent": label} | numbers | rest)
 
-    head = [Column("cell", False), Column("setting", False), Column("agent", False), Column("seed"), Column("episodes")]
-    rows = []
+    def table(kind: str, rows: list[Row], key: str) -> list[Any]:
+        title = f"All {counted(len(rows), f'{kind} cell')}"
+        return [Folded(title, [Table(f"{kind.capitalize()} cells", rows)], key)] if rows else []
+
+    done = []
     for r in finished:
         seconds = f"{float(r.facts.get('seconds') or 0.0):.2f}"
-        rows.append(row(r.id, r.facts["setting"], r.facts["label"], r.cell, seconds, f"cells/{r.id}.parquet"))
+        file = f"cells/{r.id}.parquet"
+        done.append(row(r.id, r.facts["setting"], r.facts["label"], r.cell, seconds=seconds, file=file))
     blocks: list[Any] = [
         Text("A cell is one agent in one world with one seed; its name is a hash of what it is. To run one again:"),
         Text(f"{results.command} --only CELL", "code"),
-        Folded(
-            f"All {counted(len(finished), 'finished cell')}",
-            [Table("Finished cells", [*head, Column("seconds"), Column("file", False)], rows)],
-            key="cells",
-        ),
+        *table("finished", done, "cells"),
+        *table("failed", [row(i, c.world, c.agent, c, message=str(m)) for i, c, m in failed], "cells-failed"),
+        *table("missing", [row(c.id, c.world, c.agent, c) for c in missing], "cells-missing"),
     ]
-    for title, cells in (
-        ("failed", [(i, c, str(m)) for i, c, m in failed]),
-        ("missing", [(c.id, c, "") for c in missing]),
-    ):
-        if cells:
-            kept = [row(i, c.world, c.agent, c, *([m] if title == "failed" else [])) for i, c, m in cells]
-            columns = [*head, *([Column("message", False)] if title == "failed" else [])]
-            table = Table(f"{title.capitalize()} cells", columns, kept)
-            blocks.append(Folded(f"All {counted(len(cells), f'{title} cell')}", [table], key=f"cells-{title}"))
     return Section("appendix", "Appendix: every cell", blocks)

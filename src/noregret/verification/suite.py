@@ -61,11 +61,13 @@ def jobs(section: str, effort: Effort) -> Iterator[tuple[str, Job]]:
     """(what it is, how to do it) for everything in a section, but for `sets` and `scaling`, which use all cores."""
     if section == "agents":
         for confidence, world in promises.PLAYS:
-            yield f"GLM-ORL {confidence}, {world}", partial(_optimism_row, confidence, world, effort)
+            play = partial(_promise_row, promises.optimism, confidence, world, effort.seeds, effort.episodes)
+            yield f"GLM-ORL {confidence}, {world}", play
         for kind, world in promises.CERTIFIED_PLAYS:
-            yield f"{kind}, {world}", partial(_certified_row, kind, world, effort)
+            play = partial(_promise_row, promises.certified, kind, world, effort.seeds, effort.episodes)
+            yield f"{kind}, {world}", play
         for world in ("logit", "linear", "clinic"):
-            yield f"GLM-RLSVI, {world}", partial(_perturbed_row, world, effort)
+            yield f"GLM-RLSVI, {world}", partial(_promise_row, promises.perturbed, world, effort.episodes)
     elif section == "radii":
         for model, wanted, steps in (("logit", 100.0, 2000), ("linear", 20.0, 1000)):
             yield f"printed and corrected, {model}", partial(radius_rows, model, wanted, steps)
@@ -143,19 +145,8 @@ def set_rows(effort: Effort, done: Callable[[], None], match: str = "", workers:
 
 
 # Agents --------------------------------------------------------------------------------------------------------------
-def _optimism_row(confidence: str, world: str, effort: Effort) -> list[Row]:
-    return _promise_row(promises.optimism(confidence, world, effort.seeds, effort.episodes))
-
-
-def _certified_row(kind: str, world: str, effort: Effort) -> list[Row]:
-    return _promise_row(promises.certified(kind, world, effort.seeds, effort.episodes))
-
-
-def _perturbed_row(world: str, effort: Effort) -> list[Row]:
-    return _promise_row(promises.perturbed(world, effort.episodes))
-
-
-def _promise_row(made: promises.Promise) -> list[Row]:
+def _promise_row(play: Callable[..., promises.Promise], *where: Any) -> list[Row]:
+    made = play(*where)
     note = f"optimism or a certificate failed {made.refuted} times though the sets held" if made.refuted else ""
     rate = made.failures / made.trials
     return [Row("agents", made.name, made.world, made.claimed, rate, made.worst, made.slack, True, made.holds, note)]
