@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from . import figures, statistics
-from .blocks import Folded, Heading, Row, Section, Shown, Table, Text, Words
+from .blocks import Folded, Heading, Row, Section, Shown, Table, Words
 from .data import ORACLE, Group, Setting
 from .drawing import Look
 from .paired import Comparison
@@ -144,12 +144,7 @@ def _all(places: Sequence[Setting], tests: Mapping[str, Comparison | None]) -> T
 
 def growth(places: Sequence[Setting], claims: Sequence[dict[str, Any]], looks: Looks) -> Section | None:
     """The exponents in words. Not shown where no agent has any regret."""
-    text = Text(
-        "The slope of log mean regret against log episode over the last decade (episodes K/10 to K), with a bootstrap "
-        "interval over seeds. 0.5 is growth like a square root, 1 is no learning. A slope over one decade describes "
-        "these episodes; it does not show what happens later."
-    )
-    made = Section("growth", "How regret grows", [text])
+    made = Section("growth", "How regret grows")
     found = [(place, [g for g in place.compared if g.name != ORACLE]) for place in places]
     if len(places) <= MANY:
         for place, groups in found:
@@ -163,7 +158,7 @@ def growth(places: Sequence[Setting], claims: Sequence[dict[str, Any]], looks: L
         title = f"Exponents of {counted(len(rows), 'curve')}, {unclear} of them linear, flat or bent"
         notes = sources([g for _, g in everyone], ["episodes"], claims)
         made.blocks.append(Folded(title, [Table("Regret against episodes", rows, notes)]))
-    return made if len(made.blocks) > 1 else None
+    return made if made.blocks else None
 
 
 def claimed(g: Group, variable: str, claims: Sequence[dict[str, Any]]) -> list[tuple[float, str]]:

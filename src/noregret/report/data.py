@@ -3,8 +3,7 @@
 Reads anything shaped like `studies.Results`: `finished()`, `failed()`, `missing()`, `claims` and words about itself.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -75,38 +74,18 @@ class Group:
         return statistics.growth(self.at, self.regret)
 
 
-@dataclass(frozen=True)
 class Setting:
-    """The groups that met the same worlds for the same number of episodes, in the order of the study."""
+    """The groups that met the same worlds for the same number of episodes, in the order of the study. key: for file
+    names and anchors; alone: the agents that decide on their own; compared: those that regret is shown of, since agents
+    with an expert's help have a part of their own where there are others."""
 
-    title: str
-    label: str
-    episodes: int
-    groups: tuple[Group, ...]
-    key: str  # for file names and anchors
-
-    @property
-    def first(self) -> Any:
-        return self.groups[0].runs[0]
-
-    @property
-    def problem(self) -> dict[str, Any]:
-        return dict(self.first.facts.get("problem") or {})
-
-    @property
-    def horizon(self) -> float:
-        return float(self.problem.get("H", np.nan))
-
-    @property
-    def alone(self) -> list[Group]:
-        """The agents that decide on their own."""
-        return [g for g in self.groups if g.on_its_own]
-
-    @property
-    def compared(self) -> list[Group]:
-        """Those that regret is shown of: agents with an expert's help have a part of their own, where there are
-        others."""
-        return [g for g in self.groups if not g.refers] if self.alone else list(self.groups)
+    def __init__(self, title: str, label: str, episodes: int, groups: Sequence[Group], key: str) -> None:
+        self.title, self.label, self.episodes, self.groups, self.key = title, label, episodes, groups, key
+        self.first = groups[0].runs[0]
+        self.problem: dict[str, Any] = dict(self.first.facts.get("problem") or {})
+        self.horizon = float(self.problem.get("H", np.nan))
+        self.alone = [g for g in groups if g.on_its_own]
+        self.compared = [g for g in groups if not g.refers] if self.alone else list(groups)
 
     def sizes(self) -> tuple[int, ...]:
         """context_dim, n_states, n_actions, horizon, episodes."""
@@ -131,7 +110,7 @@ def settings(finished: Iterable[Any]) -> list[Setting]:
     labels = [label for label, _ in held]
     made: list[Setting] = []
     for i, ((label, episodes), agents) in enumerate(held.items()):
-        groups = tuple(Group(name, runs.values()) for name, runs in agents.items())
+        groups = [Group(name, runs.values()) for name, runs in agents.items()]
         title = f"{label}, {episodes:,} episodes" if labels.count(label) > 1 else label
         made.append(Setting(title, label, episodes, groups, f"s{i + 1:02d}"))
     return made

@@ -6,30 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from . import compared, data, drawing, paired, promises, sizes, varied
-from .blocks import Folded, Row, Section, Table, Text, Words
+from .blocks import Folded, Row, Section, Table, Text
 from .summary import summary
 from .texts import counted, listed
 
 PAGE, FIGURES = "report.html", "figures"
 PACKAGE = Path(__file__).parent
-
-METHODS = (
-    ("Regret", "The sum over episodes of the optimal value minus the value of the policy played, both exact, at the "
-     "individual's initial state; nothing is estimated from returns."),
-    ("Seeds", "Every seed of a setting brings the same individuals and the same luck to every agent, so agents are "
-     "compared seed by seed. Seeds are the independent repetitions: intervals resample them and tests flip them."),
-    ("Intervals", "Bootstrap over seeds, 2,000 resamples from a fixed seed, percentile intervals at levels widened for "
-     "few seeds such that normal data get the length of Student's interval (Hesterberg 2015); with fewer than five "
-     "seeds they reach from the smallest to the largest seed. With five seeds they miss the mean of normal data in 8% "
-     "of cases, with eight in 6%. 95% point by point, not for a whole curve at once."),
-    ("Tests", "Paired sign-flip permutation tests of the difference in final regret, two-sided: all 2^n flips up to 14 "
-     "seeds, 20,000 random ones beyond. The hypothesis is that the differences are symmetric around zero. Holm's "
-     "correction covers all pairs of agents of one setting, not several settings at once. Left out are the oracle, "
-     "which has no regret by definition, and agents with an expert's help, where there are others."),
-    ("Growth", "Least squares of log mean regret on log episode, over 24 recorded points evenly spaced in log episode "
-     "from K/10 to K. Flat: the later half of this part has a slope below 0.05. Linear: an exponent above 0.95. Not a "
-     "power law: the slopes of the two halves differ by more than 0.15, and the interval of that excludes 0."),
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -106,7 +88,7 @@ def write(results: Any, out: Any) -> Report:
         promises.bounds(places, looks, drawn),
         promises.certificates(places, looks, drawn),
         sizes.referral(varied.referrals(places), drawn),
-        Section("methods", "How the numbers were made", [Words(METHODS)]),
+        Section("methods", "How the numbers were made"),
         _appendix(results, finished, failed, missing),
     ]
     html = _render(

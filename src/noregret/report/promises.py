@@ -10,7 +10,7 @@ import numpy as np
 from ..problem.links import LinearCombination, MultinomialLogit
 from ..problem.problem import Problem
 from . import figures, statistics
-from .blocks import Folded, Heading, Row, Section, Shown, Table, Text
+from .blocks import Folded, Heading, Row, Section, Shown, Table
 from .compared import BAND, MANY
 from .data import Group, Setting
 from .drawing import Drawing, Look
@@ -98,25 +98,19 @@ class _Telling:
         blocks.append(Shown(draw().save(self.folder, key), caption, [i for g in shown for i in g.ids]))
         blocks.append(Table(f"{place.title}: {self.title}", rows, _notes(rows)))
 
-    def told(self) -> Section:
-        """The section, with the table of all settings, folded where it is long."""
+    def told(self) -> Section | None:
+        """The section, with the table of all settings, folded where it is long; None where there is nothing in it."""
         if self.rows:
             table = Table(self.title[0].upper() + self.title[1:], self.rows, _notes(self.rows))
             long = Folded(f"{table.caption}: {len(table.rows)} rows", [table])
             self.section.blocks.append(table if len(table.rows) <= 30 else long)
-        return self.section
+        return self.section if self.section.blocks else None
 
 
 def bounds(places: Sequence[Setting], looks: Mapping[str, Look], folder: Path) -> Section | None:
     """Regret beside every bound on it."""
-    text = Text(
-        "Bounds computed from what an agent saw hold with its probability for all episodes at once. Bounds known "
-        "beforehand are worst cases over everything the assumptions allow, and often above H K, the most that can "
-        "be lost: they then say nothing yet."
-    )
-    made = _Telling(
-        Section("bounds", "Regret and bounds on it", [text]), places, folder, "regret and bounds after the last episode"
-    )
+    section = Section("bounds", "Regret and bounds on it")
+    made = _Telling(section, places, folder, "regret and bounds after the last episode")
     for place in places:
         known = prior(place, problem_of(place), 1 if made.many else 14)
         shown = [g for g in place.compared if g.label in known or any(g.has(c) for c in figures.BOUNDS)]
@@ -124,8 +118,7 @@ def bounds(places: Sequence[Setting], looks: Mapping[str, Look], folder: Path) -
         caption = f"Regret and bounds in {place.title}, a panel an agent, both axes logarithmic. {BAND}{note}"
         draw = partial(figures.bounds, place, shown, known)
         made.add(place, shown, partial(_bounded, place, known), looks, draw, caption)
-    section = made.told()
-    return section if len(section.blocks) > 1 else None
+    return made.told()
 
 
 def _notes(rows: Sequence[Row]) -> list[str]:
@@ -166,18 +159,7 @@ def certificates(places: Sequence[Setting], looks: Mapping[str, Look], folder: P
         draw = partial(figures.certificates, place, shown, looks)
         caption = f"Certificates and sets in {place.title}, logarithmic axes. {BAND}"
         made.add(place, shown, _held, looks, draw, caption)
-    section = made.told()
-    if not section.blocks:
-        return None
-    notes = (
-        "Certificate at end: mean over the last tenth of the episodes. Wrong, missed, failed: episodes of all "
-        "seeds together in which it happened; 0 is what is promised, with probability 1 - delta for a whole run.",
-        "Runs with a failure: of a certificate, or of a set where plans are not certified. Upper limit: exact "
-        "one-sided 95% limit (binomial) of the probability that a run has one. Runs are independent; the episodes "
-        "of a run, which share their data, are not.",
-    )
-    section.blocks += [Text(words, "note") for words in notes]
-    return section
+    return made.told()
 
 
 def failures(g: Group, column: str) -> tuple[int, int, int, int] | None:

@@ -21,12 +21,7 @@ def scaling(
     """Fitted powers of final regret along each size, beside those claimed."""
     if not found:
         return None
-    text = Text(
-        "One size at a time, the others at their base: the slope of log mean final regret against log size, with a "
-        "bootstrap interval over seeds. What is claimed is an upper bound up to logarithms, for the worst world: "
-        "measured powers may lie below it, and a few small sizes cannot refute it."
-    )
-    made = Section("scaling", "How regret grows with the problem", [text])
+    made = Section("scaling", "How regret grows with the problem")
     for i, one in enumerate(found):
         fits = {(a.variable, label): _fit(a, label) for a in one.axes for label in a.labels}
         base = ", ".join(f"{SIZES[k]} = {v:,}" for k, v in one.base.items())
@@ -87,11 +82,7 @@ def referral(found: Sequence[Referrals], folder: Path) -> Section | None:
     """What handing the doubtful individuals to an expert costs and saves."""
     if not found:
         return None
-    text = Text(
-        "The agent keeps the individuals whose certificate (or doubt) is at most the threshold and hands the "
-        "others to an expert. Regret counts everybody, the expert's own shortfall included."
-    )
-    made = Section("referral", "Referral", [text])
+    made = Section("referral", "Referral")
     for i, one in enumerate(found):
         picture = figures.referral(one).save(folder, f"referral-{i + 1}")
         caption = (
