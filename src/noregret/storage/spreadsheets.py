@@ -10,20 +10,8 @@ from typing import Any
 from .. import checks as check
 from .atomic import write_whole
 
-_RISKY = (
-    "=",
-    "+",
-    "-",
-    "@",
-    "\t",
-    "\r",
-    "\n",
-    "＝",
-    "＋",
-    "－",
-    "＠",
-    "'",
-)  # some spreadsheets take the wide ones, too
+# Some spreadsheets take the wide ones, too.
+_RISKY = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠", "'")
 
 
 def guarded(text: str) -> str:
