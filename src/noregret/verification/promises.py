@@ -28,8 +28,7 @@ from ..agents.local.lr_orl import LRORL
 from ..agents.local.psrl_glm import PSRLGLM
 from ..problem.problem import Problem
 from ..simulation import simulate
-from ..worlds import World, clinic, random_linear, random_logit, sparse_logit
-from ..worlds.sparse import group_norm
+from ..worlds import World, clinic, group_norm, random_linear, random_logit, sparse_logit
 from .chance import allowed
 from .coverage import DELTA
 
