@@ -15,7 +15,7 @@ from ..agents import names as agent_names
 from ..agents.registry import agent_class
 from ..report.run_figures import MANY, regret_figure
 from ..simulation import Run, save_tables, simulate
-from .options import AsCSV, Episodes, Out, Seeds, Workers, WorldName, agents_from, world_from
+from .options import AsCSV, Episodes, Out, Seeds, Workers, WorldName, agents_from, check_counts, world_from
 from .screen import Command, plain_table, progress, writable
 
 AGENTS = (
@@ -48,9 +48,7 @@ def compare(
 
     Example: noregret compare --world random-logit:n_states=4 --agents glm-orl,glm-orl:bonus_scale=0.1"""
     command = Command()
-    check.integer("episodes", episodes)
-    check.integer("seeds", seeds)
-    check.integer("workers", workers or 0, 0)
+    check_counts(episodes, seeds, workers)
     step = check.integer("every", every or max(episodes // POINTS, 1))
     if step > episodes:
         raise ValueError(f"every must be at most episodes = {episodes}, got {every}")

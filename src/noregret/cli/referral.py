@@ -11,13 +11,14 @@ from ..agents.registry import with_kernel
 from ..report.run_figures import referral_figure
 from ..simulation import referral_study, save_tables
 from ..worlds import World
-from .options import AsCSV, Episodes, Out, Seeds, Workers, WorldName, agents_from, world_from
+from .options import AsCSV, Episodes, Out, Seeds, Workers, WorldName, agents_from, check_counts, world_from
 from .screen import Command, plain_table, progress, writable
 
 SHARES = (0.05, 0.1, 0.2, 0.4, 0.8)  # of the largest value there is: thresholds where none are given
 
 
 def referral(
+    *,
     agent: Annotated[
         str,
         typer.Option(
@@ -40,9 +41,7 @@ def referral(
 ) -> None:
     """Let an agent refer to an expert at several thresholds; print a table, draw the trade-off, keep the numbers."""
     command = Command()
-    check.integer("episodes", episodes)
-    check.integer("seeds", seeds)
-    check.integer("workers", workers or 0, 0)
+    check_counts(episodes, seeds, workers)
     check.one_of("criterion", criterion, CRITERIA)
     place = world_from(world, episodes)
     limits = _thresholds(threshold or "", place.problem.horizon if criterion == "certificate" else 1)

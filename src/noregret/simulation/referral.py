@@ -1,6 +1,5 @@
 """What an expert's presence is worth: one agent with a `Referral` at several thresholds, without it, and the expert."""
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +16,7 @@ from ..checks import Floats
 from ..planning.bellman import Plan
 from ..storage.text import aligned
 from ..worlds import World
-from .engine import session_kind
+from .engine import Setup, session_kind
 from .run import Session, chosen_seeds, play_all, recorded_episodes, simulate
 
 
@@ -143,6 +142,7 @@ def referral_study(
     episodes: int,
     thresholds: Sequence[float],
     seeds: int | Iterable[int] = 1,
+    *,
     every: int | None = None,
     criterion: str = "certificate",
     workers: int | None = None,
@@ -179,7 +179,7 @@ def referral_study(
     kept, certified = np.zeros(shape), np.zeros(shape)
 
     def begin(i: int, j: int) -> Session:
-        return kind(pairs[i].fresh(chosen[j]), world, chosen[j], episodes, 1, False, math.inf)
+        return kind(pairs[i].fresh(chosen[j]), Setup(world, chosen[j], episodes))
 
     def take(job: int, part: Session, seconds: float) -> None:
         at, who, curve = where[job], part.agent.referred, part.meter.curve
@@ -187,9 +187,9 @@ def referral_study(
         kept[at], certified[at] = np.diff(curve, prepend=0.0)[~who].sum(), part.agent.gaps[~who].sum()
 
     play_all([partial(begin, i, j) for i, j in where], workers, progress, take)
-    common = world, episodes, chosen, every, workers
-    one = simulate(agent, *common, progress=progress)
-    other = simulate(_as_agent(expert, agent), *common, progress=progress)
+    rest: dict[str, Any] = {"every": every, "workers": workers, "progress": progress}
+    one = simulate(agent, world, episodes, chosen, **rest)
+    other = simulate(_as_agent(expert, agent), world, episodes, chosen, **rest)
     return ReferralStudy(
         one.label, "the expert" if other.agent == "_Asked" else other.label, world.name, criterion, chosen, points,
         np.array(limits), referred, regret, kept, certified, one.regret, other.regret,
