@@ -55,9 +55,10 @@ def referral(
             progress=lambda n: bars.advance(task, n),
         )  # fmt: skip
     command.say(study.about)
-    table = plain_table(*study.HEAD, left=0)
-    for row in study.rows():
-        table.add_row(*row)
+    rows = study.rows()
+    table = plain_table(*rows[0], left=0)
+    for row in rows:
+        table.add_row(*row.values())
     command.say(table)
     meaning = "certified: sum of the certificates of those kept; " if criterion == "certificate" else ""
     command.say(f"at end: over the last tenth; {meaning}saved: against the agent alone", "dim")

@@ -40,8 +40,7 @@ _RC: Any = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(NamedTuple):
     """Colour and dashes of one series, the same in every figure of a report."""
 
     colour: str
@@ -93,8 +92,7 @@ def shades(count: int) -> list[Look]:
     return [Look(SHADES[i]) for i in at]
 
 
-@dataclass(frozen=True)
-class Picture:
+class Picture(NamedTuple):
     """What the page needs of a figure: panels as inline SVG (or one PNG), the legend, the files."""
 
     name: str

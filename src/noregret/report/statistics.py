@@ -7,9 +7,8 @@ fixed seed, so that the same results give the same report.
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,8 +72,7 @@ def slope_weights(x: Floats) -> Floats:
     return np.asarray(centred / (centred @ centred))
 
 
-@dataclass(frozen=True)
-class Exponent:
+class Exponent(NamedTuple):
     """A fitted power with its interval, and what to make of it in words; nan where there is none.
 
     kind    "power", "flat", "linear", "faster", "bends", "few" or "none"

@@ -104,26 +104,24 @@ class ReferralStudy:
             "regret_expert_alone": np.tile(self.expert_alone.ravel(), T),
         }
 
-    def rows(self) -> list[tuple[str, ...]]:
+    def rows(self) -> list[dict[str, str]]:
         """What `str` shows, a row a threshold, means over seeds."""
-        alone, expert = f"{self.alone[:, -1].mean():,.1f}", f"{self.expert_alone[:, -1].mean():,.1f}"
         late = max(self.episodes.size * 9 // 10 - 1, 0)
         span = max(int(self.episodes[-1] - self.episodes[late]), 1)
-        made: list[tuple[str, ...]] = []
-        for i, threshold in enumerate(self.thresholds):
-            end = (self.referred[i, :, -1] - self.referred[i, :, late]).mean() / span
-            regret, kept, sum_of = (v.mean() for v in (self.regret[i, :, -1], self.kept_regret[i], self.certified[i]))
-            saved = self.saved[i].mean()
-            made.append(
-                (f"{threshold:g}", f"{self.share[i].mean():.1%}", f"{end:.1%}", f"{regret:,.1f}", f"{kept:,.1f}",
-                 f"{sum_of:,.1f}", alone, expert, f"{saved:,.1f}")
-            )  # fmt: skip
-        return made
-
-    HEAD = (
-        "threshold", "referred", "at end", "regret", "of those kept", "certified", "agent alone", "expert alone",
-        "saved",
-    )  # fmt: skip
+        return [
+            {
+                "threshold": f"{threshold:g}",
+                "referred": f"{self.share[i].mean():.1%}",
+                "at end": f"{(self.referred[i, :, -1] - self.referred[i, :, late]).mean() / span:.1%}",
+                "regret": f"{self.regret[i, :, -1].mean():,.1f}",
+                "of those kept": f"{self.kept_regret[i].mean():,.1f}",
+                "certified": f"{self.certified[i].mean():,.1f}",
+                "agent alone": f"{self.alone[:, -1].mean():,.1f}",
+                "expert alone": f"{self.expert_alone[:, -1].mean():,.1f}",
+                "saved": f"{self.saved[i].mean():,.1f}",
+            }
+            for i, threshold in enumerate(self.thresholds)
+        ]
 
     @property
     def about(self) -> str:
@@ -132,7 +130,8 @@ class ReferralStudy:
         return f"{self.agent} refers to {self.expert} in {self.world}: {size}"
 
     def __str__(self) -> str:
-        return f"{self.about}\n{aligned([self.HEAD, *self.rows()], right=True)}"
+        rows = self.rows()
+        return f"{self.about}\n{aligned([list(rows[0]), *(list(row.values()) for row in rows)], right=True)}"
 
 
 def referral_study(

@@ -16,8 +16,7 @@ be frequent. Truths lie on the boundary of what is assumed; contexts are
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,17 +31,14 @@ DELTA = 0.3
 CONTEXTS = ("random", "one", "cycle", "worst", "lengths")
 
 
-@dataclass(frozen=True)
-class Coverage:
-    """What came out of one experiment: ratios [runs] is each run's largest squared distance / radius; without_log the
-    same for a radius that lacks its ln(1/delta) term, a mutant that must not pass everywhere."""
+class Coverage(NamedTuple):
+    """What came out of one experiment: ratios [runs] is each run's largest squared distance / radius."""
 
     name: str
     contexts: str
     advertised: bool
     delta: float
     ratios: Floats
-    without_log: Floats
 
     @property
     def failures(self) -> int:
@@ -60,8 +56,7 @@ class Coverage:
             return float(np.median(1.0 / self.ratios))
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """A kind of set: how to make one, and what truths and contexts go with it.
 
     make(m, d, bound, truth, delta=, regularization=) -> estimator; from the truth it takes what a user must know (a
@@ -205,7 +200,7 @@ def coverage(
     check.one_of("contexts", contexts, CONTEXTS)
     simplex = kind.model in ("linear", "linear reward")
     limit = None if kind.model == "linear" else bound
-    ratios, without = np.zeros(runs), np.zeros(runs)
+    ratios = np.zeros(runs)
     for run in range(runs):
         g = np.random.default_rng([run, m, d, CONTEXTS.index(contexts)])
         W = draw_truth(kind.model, m, d, bound, g)
@@ -218,9 +213,7 @@ def coverage(
             est.update(x, draw_outcome(kind.model, W @ x, g))
             distance, radius = squared_distance(est, target, x), est.radius
             ratios[run] = max(ratios[run], distance / radius if radius > 0.0 else np.inf)
-            rest = radius - log_term(est)
-            without[run] = max(without[run], distance / rest if rest > 0.0 else np.inf)
-    return Coverage(kind.name, contexts, kind.advertised, delta, ratios, without)
+    return Coverage(kind.name, contexts, kind.advertised, delta, ratios)
 
 
 def squared_distance(est: Any, target: Floats, x: Floats) -> float:
@@ -235,14 +228,3 @@ def squared_distance(est: Any, target: Floats, x: Floats) -> float:
         return float(max(errors) ** 2) * est.radius
     error = np.atleast_2d(est.weights) - target
     return float(np.sum((error @ est.gram) * error))
-
-
-def log_term(est: Any) -> float:
-    """What ln(1/delta) contributes to the squared radius; not taken apart where delta is fixed."""
-    if isinstance(est, SignUnionSet):
-        return 0.0
-    delta, whole = est.delta, est.radius
-    est.delta = 1.0
-    bare = est.radius
-    est.delta = delta
-    return float(whole - bare)

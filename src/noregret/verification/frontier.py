@@ -6,8 +6,7 @@ do), how often a certificate or a set was wrong, and the 1-norm width of the tra
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,8 +41,7 @@ def population(seed: int, weight_bound: float = 2.0) -> World:
     return random_logit(4, 3, 4, 3, weight_bound, seed)
 
 
-@dataclass(frozen=True)
-class Standing:
+class Standing(NamedTuple):
     """One agent over all worlds. episodes [points]; regret, certificate, width [worlds, points]: cumulative regret, and
     means per episode (per step for the width) since the point before; nan where the agent has none."""
 

@@ -14,8 +14,7 @@ the past, as long as the sets hold.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,8 +32,7 @@ from .chance import allowed
 from .coverage import DELTA
 
 
-@dataclass(frozen=True)
-class Promise:
+class Promise(NamedTuple):
     """claimed: the probability of failure a guarantee allows; failures among trials (runs, or episodes); refuted:
     episodes in which optimism, or a certificate, failed though all sets held; worst: largest squared distance / radius;
     slack: the smaller data-dependent bound / regret at the end, median over runs (nan where there is none)."""

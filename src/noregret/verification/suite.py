@@ -13,9 +13,8 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,8 +33,7 @@ REWARD_KINDS = {
 SECTIONS = ("sets", "agents", "radii", "errata", "scaling")
 
 
-@dataclass(frozen=True)
-class Effort:
+class Effort(NamedTuple):
     """How much to run. sizes: (outcomes, dimension, bound B_p R); regularizations: lambda, None for the default."""
 
     runs: int
@@ -84,28 +82,27 @@ def set_names() -> list[str]:
     return [kind.name for kind in KINDS] + list(REWARD_KINDS)
 
 
-def _set_settings(effort: Effort, match: str) -> Iterator[tuple[Any, ...]]:
-    for name in set_names():
-        if match not in name:
-            continue
-        for contexts in CONTEXTS:
-            if name not in REWARD_KINDS:
-                for size in effort.sizes:
-                    for lam in effort.regularizations:
-                        yield name, contexts, effort.runs, effort.steps, *size, lam
-            elif contexts in rewards.CONTEXTS:
-                yield name, contexts, effort.runs, effort.steps, 0, 2, 0.0, None
-
-
-def set_count(effort: Effort, match: str = "") -> int:
-    return sum(1 for _ in _set_settings(effort, match))
+def set_jobs(effort: Effort, match: str = "") -> list[Job]:
+    """Every experiment of the section `sets`, of the kinds whose name has `match` in it."""
+    runs, steps = effort.runs, effort.steps
+    sets: list[Job] = [
+        partial(_set_row, kind.name, contexts, runs, steps, *size, lam)
+        for kind in KINDS if match in kind.name
+        for contexts in CONTEXTS
+        for size in effort.sizes
+        for lam in effort.regularizations
+    ]  # fmt: skip
+    names = [name for name in REWARD_KINDS if match in name]
+    return sets + [
+        partial(_reward_row, name, contexts, runs, steps, 2) for name in names for contexts in rewards.CONTEXTS
+    ]
 
 
 def _reward_row(name: str, contexts: str, runs: int, steps: int, d: int) -> list[Row]:
     form, law = REWARD_KINDS[name]
     made = rewards.reward_coverage(form, contexts, law, runs, steps, d)
-    worst = float(made.nearness.max() ** 2)
-    loose = float(np.median(1.0 / np.maximum(made.nearness, 1e-9)) ** 2)
+    worst = float(made.ratios.max() ** 2)
+    loose = float(np.median(1.0 / np.maximum(made.ratios, 1e-9)) ** 2)
     about = True, made.holds, f"{runs} runs of {steps}"
     return [Row("sets", name, f"{contexts}, d={d}", made.delta, made.failures / runs, worst, loose, *about)]
 
@@ -113,8 +110,6 @@ def _reward_row(name: str, contexts: str, runs: int, steps: int, d: int) -> list
 def _set_row(
     name: str, contexts: str, runs: int, steps: int, m: int, d: int, bound: float, lam: float | None
 ) -> list[Row]:
-    if name in REWARD_KINDS:
-        return _reward_row(name, contexts, runs, steps, d)
     kind = next(kind for kind in KINDS if kind.name == name)
     made: Coverage = coverage(kind, contexts, runs, steps, m, d, bound, lam)
     size = f"d={d}" if "reward" in kind.model else f"S={m} d={d}"
@@ -126,9 +121,7 @@ def _set_row(
 
 
 def set_rows(effort: Effort, done: Callable[[], None], match: str = "", workers: int | None = None) -> list[Row]:
-    """The section `sets`, on all cores, of the kinds whose name has `match` in it; done() after each experiment.
-    Processes, because the loop is Python's."""
-    settings = list(_set_settings(effort, match))
+    """What `set_jobs` find, on all cores; done() after each. Processes, because the loop is Python's."""
     for kind in KINDS:  # compile here, once
         if match in kind.name:
             coverage(kind, "random", 1, 1)
@@ -138,7 +131,7 @@ def set_rows(effort: Effort, done: Callable[[], None], match: str = "", workers:
     rows: list[Row] = []
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers or os.cpu_count() or 1, context) as pool:
-        for future in [pool.submit(_set_row, *where) for where in settings]:
+        for future in [pool.submit(job) for job in set_jobs(effort, match)]:
             rows += future.result()
             done()
     return rows

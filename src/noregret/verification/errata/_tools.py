@@ -2,9 +2,8 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import wraps
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -16,8 +15,7 @@ from ...problem.problem import Problem
 Kind = Literal["error", "looseness", "notation"]
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """What came out when one entry of docs/errata.md was put to the test.
 
     row               E-number in docs/errata.md
