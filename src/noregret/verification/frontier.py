@@ -53,7 +53,6 @@ class Standing(NamedTuple):
     width: Floats
     failures: int  # episodes with a wrong certificate
     set_failures: int  # episodes in which a set missed the truth
-    trials: int  # episodes in all
     speed: float
 
     @property
@@ -100,5 +99,5 @@ def _standing(runs: list[Run]) -> Standing:
     return Standing(
         first.label, first.agent, first.episodes.astype(float), np.concatenate([run.regret for run in runs]),
         recent("certificate"), recent("transition_width") / recent("steps"), total("certificate_failures"),
-        total("set_failures"), int(first.episodes[-1]) * len(runs), float(np.mean([run.speed for run in runs])),
+        total("set_failures"), float(np.mean([run.speed for run in runs])),
     )  # fmt: skip
