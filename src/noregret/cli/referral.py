@@ -18,7 +18,6 @@ SHARES = (0.05, 0.1, 0.2, 0.4, 0.8)  # of the largest value there is: thresholds
 
 
 def referral(
-    *,
     agent: Annotated[
         str,
         typer.Option(
@@ -27,6 +26,7 @@ def referral(
         ),
     ] = "certified-psrl",
     world: WorldName = "clinic",
+    *,
     expert: Annotated[str, typer.Option(help="an agent, with options as :name=value")] = "oracle",
     threshold: Annotated[
         str | None,
