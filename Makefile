@@ -17,7 +17,7 @@ test-fast: $(VENV)/.dev
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not slow and not deep"
 
 test-slow: $(VENV)/.dev
-	$(BIN)/python -m pytest --numprocesses auto -m slow
+	$(BIN)/python -m pytest --numprocesses auto -m slow -o faulthandler_timeout=3600
 
 # A part of the fuzzing of files and verbs, with every index of every kernel checked; code with checks has its own cache.
 test-bounds: export NUMBA_BOUNDSCHECK = 1

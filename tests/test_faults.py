@@ -130,24 +130,31 @@ def verbs_of(agent):
 def test_a_verb_is_undone_or_done(name, errors, tmp_path):
     """Every line of every verb, the first and the last time that it is come to."""
     case = Case(name, tmp_path)
-    tried = 0
+    tried = missed = 0
     for verb in verbs_of(case.agent):
         reference = case.ready(verb)
         before = everything(reference)
         case.call(reference, verb)()  # compiles
         after = everything(reference)
-        again = case.ready(verb)
-        lines = places(case.call(again, verb))
-        assert everything(again) == after, verb
+        lines, earlier = [0], []
+        while lines != earlier:  # until Python's caches have what they will keep
+            again, earlier = case.ready(verb), lines
+            lines = places(case.call(again, verb))
+            assert everything(again) == after, verb
         outcome, agent = {}, case.ready(verb)
         for i, at in enumerate(lines):
             error = errors[i % len(errors)]
             injector = Injector(at, error)
-            while not injector.fired:  # one that was interrupted before has less to do: then a new one
+            for _ in range(3):
                 with suppress(error, ValueError):  # loading makes a sentence of a lack of memory
                     injector.count = 0
                     injector.run(case.call(agent, verb))
-                agent = agent if injector.fired else case.ready(verb)
+                if injector.fired:
+                    break
+                agent = case.ready(verb)  # one that was interrupted before has less to do: then a new one
+            else:
+                missed += 1  # even a new one came to fewer lines than the one that was counted
+                continue
             found = everything(agent)
             assert found in (before, after), (verb, at)
             tried += 1
@@ -156,7 +163,7 @@ def test_a_verb_is_undone_or_done(name, errors, tmp_path):
                 assert outcome.setdefault(found == after, going) == going, (verb, at)
             if found != before:  # otherwise the same one goes on: it may be interrupted again and again
                 agent = case.ready(verb)
-    assert tried > 100
+    assert tried > 100 + 50 * missed
     case.agent.save(tmp_path / "faulty.npz")  # removes what an interrupted one left
     assert [p for p in tmp_path.iterdir() if p.suffix == ".part"] == []
 
@@ -195,6 +202,7 @@ def test_ctrl_c_at_any_moment(name, tmp_path):
                 done, longest = False, 5e-5
                 while not done:
                     longest *= 1.5
+                    assert longest < 60.0, "the verb changes nothing"
                     try:
                         armed[0] = True
                         signal.setitimer(signal.ITIMER_REAL, float(g.uniform(1e-6, longest)))

@@ -227,9 +227,9 @@ def test_kept_individuals_lose_at_most_the_threshold():
 
 def run_on(agent, world, seed, episodes=6000, live=20):
     """Most episodes compiled, the last ones live; those who were kept among the last."""
-    from noregret.simulation.engine import FusedSession
+    from noregret.simulation.engine import FusedSession, Setup
 
-    session = FusedSession(agent, world, seed, episodes, 1, False, np.inf)
+    session = FusedSession(agent, Setup(world, seed, episodes))
     session.prepare()
     while session.done < episodes:
         session.advance()

@@ -234,12 +234,12 @@ def test_simulations_and_verbs_notice_the_same():
 
 
 def test_evidence_of_both_engines_agrees_to_the_bit():
-    from noregret.simulation.engine import FusedSession, PythonSession
+    from noregret.simulation.engine import FusedSession, PythonSession, Setup
 
     world = random_world(2)
     made = []
     for kind in (FusedSession, PythonSession):
-        session = kind(nr.LRORL(world.problem), world, 0, 50, 50, False, math.inf)
+        session = kind(nr.LRORL(world.problem), Setup(world, 0, 50, 50))
         session.prepare()
         while session.done < 50:
             session.advance()

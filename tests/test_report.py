@@ -18,7 +18,7 @@ import pytest
 from scipy import stats
 
 from noregret.report import data, drawing, paired, statistics, varied, write
-from noregret.report.blocks import interval, number
+from noregret.report.texts import interval, number
 from noregret.verification.chance import allowed
 
 # --- statistics
@@ -139,7 +139,7 @@ def test_numbers_are_written_with_three_digits():
     assert [number(v) for v in (0.0, 0.01234, 3.14159, 1234.5, 2.5e10, float("nan"))] == [
         "0", "0.0123", "3.14", "1,234", "2.50e10", "–",
     ]  # fmt: skip
-    assert interval(9.9, 1234.4) == "10 to 1,234"
+    assert interval((9.9, 1234.4)) == "10 to 1,234"
 
 
 # --- a study to report

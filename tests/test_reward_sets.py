@@ -442,7 +442,7 @@ def test_ranges_cover(form, contexts, law):
     """At delta = 0.3, more failures than `allowed` have probability below 1e-6."""
     found = reward_coverage(form, contexts, law, 60, 150)
     assert found.holds
-    assert found.nearness.max() > 0.5
+    assert found.ratios.max() > 0.5
 
 
 def test_ranges_shrink_as_the_theory_says():

@@ -334,17 +334,17 @@ def test_a_damaged_checkpoint_begins_anew():
         answer = work(Task(one, bad))
         assert np.array_equal(decode(answer.result).columns["regret"], want)
     world, of = one.make_world(), one.run
-    where = world, 0, one.episodes, one.every, False, None
-    session = begun(one.make_agent(world), *where)
+    setup = engine.Setup(world, 0, one.episodes, one.every)
+    session = begun(one.make_agent(world), setup)
     session.advance()
     made = snapshot(session, of, 1.5)
-    again, seconds = resumed(made, of, *where)
+    again, seconds = resumed(made, of, setup)
     assert again.done == session.done > 0
     assert seconds == 1.5
     assert episodes_done(made, of) == session.done
     for bad in (made[:-30], b"", b"nonsense", made[:-100] + bytes(50) + made[-50:]):
         with pytest.raises(ValueError, match="not a checkpoint of that run"):
-            resumed(bad, of, *where)
+            resumed(bad, of, setup)
         assert episodes_done(bad, of) == 0
 
 

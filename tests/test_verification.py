@@ -1,7 +1,6 @@
 """`noregret verify`: it finds what is wrong, and says so by its exit status."""
 
 import csv
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -54,14 +53,14 @@ def test_a_broken_guarantee_shows_in_the_exit_status(small, tmp_path, monkeypatc
     """Sets with a hundredth of their radius, through the whole command."""
     kind = coverage.KINDS[0]
 
-    def narrow(*args):
-        est = kind.make(*args)
+    def narrow(*args, **rest):
+        est = kind.make(*args, **rest)
         est.__class__ = type(
             "Narrow", (type(est),), {"radius": property(lambda self: 0.01 * super(type(self), self).radius)}
         )
         return est
 
-    broken = replace(kind, make=narrow)
+    broken = kind._replace(make=narrow)
     monkeypatch.setattr(suite, "KINDS", (broken,))
     monkeypatch.setattr(
         suite, "set_rows", lambda effort, done, match="": suite._set_row(broken.name, "random", 60, 40, 3, 2, 1.0, None)
@@ -121,12 +120,13 @@ def test_certificates_that_fail_show(monkeypatch):
 
 def test_sets_run_on_several_processes():
     """The same rows as one after the other."""
-    effort = replace(SMALL, runs=5, steps=5)
+    effort = SMALL._replace(runs=5, steps=5)
     ticks = []
     rows = suite.set_rows(effort, lambda: ticks.append(1), workers=2)
-    assert len(rows) == len(ticks) == suite.set_count(effort) == len(coverage.KINDS) * 5 + len(suite.REWARD_KINDS) * 4
-    where = next(iter(suite._set_settings(effort, "")))
-    assert repr(rows[0]) == repr(suite._set_row(*where)[0])
+    assert (
+        len(rows) == len(ticks) == len(suite.set_jobs(effort)) == len(coverage.KINDS) * 5 + len(suite.REWARD_KINDS) * 4
+    )
+    assert repr(rows[0]) == repr(suite.set_jobs(effort)[0]()[0])
 
 
 def test_the_corrected_sets_are_much_smaller():
@@ -176,7 +176,7 @@ def test_mistakes_of_verify(tmp_path, args, message):
 
 
 def test_match_and_runs_choose_the_experiments(tmp_path, monkeypatch):
-    monkeypatch.setattr(suite, "QUICK", replace(SMALL, steps=20))
+    monkeypatch.setattr(suite, "QUICK", SMALL._replace(steps=20))
     monkeypatch.setattr(suite, "set_rows", partial(suite.set_rows, workers=1))
     done = run("--only", "sets", "--match", "Theorem A", "--runs", 7, "--out", tmp_path)
     assert done.exit_code == 0, done.output

@@ -21,6 +21,7 @@ WIDTH = 100
 
 
 def bounds(
+    *,
     link: Annotated[str | None, typer.Option(help="logit or linear; logit unless given")] = None,
     states: Annotated[int | None, typer.Option(help="S, 5 unless given")] = None,
     actions: Annotated[int | None, typer.Option(help="A, 3 unless given")] = None,

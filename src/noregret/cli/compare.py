@@ -1,21 +1,20 @@
 """`noregret compare`: agents side by side in one world."""
 
-import threading
-import time
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.progress import Progress, TaskID, TaskProgressColumn, TextColumn, TimeRemainingColumn
+from rich.progress import ProgressColumn, Task, TaskProgressColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from .. import checks as check
 from ..agents import names as agent_names
 from ..agents.registry import agent_class
 from ..report.run_figures import MANY, regret_figure
 from ..simulation import Run, save_tables, simulate
-from .options import AsCSV, Episodes, Out, Seeds, Workers, WorldName, agents_from, world_from
+from .options import AsCSV, Episodes, Out, Seeds, Workers, WorldName, agents_from, check_counts, world_from
 from .screen import Command, plain_table, progress, writable
 
 AGENTS = (
@@ -48,9 +47,7 @@ def compare(
 
     Example: noregret compare --world random-logit:n_states=4 --agents glm-orl,glm-orl:bonus_scale=0.1"""
     command = Command()
-    check.integer("episodes", episodes)
-    check.integer("seeds", seeds)
-    check.integer("workers", workers or 0, 0)
+    check_counts(episodes, seeds, workers)
     step = check.integer("every", every or max(episodes // POINTS, 1))
     if step > episodes:
         raise ValueError(f"every must be at most episodes = {episodes}, got {every}")
@@ -65,11 +62,12 @@ def compare(
     sizes = f"S={p.n_states} A={p.n_actions} H={p.horizon} d={p.context_dim}, {p.link.name} link"
     command.say(f"[bold]{place.name}[/] ({sizes}): {episodes:,} episodes, seeds: {seeds}")
     runs: list[Run] = []
-    with progress(TaskProgressColumn(), TextColumn("{task.fields[rate]}"), TimeRemainingColumn()) as bars:
+    with progress(TaskProgressColumn(), _Rate(), TimeRemainingColumn()) as bars:
         labels = [_short(getattr(player, "label", type(player).__name__)) for player in players]
-        tasks = [bars.add_task(label, total=episodes * seeds, start=False, rate="") for label in labels]
+        tasks = [bars.add_task(label, total=episodes * seeds, start=False) for label in labels]
         for player, task in zip(players, tasks, strict=True):
-            tick = _ticker(bars, task)
+            bars.start_task(task)
+            tick = partial(bars.advance, task)
             runs.append(simulate(player, place, episodes, seeds, every=step, workers=workers or None, progress=tick))
     command.say(_table(runs))
     command.say("at end: over the last tenth; episodes/s: per core", "dim")
@@ -81,18 +79,11 @@ def compare(
     command.close(figure=figure, numbers=numbers)
 
 
-def _ticker(bars: Progress, task: TaskID) -> Callable[[int], None]:
-    """What the worker threads call with a number of finished episodes."""
-    lock, begun = threading.Lock(), time.perf_counter()
-    bars.start_task(task)
+class _Rate(ProgressColumn):
+    """Episodes per second."""
 
-    def tick(n: int) -> None:
-        with lock:
-            bars.advance(task, n)
-            done = bars.tasks[task].completed
-            bars.update(task, rate=f"{done / (time.perf_counter() - begun):,.0f}/s")
-
-    return tick
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.speed:,.0f}/s" if task.speed else "")
 
 
 def _short(label: str, width: int = 27) -> str:

@@ -9,14 +9,13 @@ import typer
 from rich.table import Table
 
 from .. import checks as check
-from ..agents import names
 from ..agents.controls import Oracle
 from ..agents.registry import agent_class
 from ..report.run_figures import frontier_figure
 from ..verification.frontier import AGENTS, Standing, population
 from ..verification.frontier import frontier as study
 from ..worlds import World
-from .options import agents_from, parse
+from .options import agents_from, items_of, parse
 from .screen import Command, plain_table, progress, writable
 
 
@@ -63,8 +62,7 @@ def frontier(
 
 
 def _items(text: str, place: World) -> list[str]:
-    fitting = [name for name in names() if name != Oracle.name and agent_class(name).refusal(place.problem) is None]
-    items = [name for item in text.split(",") for name in (fitting if item.strip() == "all" else [item])]
+    items = items_of(text, place, Oracle.name)
     for item in items:
         agent_class(parse(item)[0])
     return items

@@ -57,11 +57,21 @@ def world_from(text: str, episodes: int | None = None) -> World:
     return world
 
 
+def check_counts(episodes: int, seeds: int, workers: int | None) -> None:
+    check.integer("episodes", episodes)
+    check.integer("seeds", seeds)
+    check.integer("workers", workers or 0, 0)
+
+
+def items_of(text: str, world: World, *but: str) -> list[str]:
+    """Comma-separated agents, one by one; "all" stands for all that are for such a problem, `but` these."""
+    fitting = [name for name in agent_names() if name not in but and why_not(name, world.problem) is None]
+    return [name for item in text.split(",") for name in (fitting if item.strip() == "all" else [item])]
+
+
 def agents_from(text: str, world: World) -> list[Any]:
-    """Comma-separated agents; "all" stands for all that are for such a problem."""
-    fitting = [name for name in agent_names() if why_not(name, world.problem) is None]
-    items = [name for item in text.split(",") for name in (fitting if item.strip() == "all" else [item])]
-    parts = [parse(item) for item in items]
+    """The agents of `items_of`."""
+    parts = [parse(item) for item in items_of(text, world)]
     for name, options in parts:  # all of them before the first is compiled
         agent_options(name, options)
     return [named_agent(name, options, world) for name, options in parts]

@@ -11,7 +11,7 @@ from ..agents.registry import with_kernel
 from ..report.run_figures import referral_figure
 from ..simulation import referral_study, save_tables
 from ..worlds import World
-from .options import AsCSV, Episodes, Out, Seeds, Workers, WorldName, agents_from, world_from
+from .options import AsCSV, Episodes, Out, Seeds, Workers, WorldName, agents_from, check_counts, world_from
 from .screen import Command, plain_table, progress, writable
 
 SHARES = (0.05, 0.1, 0.2, 0.4, 0.8)  # of the largest value there is: thresholds where none are given
@@ -26,6 +26,7 @@ def referral(
         ),
     ] = "certified-psrl",
     world: WorldName = "clinic",
+    *,
     expert: Annotated[str, typer.Option(help="an agent, with options as :name=value")] = "oracle",
     threshold: Annotated[
         str | None,
@@ -40,9 +41,7 @@ def referral(
 ) -> None:
     """Let an agent refer to an expert at several thresholds; print a table, draw the trade-off, keep the numbers."""
     command = Command()
-    check.integer("episodes", episodes)
-    check.integer("seeds", seeds)
-    check.integer("workers", workers or 0, 0)
+    check_counts(episodes, seeds, workers)
     check.one_of("criterion", criterion, CRITERIA)
     place = world_from(world, episodes)
     limits = _thresholds(threshold or "", place.problem.horizon if criterion == "certificate" else 1)
@@ -56,9 +55,10 @@ def referral(
             progress=lambda n: bars.advance(task, n),
         )  # fmt: skip
     command.say(study.about)
-    table = plain_table(*study.HEAD, left=0)
-    for row in study.rows():
-        table.add_row(*row)
+    rows = study.rows()
+    table = plain_table(*rows[0], left=0)
+    for row in rows:
+        table.add_row(*row.values())
     command.say(table)
     meaning = "certified: sum of the certificates of those kept; " if criterion == "certificate" else ""
     command.say(f"at end: over the last tenth; {meaning}saved: against the agent alone", "dim")

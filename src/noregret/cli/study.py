@@ -13,6 +13,7 @@ from rich.text import Text
 
 from .. import checks as check
 from ..storage.spreadsheets import write_table
+from ..storage.tables import suffix
 from ..studies import Results, load
 from ..studies import run as run_study
 from ..studies.engines import Engine, Lost
@@ -80,8 +81,7 @@ def export(
     out: Out = None,
 ) -> None:
     """All recorded points of all cells as one table, with the options of worlds and agents as columns."""
-    if to.suffix not in (".parquet", ".csv"):
-        raise ValueError(f"to must end in .parquet or .csv, got {str(to)!r}")
+    suffix("to", to)
     results, _ = results_of(file, out)
     table = results.table()
     if table.num_rows == 0:

@@ -4,29 +4,27 @@ import time
 from collections import defaultdict, deque
 from typing import Any
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.progress_bar import ProgressBar
-from rich.table import Table
+from rich.console import Console
+from rich.markup import escape
+from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 from ..simulation.checkpoint import episodes_done
 from ..studies.engines import Engine
 from ..studies.results import Results
+from ..studies.running import Watcher
 from ..studies.work import Answer, Task
 
 RECENT = 20.0  # seconds over which the speed is taken
 LINES = 10.0  # seconds between two lines where there is no terminal
 
 
-class View:
-    """A watcher: cells done, running, failed, episodes per second, time left; failures as they come."""
+class View(Watcher):
+    """Cells done, running, failed, episodes per second, time left; failures as they come."""
 
     def __init__(self, console: Console) -> None:
-        self.console, self.live = (
-            console,
-            None if not console.is_terminal else Live(console=console, refresh_per_second=4),
-        )
+        self.console, text = console, TextColumn("{task.description}")
+        self.bars = Progress(BarColumn(), text, console=console, refresh_per_second=4, disable=not console.is_terminal)
 
     def begin(self, results: Results, engine: Engine, left: list[Any]) -> None:
         self.start = self.said = time.monotonic()
@@ -40,9 +38,9 @@ class View:
         self.speeds: dict[Any, list[float]] = defaultdict(lambda: [0.0, 0.0])  # seconds, episodes
         self.recent: deque[tuple[float, int]] = deque()
         self.last = "workers start, and compile what is not in the cache yet"
-        if self.live is not None:
-            self.live.start()
-            self.live.update(self._picture())
+        self.bars.start()
+        self.task = self.bars.add_task("", total=max(self.total, 1))
+        self._show()
 
     def answered(self, task: Task, answer: Answer, facts: dict[str, Any]) -> None:
         now, key = time.monotonic(), answer.id
@@ -67,19 +65,20 @@ class View:
         self.console.print(Text(line, style="yellow"))
 
     def tick(self, running: int) -> None:
-        self.running, now = running, time.monotonic()
-        if self.live is not None:
-            self.live.update(self._picture())
-        elif now - self.said > LINES:
-            self.said = now
-            self.console.print(self._line(), highlight=False)
+        self.running = running
+        self._show()
 
     def end(self) -> None:
-        self.running = 0
-        if self.live is not None:
-            self.live.update(self._picture())
-            self.live.stop()
-        else:
+        self.running, self.said = 0, -LINES
+        self._show()
+        self.bars.stop()
+
+    def _show(self) -> None:
+        """The bar; where there is no terminal, a line from time to time."""
+        text = f"{escape(self._line())}\n[dim]{escape(self.last)}"
+        self.bars.update(self.task, completed=self.before + self.done, description=text)
+        if self.bars.disable and time.monotonic() - self.said > LINES:
+            self.said = time.monotonic()
             self.console.print(self._line(), highlight=False)
 
     # ---------------------------------------------------------------------------------------------------------------
@@ -110,22 +109,6 @@ class View:
         if not self.speeds and self.left:
             return f"{parts[0]}: {self.last}, {parts[-1]}"
         return ", ".join([*parts, f"{self._time_left()} left"])
-
-    def _picture(self) -> Group:
-        table = Table.grid(padding=(0, 3, 0, 0))
-        for _ in range(5):
-            table.add_column(justify="left")
-        failed = Text(f"{self.failed} failed", style="bold red" if self.failed else "dim")
-        table.add_row(
-            Text(f"{self.before + self.done} of {self.total} cells", style="bold"), f"{self.running} running", failed,
-            f"{self._rate():,.0f} episodes/s", f"{self._time_left()} left",
-        )  # fmt: skip
-        bar = ProgressBar(
-            total=max(self.total, 1), completed=self.before + self.done, width=min(self.console.width, 78)
-        )
-        line = Table.grid()
-        line.add_row(bar)
-        return Group(line, table, Text(self.last[: self.console.width - 1], style="dim"))
 
 
 def _duration(seconds: float) -> str:

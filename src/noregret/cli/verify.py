@@ -1,7 +1,6 @@
 """`noregret verify`: whether what is claimed is true, by experiment."""
 
 import csv
-from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -52,7 +51,7 @@ def verify(
     with progress(MofNCompleteColumn(), TimeElapsedColumn()) as bars:
         for section in sections:
             if section == "sets":
-                task = bars.add_task(section, total=suite.set_count(effort, match))
+                task = bars.add_task(section, total=len(suite.set_jobs(effort, match)))
                 rows += suite.set_rows(effort, partial(bars.advance, task), match)
             elif section == "scaling":
                 points = _points(bars, effort)
@@ -84,7 +83,7 @@ def _sections(only: str | None, full: bool) -> list[str]:
 def _effort(full: bool, runs: int | None) -> suite.Effort:
     effort = suite.FULL if full else suite.QUICK
     asked = check.integer("runs", runs or 0, 0)
-    return replace(effort, runs=asked) if asked else effort
+    return effort._replace(runs=asked) if asked else effort
 
 
 def _jobs(bars: Progress, section: str, effort: suite.Effort) -> list[Row]:
@@ -123,7 +122,5 @@ def _verdict(command: Command, rows: list[Row]) -> bool:
 
 def _written(rows: list[Row], target: Path) -> Path:
     with target.open("w", newline="") as file:
-        writer = csv.DictWriter(file, list(asdict(rows[0])))
-        writer.writeheader()
-        writer.writerows(asdict(row) for row in rows)
+        csv.writer(file).writerows([Row._fields, *rows])
     return target

@@ -190,6 +190,11 @@ class Cache:
         except RuntimeError:  # defined at a prompt or by exec: there is no file to keep a cache beside
             return NullCache()
 
+    def save_overload(self, signature: Any, made: Any) -> None:
+        """What has no machine code of its own is not kept: it is in the entries of those that call it."""
+        if not getattr(made.library, "waits", False):
+            self._real.save_overload(signature, made)
+
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)
 

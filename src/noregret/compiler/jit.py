@@ -35,6 +35,7 @@ from numba.np.arrayobj import make_array, populate_array
 
 from ..checks import shown
 from .cache import keep
+from .library import KernelCompiler
 from .references import Laid, Reference, by_reference, entry, passed, size
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -52,8 +53,8 @@ _RELAXED = {"reassoc", "contract", "nsz", "arcp"}
 def no_collection() -> Iterator[None]:
     """While something is compiled Python looks for no garbage: that would take a tenth of the time."""
     was = gc.isenabled()
-    gc.disable()
     try:
+        gc.disable()
         yield
     finally:
         if was:
@@ -66,7 +67,7 @@ _OPTIONS = {"nogil": True, "error_model": "numpy", "_nrt": False, "no_cfunc_wrap
 def _compile(function: Any, fastmath: Any, inline: str = "never", bare: bool = False) -> Any:
     # Every option is stated: one left out would be inherited from whichever caller compiles first.
     options = {"fastmath": fastmath, "inline": inline, "no_cpython_wrapper": bare, **_OPTIONS}
-    made: Any = njit(function, **options)
+    made: Any = njit(function, pipeline_class=KernelCompiler, **options)
     if not DISABLED:
         told = sorted(fastmath) if fastmath else fastmath  # the order of a set differs between processes
         keep(made, (sorted((options | {"fastmath": told}).items()), bool(config.BOUNDSCHECK)))
@@ -212,8 +213,12 @@ else:
     def _made_for(dispatcher: Any, signature: Any) -> Any:
         with no_collection():
             dispatcher.compile(signature)
-        made = dispatcher.overloads[signature]
-        return made, int(made.library.get_pointer_to_function(made.fndesc.llvm_func_name))
+            made = dispatcher.overloads[signature]
+            waited = getattr(made.library, "waits", False)
+            where = int(made.library.get_pointer_to_function(made.fndesc.llvm_func_name))
+            if waited:
+                dispatcher._cache.save_overload(signature, made)
+        return made, where
 
     def call_at(context: Any, builder: Any, where: Any, returns: Any, kinds: Any, values: Any) -> Any:
         """Code for a call of the kernel at an address; what it raises is raised here."""
@@ -269,11 +274,12 @@ else:
             _directs[key] = _Direct(function, args)
         return _directs[key]
 
-    class _Keeping(_Direct):
+    class _Keeping:
         """Likewise, and it keeps the last named tuples laid out: most calls bring the same."""
 
         def __init__(self, function: Any, args: Any) -> None:
-            super().__init__(function, args)
+            same = _direct(function, args)
+            self.where, self.zero, self.enter = same.where, same.zero, same.enter
             self.kept = tuple(Laid(value) if by_reference(value) else None for value in args)
 
         def __call__(self, *args: Any) -> Any:

@@ -14,8 +14,7 @@ from gymnasium import spaces
 from .. import checks as check
 from ..checks import Floats
 from ..problem.links import LinearCombination
-from ..worlds import World, make_world
-from ..worlds.episodes import Episodes
+from ..worlds import Episodes, World, make_world
 
 Observation = dict[str, Any]
 
@@ -152,12 +151,7 @@ def _name(names: tuple[str, ...] | None, kind: str, i: int) -> str:
     return f"{kind} {i}" if names is None else names[i]
 
 
-def make(
-    name: str,
-    unavailable: Literal["first", "raise"] = "first",
-    show_step: bool = False,
-    render_mode: str | None = None,
-    **options: Any,
-) -> Env:
-    """The environment of a world by name, as `gymnasium.make` calls it: other options are the world's."""
-    return Env(make_world(name, **options), unavailable, show_step, render_mode)
+def make(name: str, **options: Any) -> Env:
+    """The environment of a world by name, as `gymnasium.make` calls it: those not `Env`'s are the world's."""
+    own = {k: options.pop(k) for k in ("unavailable", "show_step", "render_mode") if k in options}
+    return Env(make_world(name, **options), **own)

@@ -139,7 +139,9 @@ def _episode(agent: Any, game: _Game, s: int, made: Played, k: int) -> None:
         made.terminated[k] = terminated
         if terminated and game.sink is not None:
             agent.observe(unit, game.sink)
-            _stay(agent, game.sink, game.unit(0.0), H - h - 1)
+            for _ in range(h + 1, H):
+                agent.act(game.sink)
+                agent.observe(game.unit(0.0), game.sink)
             return
         s = game.state(seen)
         agent.observe(unit, s)
@@ -151,12 +153,6 @@ def _episode(agent: Any, game: _Game, s: int, made: Played, k: int) -> None:
         if h + 1 < H and truncated:
             made.truncated[k] = True
             return
-
-
-def _stay(agent: Any, over: int, reward: float, steps: int) -> None:
-    for _ in range(steps):
-        agent.act(over)
-        agent.observe(reward, over)
 
 
 def _sink(p: Problem, env: Any, given: Any) -> int | None:

@@ -13,6 +13,7 @@ from ..problem.encoder import Encoder
 from ..problem.links import LinearCombination, MultinomialLogit
 from ..problem.log import Log
 from ..problem.problem import Problem
+from ..storage.text import aligned
 from .log import read_log
 
 SPREAD = 3.0  # standard deviation of a logit before any data: keeps what always or never happens finite
@@ -57,14 +58,11 @@ class SuggestedBounds:
                 str(self.rewards[s, a]), *map(_shown, (self.reward_norms[s, a], self.reward_limits[s, a])),
                 f"few {' and '.join(few)}" if few else "",
             ))  # fmt: skip
-        wide = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        lines = ["  ".join(w.ljust(n) for w, n in zip(row, wide, strict=True)).rstrip() for row in rows]
         said = f"weight_bound={self.weight_bound:g}, reward_bound={self.reward_bound:g}"
-        note = (
-            f"suggested: {said} (limits: {self.margin:g} standard errors above the fit)\n"
+        return (
+            f"{aligned(rows)}\nsuggested: {said} (limits: {self.margin:g} standard errors above the fit)\n"
             "chosen after looking: promises hold for people who come after this log, not for those in it"
         )
-        return "\n".join([*lines, note])
 
 
 def _shown(value: float) -> str:
@@ -169,14 +167,14 @@ def _length(weights: Floats, cov: Floats, margin: float) -> tuple[float, float]:
 def _logit(X: Floats, y: NDArray[np.int64], n: int, reach: float) -> tuple[Floats, Floats]:
     """Rows [n-1, d] relative to the last outcome that fit outcomes y, and the inverse Hessian there; Newton's method,
     with steps halved until the loss falls."""
+    from scipy.special import log_softmax  # not needed by anything else in a live process
+
     m, d = n - 1, X.shape[1]
     penalty, taken = (reach / SPREAD) ** 2, np.zeros((len(y), m))
     taken[y < m, y[y < m]] = 1.0
 
     def loss(u: Floats) -> tuple[float, Floats]:
-        z = np.concatenate([X @ u.reshape(m, d).T, np.zeros((len(y), 1))], 1)
-        top = z.max(1, keepdims=True)
-        log_p = z - top - np.log(np.exp(z - top).sum(1, keepdims=True))
+        log_p = log_softmax(np.concatenate([X @ u.reshape(m, d).T, np.zeros((len(y), 1))], 1), axis=1)
         return float(0.5 * penalty * u @ u - log_p[np.arange(len(y)), y].sum()), np.exp(log_p[:, :m])
 
     u = np.zeros(m * d)

@@ -4,9 +4,11 @@ import hashlib
 import json
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
+from functools import cache
 from typing import Any, Self
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from .. import checks as check
 from ..agents.base import Agent
@@ -14,20 +16,12 @@ from ..agents.contents import fingerprint
 from ..agents.files import copy_of
 from ..agents.probabilities import from_policies, known_exactly
 from ..problem.encoder import Encoder
+from ..problem.problem import Problem
 from ..storage.tables import is_missing
 from ..storage.version import __version__
 from .people import Person
 
-_KINDS: dict[Any, tuple[str, ...]] = {
-    int: ("episode", "step", "state", "action", "advice", "seed"),
-    str: ("agent", "version", "fingerprint", "time"),
-    bool: ("by_other",),
-    dict: ("options",),
-    (list, tuple): ("context",),
-    (int, str): ("who",),
-}
-_MAYBE = ("probability", "draws", "error", "certificate", "referred")
-_TEXTS = ("state_name", "action_name", "advice_name", "refuted")
+_FROM_0 = ("episode", "step", "state", "action", "advice", "seed")
 
 
 @dataclass(frozen=True)
@@ -105,24 +99,20 @@ class Decision:
     def from_dict(cls, made: dict[str, Any]) -> Self:
         """The decision of `to_dict`; a ValueError where it is none."""
         kept = check.mapping("decision", made)
-        later = {f.name: f.default for f in fields(cls) if f.default is not MISSING}  # may be missing
-        lacking = {f.name for f in fields(cls)} ^ (set(kept) | set(later))
+        needed = {f.name for f in fields(cls) if f.default is MISSING}
+        lacking = (needed - set(kept)) | (set(kept) - {f.name for f in fields(cls)})
         if lacking:
             raise ValueError(f"decision must have the entries of Decision.to_dict, wrong are {check.shown(lacking)}")
-        kept = later | kept
-        for kind, names in _KINDS.items():
-            for name in names:
-                if not isinstance(kept[name], kind) or (isinstance(kept[name], bool) and kind is not bool):
-                    raise ValueError(f"decision: {name} cannot be {check.shown(kept[name])}")
-        for name in _MAYBE:
-            if kept[name] is not None and not isinstance(kept[name], int | float):
-                raise ValueError(f"decision: {name} cannot be {check.shown(kept[name])}")
-        for name, texts in [*((n, str) for n in _TEXTS), ("row", dict)]:
-            if kept[name] is not None and not isinstance(kept[name], texts):
-                raise ValueError(f"decision: {name} cannot be {check.shown(kept[name])}")
-        if min(kept[name] for name in _KINDS[int]) < 0 or not all(isinstance(v, int | float) for v in kept["context"]):
+        if isinstance(kept["context"], list):
+            kept["context"] = tuple(kept["context"])
+        try:
+            told = dict(_kinds().model_validate(kept))
+        except ValidationError as error:
+            name = str(error.errors()[0]["loc"][0])
+            raise ValueError(f"decision: {name} cannot be {check.shown(kept[name])}") from None
+        if min(told[name] for name in _FROM_0) < 0:
             raise ValueError("decision: episode, step, state, action and context must be numbers, and from 0")
-        return cls(**(kept | {"context": tuple(kept["context"])}))
+        return cls(**told)
 
     def replay(self, agent: Agent) -> "Decision":
         """Decide again with an agent loaded from a file that was saved before this individual's plan was made; a
@@ -145,11 +135,9 @@ class Decision:
             advice = self.advice
         certificate = plan.certificate if self.refuted is None else None
         action = self.action if self.by_other else advice
-        states, actions = agent.problem.state_names, agent.problem.action_names
         again = replace(
             self, advice=advice, certificate=certificate, referred=referred, action=action,
-            state_name=states[self.state] if states else None, action_name=actions[action] if actions else None,
-            advice_name=actions[advice] if actions else None,
+            **_names(agent.problem, self.state, action, advice),
         )  # fmt: skip
         if self.row is not None and agent.encoder is not None:
             x = agent.problem.context(agent.encoder.encode(self.row)).tolist()
@@ -162,6 +150,13 @@ class Decision:
                 f"{self.certificate}, referred {self.referred} (by noregret {self.version})"
             )
         return again
+
+
+@cache
+def _kinds() -> type[BaseModel]:
+    """The fields of `Decision`, to hold a dictionary against."""
+    kinds: dict[str, Any] = {f.name: (f.type, ... if f.default is MISSING else f.default) for f in fields(Decision)}
+    return create_model("Decision", __config__=ConfigDict(strict=True), **kinds)
 
 
 def described(agent: Agent) -> dict[str, Any]:
@@ -180,14 +175,12 @@ def decided(agent: Agent, person: Person, s: int, time: str, with_chance: bool) 
     """The record of the last action of a person, which was taken in state s. with_chance: whether its probability is
     part of the record."""
     h, p = len(person.actions) - 1, agent.problem
-    chosen, advice, states, actions = person.actions[h], int(person.policy[h, s]), p.state_names, p.action_names
+    chosen, advice = person.actions[h], int(person.policy[h, s])
     chance: tuple[float, int, float] | tuple[None, None, None] = (None, None, None)
     if with_chance:
         found = known_exactly(agent, h, s)
         if found is None and len(person.drawn):
-            found = from_policies(
-                person.drawn, person.states, person.actions[:h], person.others, s, p.n_actions
-            )  # fmt: skip
+            found = from_policies(person.drawn, person.states, person.actions[:h], person.others, s, p.n_actions)
         if found is not None and (found.exact or found.draws > 0):
             chance = float(found.probabilities[chosen]), found.draws, float(found.error[chosen])
     return Decision(
@@ -195,10 +188,16 @@ def decided(agent: Agent, person: Person, s: int, time: str, with_chance: bool) 
         advice=advice, by_other=person.others[h], probability=chance[0], draws=chance[1], error=chance[2],
         certificate=person.certificate if agent.refuted is None else None, referred=person.referred,
         agent=agent.name, options=json.loads(json.dumps(described(agent))), seed=agent.seed, version=__version__,
-        fingerprint=person.fingerprint, time=time, state_name=states[s] if states else None,
-        action_name=actions[chosen] if actions else None, advice_name=actions[advice] if actions else None,
+        fingerprint=person.fingerprint, time=time, **_names(p, s, chosen, advice),
         row=None if person.row is None else dict(person.row), refuted=agent.refuted,
     )  # fmt: skip
+
+
+def _names(p: Problem, state: int, action: int, advice: int) -> dict[str, Any]:
+    """Of state, action and advice, None where the problem has none."""
+    states, actions = p.state_names, p.action_names
+    made = {"action_name": actions[action], "advice_name": actions[advice]} if actions else {}
+    return {"state_name": states[state] if states else None, "action_name": None, "advice_name": None} | made
 
 
 def row_of(encoder: Encoder | None, x: Any) -> dict[str, Any] | None:

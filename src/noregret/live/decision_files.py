@@ -25,6 +25,7 @@ from typing import Any
 from .. import checks as check
 from ..storage.atomic import read_parquet, write_whole
 from ..storage.spreadsheets import guarded, unguarded
+from ..storage.tables import suffix
 from .decision import Decision
 
 FORMAT = 1
@@ -35,22 +36,13 @@ _PLAIN = (int, float, bool, str)
 
 def _kinds() -> dict[str, tuple[Any, bool]]:
     """Field -> (int, float, bool, str, or None for JSON text; whether it may be None), in the order of the table."""
-    hints, made = typing.get_type_hints(Decision), {}
-    for name in (field.name for field in fields(Decision)):
-        hint = hints[name]
-        several = typing.get_origin(hint) in (typing.Union, types.UnionType)
-        args = typing.get_args(hint) if several else (hint,)
+    made = {}
+    for field in fields(Decision):
+        args = typing.get_args(field.type) if isinstance(field.type, types.UnionType) else (field.type,)
         left = [a for a in args if a is not type(None)]
         plain = left[0] if len(left) == 1 and left[0] in _PLAIN else None
-        made[name] = plain, plain is not None and type(None) in args
+        made[field.name] = plain, plain is not None and type(None) in args
     return made
-
-
-def _suffix(path: Any) -> str:
-    kind = Path(path).suffix
-    if kind not in (".parquet", ".csv"):
-        raise ValueError(f"path must end in .parquet or .csv, got {check.shown(str(path))}")
-    return kind
 
 
 def _digest(names: list[str], rows: Iterable[list[Any]]) -> str:
@@ -92,7 +84,7 @@ def write_decisions(decisions: Iterable[Decision], path: Any) -> None:
     import pyarrow.csv
     import pyarrow.parquet
 
-    suffix, kinds, rows = _suffix(path), _kinds(), []
+    kind_of_file, kinds, rows = suffix("path", path), _kinds(), []
     for i, decision in enumerate(decisions):
         if not isinstance(decision, Decision):
             raise ValueError(f"decisions must be decisions, decisions[{i}] is {check.shown(decision)}")
@@ -109,7 +101,7 @@ def write_decisions(decisions: Iterable[Decision], path: Any) -> None:
     except (pa.ArrowException, OverflowError, TypeError, ValueError) as error:
         raise ValueError(f"decisions must have the fields of Decision: {str(error).splitlines()[0]}") from None
     digest = _digest(list(kinds), _down(table))  # of what the table holds, whatever kind of numbers it was made from
-    if suffix == ".parquet":
+    if kind_of_file == ".parquet":
         about = {"holds": "decisions", "format": FORMAT, "rows": table.num_rows, "sha256": digest}
         kept = table.replace_schema_metadata({_KEY: json.dumps(about).encode()})
         write_whole(path, lambda file: pyarrow.parquet.write_table(kept, file, write_page_checksum=True))
@@ -152,7 +144,7 @@ def read_decisions(path: Any, unchecked: bool = False) -> list[Decision]:
     >>> kept == [decision], kept[0].who, kept[0].draws
     (True, 'Ms B', 50)
     """
-    read, kinds = _from_parquet if _suffix(path) == ".parquet" else _from_csv, _kinds()
+    read, kinds = _from_parquet if suffix("path", path) == ".parquet" else _from_csv, _kinds()
     check.flag("unchecked", unchecked)
     data = Path(path).read_bytes()
     try:

@@ -92,14 +92,9 @@ def read_log(source: Any, problem: Problem, encoder: Encoder | None = None, arri
     return Log(problem, tuple(episodes), dropped, ordered, ties)
 
 
-class _Row:
-    """Makes the sentence about row i."""
-
-    def __init__(self, i: int) -> None:
-        self.i = i
-
-    def __call__(self, error: Any) -> ValueError:
-        return ValueError(f"row {self.i}: {error}")
+def _wrong(i: int, error: Any) -> ValueError:
+    """The sentence about row i."""
+    return ValueError(f"row {i}: {error}")
 
 
 def _is_closing(data: dict[str, list[Any]], i: int) -> bool:
@@ -110,27 +105,27 @@ def _steps(data: dict[str, list[Any]], problem: Problem) -> dict[Any, list[int]]
     """The rows of each episode, in the order of their steps."""
     rows: dict[Any, dict[int, int]] = {}
     for i, key in enumerate(data["episode"]):
-        with_row, step = _Row(i), whole(data["step"][i])
+        step = whole(data["step"][i])
         most = problem.horizon - (0 if _is_closing(data, i) else 1)
         if is_missing(key):
-            raise with_row("episode is missing")
+            raise _wrong(i, "episode is missing")
         if not isinstance(key, Hashable):
-            raise with_row(f"episode must be a number or text, got {check.shown(key)}")
+            raise _wrong(i, f"episode must be a number or text, got {check.shown(key)}")
         if isinstance(step, bool) or not isinstance(step, int | np.integer) or not 0 <= step <= most:
-            raise with_row(f"step must be a whole number from 0 to {most}, got {check.shown(step)}")
+            raise _wrong(i, f"step must be a whole number from 0 to {most}, got {check.shown(step)}")
         steps = rows.setdefault(key, {})
         h = int(step)
         if h in steps:
-            raise with_row(f"step {h} of episode {check.shown(key)} is there twice, also in row {steps[h]}")
+            raise _wrong(i, f"step {h} of episode {check.shown(key)} is there twice, also in row {steps[h]}")
         steps[h] = i
     for key, steps in rows.items():
         for h in range(len(steps)):
             if h not in steps:
-                raise _Row(max(steps.values()))(
-                    f"episode {check.shown(key)} lacks step {h}: steps must be 0, 1, ... without gaps"
-                )
+                said = f"episode {check.shown(key)} lacks step {h}: steps must be 0, 1, ... without gaps"
+                raise _wrong(max(steps.values()), said)
             if h < len(steps) - 1 and _is_closing(data, steps[h]):
-                raise _Row(steps[h])(f"action is missing, and step {h} is not the last of episode {check.shown(key)}")
+                said = f"action is missing, and step {h} is not the last of episode {check.shown(key)}"
+                raise _wrong(steps[h], said)
     return {key: [steps[h] for h in range(len(steps))] for key, steps in rows.items()}
 
 
@@ -163,22 +158,21 @@ def _context_columns(data: dict[str, list[Any]], problem: Problem, encoder: Enco
 
 
 def _contexts(data: dict[str, list[Any]], problem: Problem, encoder: Encoder | None, names: list[str]) -> Floats:
-    n = len(data["episode"])
     if encoder is not None:
         made = encoder.encode_all({c: data[c] for c in names} | {"episode": data["episode"]})
     else:
-        made = np.zeros((n, len(names)))
+        made = np.zeros((len(data["episode"]), len(names)))
         for j, name in enumerate(names):
             for i, value in enumerate(data[name]):
                 try:
                     made[i, j] = number_of(name, value)
                 except ValueError as error:
-                    raise _Row(i)(error) from None
-    for i in range(n):
+                    raise _wrong(i, error) from None
+    for i, x in enumerate(made):
         try:
-            made[i] = problem.context(made[i])
+            made[i] = problem.context(x)
         except ValueError as error:
-            raise _Row(i)(error) from None
+            raise _wrong(i, error) from None
     return made
 
 
@@ -216,7 +210,7 @@ def _episode(
                 following = problem.state(whole(data["state"][i]))
             after = problem.next_state(whole(following), s, a)
         except ValueError as error:
-            raise _Row(i)(error) from None
+            raise _wrong(i, error) from None
         states.append(s)
         actions.append(a)
         seen.append(r)

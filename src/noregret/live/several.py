@@ -53,7 +53,7 @@ from ..storage.tables import columns
 from .decision import Decision, decided, now, row_of, utc
 from .outcomes import told_in, with_outcome, with_reward
 from .people import Who, key_of, read_people, write_people
-from .ward import Ward
+from .ward import Ward, finished
 
 _ALWAYS = (
     "whoever overrules acts on what is recorded, nobody is abandoned because of an outcome, and no reward or next "
@@ -155,14 +155,10 @@ class Live(Ward):
             drawn = plans_ahead(agent, context, self.draws)
         else:
             drawn = np.zeros((0, agent.problem.horizon, agent.problem.n_states), np.int16)
-        try:
+        with finished(self._settle):
             self._coming = who, mark, drawn, row
             self._loose = True
             plan = agent.plan_for(context)
-            self._settle()
-        except BaseException:
-            self._settle()
-            raise
         return plan
 
     @locked
@@ -259,12 +255,8 @@ class Live(Ward):
             return
         self._settle()
         person = self._person(who)
-        try:
+        with finished(self._settle):
             del self._people[person.who]
-            self._settle()
-        except BaseException:
-            self._settle()
-            raise
 
     # Files --------------------------------------------------------------------------------------------------------
     @locked

@@ -4,6 +4,8 @@ Interruptions. Ctrl-C or too little memory, at whatever line, leaves a verb undo
 that can fail comes first, then one step that counts (an assignment, or a compiled call), and what follows from it is
 made up for by `_catch_up`, at once or when the next verb is called."""
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Self
 
 import numpy as np
@@ -16,6 +18,17 @@ from .outcomes import refutation
 from .people import Person, Who
 
 _LEARNED = np.array([1, 0, 0, 0], np.int64)
+
+
+@contextmanager
+def finished(finish: Callable[[], None]) -> Iterator[None]:
+    """Finish what is done within, also where that was interrupted."""
+    try:
+        yield
+        finish()
+    except BaseException:
+        finish()
+        raise
 
 
 class Ward:
@@ -103,22 +116,14 @@ class Ward:
         p = self.agent.problem
         news = {who: person for who, person in news.items() if person is not self._people[who]}
         refuting = any(person.impossible(p) is not None for person in news.values())
-        try:
+        with finished(self._catch_up):
             self._loose = refuting
             self._people.update(news)
-            self._catch_up()
-        except BaseException:
-            self._catch_up()
-            raise
 
     def _put(self, person: Person) -> None:
         """Take somebody as they are now, and learn whoever is due then."""
-        try:
+        with finished(self._settle):
             self._people[person.who] = person
-            self._settle()
-        except BaseException:
-            self._settle()
-            raise
 
     def _with(self, people: list[Person]) -> Self:
         """The same with these people, of a file; whoever is due is learned."""

@@ -211,12 +211,13 @@ def choose(Q, layout, key, h, policy, V):
 
 @kernel
 def sparse_induction(layout, model, operator, found):
-    """`backward_induction` over the available pairs and their supported next states; V[H] is 0 already. Elsewhere Q is
-    not written."""
+    """`backward_induction` over the available pairs and their supported next states. Elsewhere Q is not written."""
     P, r, xi, noise = model.P, model.r, model.xi, model.noise
     spread, clip, key = operator.spread, operator.clip, operator.key
     Q, policy, V = found.Q, found.policy, found.values
     (H, S), A, available = policy.shape, r.shape[1], layout.available
+    for s in range(S):
+        V[H, s] = 0.0
     for h in range(H - 1, -1, -1):
         scale, limit = spread_of(V[h + 1], spread)
         after = V[h + 1]
@@ -245,11 +246,8 @@ def sparse_induction(layout, model, operator, found):
 
 
 @kernel
-def backward_induction(layout, model, operator, found):
-    """Fill found.policy and found.values by maximising T_h from the last step back.
-
-    Among the actions within TIED_WITHIN of the best one `mix(key, .)` picks: uniformly, independently over (h, s), a
-    pure function of the key. values hold the maximum."""
+def dense_induction(layout, model, operator, found):
+    """`backward_induction` where all pairs may lead everywhere."""
     P, r, xi, noise = model.P, model.r, model.xi, model.noise
     spread, clip, key = operator.spread, operator.clip, operator.key
     Q, policy, V = found.Q, found.policy, found.values
@@ -258,9 +256,6 @@ def backward_induction(layout, model, operator, found):
     q, reward, width = merged(Q), merged(r), merged(xi)
     for s in range(S):
         V[H, s] = 0.0
-    if layout.dense == 0:
-        sparse_induction(layout, model, operator, found)
-        return
     for h in range(H - 1, -1, -1):
         scale, limit = spread_of(V[h + 1], spread)
         expectations(P, layout, V[h + 1], Q)
@@ -276,12 +271,25 @@ def backward_induction(layout, model, operator, found):
         choose(Q, layout, key, h, policy, V)
 
 
+@kernel
+def backward_induction(layout, model, operator, found):
+    """Fill found.policy and found.values by maximising T_h from the last step back.
+
+    Among the actions within TIED_WITHIN of the best one `mix(key, .)` picks: uniformly, independently over (h, s), a
+    pure function of the key. values hold the maximum."""
+    if layout.dense == 1:
+        dense_induction(layout, model, operator, found)
+    else:
+        sparse_induction(layout, model, operator, found)
+
+
 def planner_address(layout: Layout) -> Any:
-    """Address of `backward_induction`, for `apply_planner`: one compiled planner serves every agent."""
+    """Address of `backward_induction` for this layout, for `apply_planner`: one compiled planner serves every agent."""
     f, i = np.zeros, np.zeros((1, 1), np.int64)
     table, cube = f((1, 1)), f((1, 1, 1))
     model, found = Model(cube, table, table, cube), Solution(table, i, table)
-    return apply_planner.fill(backward_induction, layout, model, Operator(0, 0, np.uint64(0)), found)
+    induction = dense_induction if layout.dense == 1 else sparse_induction
+    return apply_planner.fill(induction, layout, model, Operator(0, 0, np.uint64(0)), found)
 
 
 apply_planner = slot("planner")  # (layout, model, operator, found)

@@ -42,6 +42,7 @@ class SearchPar(NamedTuple):
     kind: int  # TAYLOR or SHARP
     draws: float  # J of `perturb`; 0: bonuses as they are
     maximum: Any  # slot of `largest`, under SHARP
+    perturb: Any  # slot of `perturb`, where draws > 0
     optimum: Any  # slot of `plan_optimistically`
     assess: Any  # slot of `bound_values`
 
@@ -68,7 +69,9 @@ def search_parts(
         f(M), f(M), f(1), f((S, A)), f((S, A)), f((S, A)), np.ones((S, A)), f(M * (M - 1) // 2),
         maximisation_work(M),
     )  # fmt: skip
-    par = SearchPar(layout, seed, TAYLOR if draws > 0.0 else kind, float(draws), EMPTY, EMPTY, EMPTY)
+    par = SearchPar(layout, seed, TAYLOR if draws > 0.0 else kind, float(draws), EMPTY, EMPTY, EMPTY, EMPTY)
+    if draws > 0.0:
+        par = par._replace(perturb=_call_perturb.fill(perturb, seed, 0.0, 0, 0, work.factor))
     if par.kind == SHARP:
         par = par._replace(maximum=_call_maximum.fill(largest, f(1), f(1), f((1, 1)), 0.0, 1, 0.0, work.maximum, f(1)))
     best = _call_optimum.fill(plan_optimistically, par, local, work, values, 0, 1.0, policy, values)
@@ -76,7 +79,8 @@ def search_parts(
     return par._replace(optimum=best, assess=own), work
 
 
-_call_optimum, _call_assess, _call_maximum = slot("optimum"), slot("assess"), slot("maximum")
+_call_optimum, _call_assess = slot("optimum"), slot("assess")
+_call_maximum, _call_perturb = slot("maximum"), slot("perturb")
 
 
 @inlined
@@ -163,14 +167,14 @@ def together(par, local):
 
 
 @kernel
-def perturb(par, k, h, factor):
-    """factor [S, A] <- the largest of J standard normals, one number for every (s, a, h): Phi^{-1}(u^{1/J}) with u
-    uniform has that distribution."""
+def perturb(seed, draws, k, h, factor):
+    """factor [S, A] <- the largest of J = draws standard normals, one number for every (s, a, h): Phi^{-1}(u^{1/J})
+    with u uniform has that distribution."""
     S, A = factor.shape
     for s in range(S):
         for a in range(A):
-            u, _ = uniforms(par.seed, k, (h * S + s) * A + a, PERTURBATION)
-            factor[s, a] = inverse_normal(max(u, 1e-300) ** (1.0 / par.draws))
+            u, _ = uniforms(seed, k, (h * S + s) * A + a, PERTURBATION)
+            factor[s, a] = inverse_normal(max(u, 1e-300) ** (1.0 / draws))
 
 
 @kernel
@@ -187,7 +191,7 @@ def plan_optimistically(par, local, work, mean, k, scale, policy, values):
         V, shared = values[h + 1], together(par, local)
         low, high = extremes(V)
         if par.draws > 0.0:
-            perturb(par, k, h, work.factor)
+            _call_perturb(par.perturb, (par.seed, par.draws, k, h, work.factor))
         if shared:
             first_orders(local, V, work)
         expectations(local.P, layout, V, Q)

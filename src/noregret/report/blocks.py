@@ -1,51 +1,51 @@
-"""What a page is made of: paragraphs, tables, figures, collapsible parts; and how numbers are written."""
+"""What a page is made of: paragraphs, tables, figures, collapsible parts."""
 
-import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from .drawing import Look, Picture
+from .texts import NONE
+
+# Columns of words; all others are numbers, aligned to the right.
+_WORDS = {
+    "agent", "setting", "guarantee", "letters", "less regret", "more regret", "significant", "size", "values",
+    "reading", "threshold", "cell", "file", "message",
+}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Column:
-    name: str
-    number: bool = True  # aligned to the right
-    hint: str = ""
+class Row(NamedTuple):
+    """entries: column -> text; look: of the swatch before the first; ids: the cells of the study behind the row."""
 
-
-@dataclass(frozen=True)
-class Row:
-    """entries: one string a column; look: of the swatch before the first; ids: the cells of the study behind the row;
-    best: the row to look at."""
-
-    entries: Sequence[str]
+    entries: Mapping[str, str]
     ids: Sequence[str] = ()
     look: Look | None = None
-    best: bool = False
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
+    """Rows have the same columns. A column that says nothing in any of them is not shown."""
+
     caption: str
-    columns: Sequence[Column]
     rows: Sequence[Row]
     notes: Sequence[str] = ()
+
+    @property
+    def columns(self) -> dict[str, bool]:
+        """Name -> whether it has numbers."""
+        shown = [name for name in self.rows[0].entries if any(row.entries[name] != NONE for row in self.rows)]
+        return {name: name not in _WORDS for name in shown}
 
     @property
     def traced(self) -> bool:
         return any(row.ids for row in self.rows)
 
 
-@dataclass(frozen=True)
-class Text:
+class Text(NamedTuple):
     words: str
-    kind: str = ""  # "note" in small print, "warning"
+    kind: str = ""  # "note" in small print, "code"
 
 
-@dataclass(frozen=True)
-class Shown:
+class Shown(NamedTuple):
     """A figure on the page."""
 
     picture: Picture
@@ -53,23 +53,19 @@ class Shown:
     ids: Sequence[str]
 
 
-@dataclass(frozen=True)
-class Words:
+class Words(NamedTuple):
     """A list of terms with what is to be said about each."""
 
-    items: Sequence[tuple[str, str]]
+    terms: Sequence[tuple[str, str]]
 
 
-@dataclass(frozen=True)
-class Folded:
+class Folded(NamedTuple):
     title: str
     blocks: Sequence[Any]
-    open: bool = False
     key: str = ""
 
 
-@dataclass(frozen=True)
-class Heading:
+class Heading(NamedTuple):
     title: str
     key: str
 
@@ -84,56 +80,3 @@ class Section:
     def parts(self) -> list[Any]:
         """For the table of contents; the settings are listed once."""
         return [b for b in self.blocks if isinstance(b, Heading)] if self.key == "regret" else []
-
-
-def number(v: float | None, digits: int = 3, most: float = 1e7) -> str:
-    """Three digits or all before the point, thousands separated, a power of ten from `most` on; a dash for nan."""
-    if v is None or math.isnan(v):
-        return "–"
-    if math.isinf(v):
-        return "∞"
-    size = abs(v)
-    if size < 1e-9:
-        return "0"
-    if size >= most or size < 1e-4:
-        mantissa, power = f"{v:.{digits - 1}e}".split("e")
-        return f"{mantissa}e{int(power)}"
-    return f"{v:,.{max(0, digits - 1 - math.floor(math.log10(size)))}f}"
-
-
-def interval(low: float, high: float) -> str:
-    """Both ends with the decimals of the larger one."""
-    if math.isnan(low) or math.isnan(high):
-        return "–"
-    size = max(abs(low), abs(high))
-    if size >= 1e7 or size < 1e-4:
-        return f"{number(low)} to {number(high)}"
-    decimals = max(0, 2 - math.floor(math.log10(size)))
-    low = 0.0 if round(low, decimals) == 0.0 else low
-    return f"{low:,.{decimals}f} to {high:,.{decimals}f}"
-
-
-def chance(p: float) -> str:
-    """A p-value."""
-    if math.isnan(p):
-        return "–"
-    return "1" if p > 0.9995 else f"{p:.2g}" if p >= 1e-4 else f"{p:.0e}".replace("e-0", "e-")
-
-
-def power(value: float, low: float, high: float) -> str:
-    """An exponent with its interval, in two lines."""
-    if math.isnan(value):
-        return "–"
-    return f"{value:.2f}" + ("" if math.isnan(low) else f"\n({low:.2f} to {high:.2f})")
-
-
-def listed(names: Sequence[str], most: int = 4) -> str:
-    """ "a, b and c"; more than `most` are counted."""
-    if len(names) > most:
-        return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
-    return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-
-
-def counted(n: int, what: str, several: str = "") -> str:
-    """ "1 run", "3 runs"."""
-    return f"{n:,} {what if n == 1 else several or what + 's'}"

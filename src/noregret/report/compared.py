@@ -7,26 +7,11 @@ from typing import Any
 import numpy as np
 
 from . import figures, statistics
-from .blocks import (  # fmt: skip
-    Column,
-    Folded,
-    Heading,
-    Row,
-    Section,
-    Shown,
-    Table,
-    Text,
-    Words,
-    chance,
-    counted,
-    interval,
-    listed,
-    number,
-    power,
-)
+from .blocks import Folded, Heading, Row, Section, Shown, Table, Words
 from .data import ORACLE, Group, Setting
 from .drawing import Look
 from .paired import Comparison
+from .texts import NONE, chance, counted, interval, listed, number, power
 
 MANY = 4  # settings: more are drawn together, and told one by one only when unfolded
 Looks = Mapping[str, Look]
@@ -73,28 +58,26 @@ def _no_zero(place: Setting) -> str:
 
 def _told(place: Setting, test: Comparison | None, looks: Looks) -> list[Any]:
     order = sorted(place.compared, key=lambda g: float(g.final.mean()))
-    rows, lettered = [], test is not None and test.possible
+    rows = []
     for g in order:
-        low, high = statistics.mean_interval(g.final)
         e = g.growth
-        marks = test.marks.get(g.label, "") if test is not None else ""
-        entries = [
-            g.label, number(float(g.final.mean())), interval(float(low), float(high)), number(float(g.late().mean())),
-            power(e.value, e.low, e.high) + ("" if e.kind in ("power", "none") else " *"),
-            "yes" if g.guarantee else "no", number(g.speed), *([marks or "–"] if lettered else []),
-        ]  # fmt: skip
+        entries = {
+            "agent": g.label,
+            "final regret": number(g.final.mean()),
+            "95% interval": interval(statistics.mean_interval(g.final)),
+            "per episode at end": number(g.late().mean()),
+            "growth exponent": power(e.value, e.low, e.high) + ("" if e.kind in ("power", "none") else " *"),
+            "guarantee": "yes" if g.guarantee else "no",
+            "episodes/s": number(g.speed),
+        }
+        if test is not None and test.possible:
+            entries["letters"] = test.marks.get(g.label, NONE)
         rows.append(Row(entries, g.ids, looks[g.label]))
-    columns = [
-        Column("agent", False), Column("final regret"), Column("95% interval"), Column("per episode at end"),
-        Column("growth exponent"), Column("guarantee", False), Column("episodes/s"),
-        *([Column("letters", False)] if lettered else []),
-    ]  # fmt: skip
     caption = f"{place.title}: {counted(place.episodes, 'episode')}, least regret first"
     notes = ["At end: over the last tenth of the episodes. Episodes/s: per processor second."]
     if any(g.growth.kind not in ("power", "none") for g in order):
         notes.append("* linear, flat or bent over the last decade: see how regret grows.")
-    notes.append(_letters(test))
-    blocks: list[Any] = [Table(caption, columns, rows, [n for n in notes if n])]
+    blocks: list[Any] = [Table(caption, rows, [n for n in (*notes, _letters(test)) if n])]
     said = [(g.label, g.guarantee) for g in order if g.guarantee]
     if said:
         blocks.append(Folded("What is guaranteed", [Words(said)]))
@@ -123,15 +106,14 @@ def _letters(test: Comparison | None) -> str:
 
 def _pairs(test: Comparison) -> Table:
     rows = [
-        Row([a, b, number(d), interval(low, high), chance(p), chance(q), "yes" if q < 1.0 - statistics.LEVEL else "no"])
+        Row({
+            "less regret": a, "more regret": b, "difference": number(d), "95% interval": interval((low, high)),
+            "p": chance(p), "p, Holm": chance(q), "significant": "yes" if q < 1.0 - statistics.LEVEL else "no",
+        })
         for a, b, d, low, high, p, q in test.pairs
-    ]
-    columns = [
-        Column("less regret", False), Column("more regret", False), Column("difference"), Column("95% interval"),
-        Column("p"), Column("p, Holm"), Column("significant", False),
     ]  # fmt: skip
     notes = ["Means of the differences in final regret, seed by seed; the intervals are not corrected."]
-    return Table(f"Pairs of agents, {counted(test.seeds, 'seed')} in common", columns, rows, notes)
+    return Table(f"Pairs of agents, {counted(test.seeds, 'seed')} in common", rows, notes)
 
 
 def _all(places: Sequence[Setting], tests: Mapping[str, Comparison | None]) -> Table:
@@ -142,15 +124,14 @@ def _all(places: Sequence[Setting], tests: Mapping[str, Comparison | None]) -> T
         found = {g.label: g for g in place.groups}
         test, own = tests[place.key], {g.label for g in place.alone}
         best = next((x for x in test.order if x in own), None) if test is not None else None
-        entries = [place.title]
+        entries = {"setting": place.title}
         for label in labels:
-            text = number(float(found[label].final.mean())) if label in found else "–"
-            tied = best is not None and label in found and label in own and label != best
+            text = number(found[label].final.mean()) if label in found else NONE
             if label == best:
                 text = f"**{text}**"
-            elif tied and test is not None and test.possible and not test.differ(label, str(best)):
+            elif best and label in own and test is not None and test.possible and not test.differ(label, best):
                 text = f"{text} ="
-            entries.append(text)
+            entries[label] = text
         rows.append(Row(entries, ids(place)))
     notes = [
         "Bold: the least in its row, among agents that decide on their own; = not told apart from it (p of at least "
@@ -158,29 +139,26 @@ def _all(places: Sequence[Setting], tests: Mapping[str, Comparison | None]) -> T
     ]
     if not any(test is not None and test.possible for test in tests.values()):
         notes[0] = f"Bold: the least in its row. {_letters(next(iter(tests.values())))}"
-    return Table("Final regret, mean over seeds", [Column("setting", False), *map(Column, labels)], rows, notes)
+    return Table("Final regret, mean over seeds", rows, notes)
 
 
 def growth(places: Sequence[Setting], claims: Sequence[dict[str, Any]], looks: Looks) -> Section | None:
     """The exponents in words. Not shown where no agent has any regret."""
-    text = Text(
-        "The slope of log mean regret against log episode over the last decade (episodes K/10 to K), with a bootstrap "
-        "interval over seeds. 0.5 is growth like a square root, 1 is no learning. A slope over one decade describes "
-        "these episodes; it does not show what happens later."
-    )
-    made = Section("growth", "How regret grows", [text])
+    made = Section("growth", "How regret grows")
     found = [(place, [g for g in place.compared if g.name != ORACLE]) for place in places]
     if len(places) <= MANY:
         for place, groups in found:
-            rows = [_exponent(place, g, claims, looks, False) for g in groups]
-            made.blocks += [_exponents(f"{place.title}: regret against episodes", rows, groups, claims)] if rows else []
-    else:
-        everyone = [g for _, groups in found for g in groups]
-        rows = [_exponent(place, g, claims, looks, True) for place, groups in found for g in groups]
-        unclear = sum(g.growth.kind != "power" for g in everyone)
+            if groups:
+                rows = [_exponent({}, g, claims, looks) for g in groups]
+                notes = sources(groups, ["episodes"], claims)
+                made.blocks.append(Table(f"{place.title}: regret against episodes", rows, notes))
+    elif everyone := [(place, g) for place, groups in found for g in groups]:
+        rows = [_exponent({"setting": place.title}, g, claims, looks) for place, g in everyone]
+        unclear = sum(g.growth.kind != "power" for _, g in everyone)
         title = f"Exponents of {counted(len(rows), 'curve')}, {unclear} of them linear, flat or bent"
-        made.blocks += [Folded(title, [_exponents("Regret against episodes", rows, everyone, claims)])] if rows else []
-    return made if len(made.blocks) > 1 else None
+        notes = sources([g for _, g in everyone], ["episodes"], claims)
+        made.blocks.append(Folded(title, [Table("Regret against episodes", rows, notes)]))
+    return made if made.blocks else None
 
 
 def claimed(g: Group, variable: str, claims: Sequence[dict[str, Any]]) -> list[tuple[float, str]]:
@@ -201,21 +179,14 @@ def sources(groups: Sequence[Group], variables: Sequence[str], claims: Sequence[
     return [f"Claimed for {name}: {source}." for name, source in found]
 
 
-def _exponents(caption: str, rows: list[Row], groups: Sequence[Group], claims: Sequence[dict[str, Any]]) -> Table:
-    columns = [Column("agent", False), Column("exponent"), Column("95% interval"), Column("claimed")]
-    if len(rows[0].entries) > 5:
-        columns.insert(1, Column("setting", False))
-    at = len(columns) - 1
-    if all(row.entries[at] == "–" for row in rows):
-        columns.pop()
-        rows = [Row([c for i, c in enumerate(r.entries) if i != at], r.ids, r.look) for r in rows]
-    return Table(caption, [*columns, Column("reading", False)], rows, sources(groups, ["episodes"], claims))
-
-
-def _exponent(place: Setting, g: Group, claims: Sequence[dict[str, Any]], looks: Looks, several: bool) -> Row:
+def _exponent(where: dict[str, str], g: Group, claims: Sequence[dict[str, Any]], looks: Looks) -> Row:
     e, words = g.growth, g.growth.words
     if e.kind == "power" and np.isfinite(e.low) and e.low <= 0.5 <= e.high:
         words += ", compatible with a square root"
-    said = ", ".join(f"{v:g}" for v, _ in claimed(g, "episodes", claims)) or "–"
-    value, ends = power(e.value, np.nan, np.nan), "–" if not np.isfinite(e.low) else f"{e.low:.2f} to {e.high:.2f}"
-    return Row([g.label, *([place.title] if several else []), value, ends, said, words], g.ids, looks[g.label])
+    entries = {
+        "exponent": power(e.value, np.nan, np.nan),
+        "95% interval": NONE if not np.isfinite(e.low) else f"{e.low:.2f} to {e.high:.2f}",
+        "claimed": ", ".join(f"{v:g}" for v, _ in claimed(g, "episodes", claims)) or NONE,
+        "reading": words,
+    }
+    return Row({"agent": g.label} | where | entries, g.ids, looks[g.label])

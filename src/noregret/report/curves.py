@@ -5,8 +5,7 @@ of their mean in a report, their range in the figure of a command.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -30,8 +29,7 @@ def mean(x: Any, values: Floats, spread: Spread = statistics.mean_interval) -> C
     return Curve(x, values.mean(0), *spread(values))
 
 
-@dataclass(frozen=True)
-class Series:
+class Series(NamedTuple):
     """A running total of one agent: values [seeds, points] after the episodes `at` [points]."""
 
     label: str
@@ -98,8 +96,7 @@ def logarithmic_panel(
     made.logarithmic(axes)
 
 
-@dataclass(frozen=True)
-class Threshold:
+class Threshold(NamedTuple):
     """An agent that refers above one threshold: final regret [seeds], and a running total of those referred."""
 
     name: str

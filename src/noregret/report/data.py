@@ -4,12 +4,10 @@ Reads anything shaped like `studies.Results`: `finished()`, `failed()`, `missing
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..checks import Floats
 from . import statistics
@@ -19,60 +17,25 @@ ORACLE = "oracle"
 SIZES = {"context_dim": "d", "n_states": "S", "n_actions": "A", "horizon": "H", "episodes": "K"}
 
 
-@dataclass(frozen=True)
 class Group:
     """One agent in one setting for so many episodes, over seeds.
 
     runs      by seed
     at        recorded episodes [points], those that all runs have"""
 
-    setting: str
-    label: str
-    runs: tuple[Any, ...]
-    at: NDArray[np.int64]
-
-    @property
-    def name(self) -> str:
-        return str(self.runs[0].facts["agent"])
-
-    @property
-    def family(self) -> str:
-        return str(self.runs[0].facts.get("group", ""))
-
-    @property
-    def guarantee(self) -> str | None:
-        said = self.runs[0].facts.get("guarantee")
-        return str(said) if said else None
-
-    @property
-    def delta(self) -> float | None:
-        said = self.runs[0].facts.get("delta")
-        return None if said is None else float(said)
-
-    @property
-    def options(self) -> dict[str, Any]:
-        return dict(self.runs[0].cell.agent_options)
-
-    @property
-    def refers(self) -> bool:
-        return bool(self.runs[0].cell.agent == "referral")
-
-    @property
-    def on_its_own(self) -> bool:
-        """Decides, without an expert and without being told the truth."""
-        return not self.refers and self.name != ORACLE
-
-    @property
-    def episodes(self) -> int:
-        return int(self.runs[0].cell.episodes)
-
-    @property
-    def seeds(self) -> list[int]:
-        return [run.cell.seed for run in self.runs]
-
-    @property
-    def ids(self) -> list[str]:
-        return [run.id for run in self.runs]
+    def __init__(self, label: str, runs: Iterable[Any]) -> None:
+        self.label, self.runs = label, sorted(runs, key=lambda run: run.cell.seed)
+        self.seeds, self.ids = [run.cell.seed for run in self.runs], [run.id for run in self.runs]
+        cell, facts = self.runs[0].cell, self.runs[0].facts
+        self.name, self.episodes, self.options = str(facts["agent"]), int(cell.episodes), dict(cell.agent_options)
+        self.guarantee: str | None = facts.get("guarantee") or None
+        self.delta: float | None = facts.get("delta")
+        self.refers = cell.agent == "referral"
+        self.on_its_own = not self.refers and self.name != ORACLE  # without an expert and without being told the truth
+        self.at = np.asarray(self.runs[0].columns["episode"], dtype=np.int64)
+        for run in self.runs[1:]:
+            if not np.array_equal(self.at, run.columns["episode"]):
+                self.at = np.intersect1d(self.at, run.columns["episode"])
 
     @property
     def speed(self) -> float:
@@ -111,42 +74,18 @@ class Group:
         return statistics.growth(self.at, self.regret)
 
 
-@dataclass(frozen=True)
 class Setting:
-    """The groups that met the same worlds for the same number of episodes, in the order of the study."""
+    """The groups that met the same worlds for the same number of episodes, in the order of the study. key: for file
+    names and anchors; alone: the agents that decide on their own; compared: those that regret is shown of, since agents
+    with an expert's help have a part of their own where there are others."""
 
-    title: str
-    label: str
-    episodes: int
-    groups: tuple[Group, ...]
-    key: str  # for file names and anchors
-
-    @property
-    def first(self) -> Any:
-        return self.groups[0].runs[0]
-
-    @property
-    def problem(self) -> dict[str, Any]:
-        return dict(self.first.facts.get("problem") or {})
-
-    @property
-    def horizon(self) -> float:
-        return float(self.problem.get("H", np.nan))
-
-    @property
-    def ids(self) -> list[str]:
-        return [i for g in self.groups for i in g.ids]
-
-    @property
-    def alone(self) -> list[Group]:
-        """The agents that decide on their own."""
-        return [g for g in self.groups if g.on_its_own]
-
-    @property
-    def compared(self) -> list[Group]:
-        """Those that regret is shown of: agents with an expert's help have a part of their own, where there are
-        others."""
-        return [g for g in self.groups if not g.refers] if self.alone else list(self.groups)
+    def __init__(self, title: str, label: str, episodes: int, groups: Sequence[Group], key: str) -> None:
+        self.title, self.label, self.episodes, self.groups, self.key = title, label, episodes, groups, key
+        self.first = groups[0].runs[0]
+        self.problem: dict[str, Any] = dict(self.first.facts.get("problem") or {})
+        self.horizon = float(self.problem.get("H", np.nan))
+        self.alone = [g for g in groups if g.on_its_own]
+        self.compared = [g for g in groups if not g.refers] if self.alone else list(groups)
 
     def sizes(self) -> tuple[int, ...]:
         """context_dim, n_states, n_actions, horizon, episodes."""
@@ -171,16 +110,7 @@ def settings(finished: Iterable[Any]) -> list[Setting]:
     labels = [label for label, _ in held]
     made: list[Setting] = []
     for i, ((label, episodes), agents) in enumerate(held.items()):
-        groups = tuple(_group(label, name, list(runs.values())) for name, runs in agents.items())
+        groups = [Group(name, runs.values()) for name, runs in agents.items()]
         title = f"{label}, {episodes:,} episodes" if labels.count(label) > 1 else label
         made.append(Setting(title, label, episodes, groups, f"s{i + 1:02d}"))
     return made
-
-
-def _group(setting: str, label: str, runs: Sequence[Any]) -> Group:
-    ordered = sorted(runs, key=lambda run: run.cell.seed)
-    at = np.asarray(ordered[0].columns["episode"], dtype=np.int64)
-    for run in ordered[1:]:
-        if not np.array_equal(at, run.columns["episode"]):
-            at = np.intersect1d(at, run.columns["episode"])
-    return Group(setting, label, tuple(ordered), at)

@@ -40,8 +40,7 @@ _RC: Any = {
 }  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Look:
+class Look(NamedTuple):
     """Colour and dashes of one series, the same in every figure of a report."""
 
     colour: str
@@ -93,12 +92,10 @@ def shades(count: int) -> list[Look]:
     return [Look(SHADES[i]) for i in at]
 
 
-@dataclass(frozen=True)
-class Picture:
-    """What the page needs of a figure: panels as inline SVG (or one PNG), the legend, alternative text, the files."""
+class Picture(NamedTuple):
+    """What the page needs of a figure: panels as inline SVG (or one PNG), the legend, the files."""
 
     name: str
-    about: str
     panels: list[str]
     legend: list[tuple[str, Look]]
     image: str | None  # data URI of the PNG, where the SVG is too heavy
@@ -260,7 +257,7 @@ class Drawing:
         if sum(map(len, panels)) > HEAVY:
             panels, image = [], "data:image/png;base64," + base64.b64encode(png.getvalue()).decode()
         wide = 96.0 * self.panel[0] * 1.3
-        return Picture(name, self.title, panels, list(self.legend.items()), image, numbers, self.columns, wide)
+        return Picture(name, panels, list(self.legend.items()), image, numbers, self.columns, wide)
 
     def _boxes(self) -> list[tuple[float, float, float, float]]:
         """A view box for each panel, in points: its axes with room for the labels, the same room for all."""

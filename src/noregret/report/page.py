@@ -6,29 +6,12 @@ from pathlib import Path
 from typing import Any
 
 from . import compared, data, drawing, paired, promises, sizes, varied
-from .blocks import Column, Folded, Row, Section, Table, Text, Words, counted, listed
+from .blocks import Folded, Row, Section, Table, Text
 from .summary import summary
+from .texts import counted, listed
 
 PAGE, FIGURES = "report.html", "figures"
 PACKAGE = Path(__file__).parent
-
-METHODS = (
-    ("Regret", "The sum over episodes of the optimal value minus the value of the policy played, both exact, at the "
-     "individual's initial state; nothing is estimated from returns."),
-    ("Seeds", "Every seed of a setting brings the same individuals and the same luck to every agent, so agents are "
-     "compared seed by seed. Seeds are the independent repetitions: intervals resample them and tests flip them."),
-    ("Intervals", "Bootstrap over seeds, 2,000 resamples from a fixed seed, percentile intervals at levels widened for "
-     "few seeds such that normal data get the length of Student's interval (Hesterberg 2015); with fewer than five "
-     "seeds they reach from the smallest to the largest seed. With five seeds they miss the mean of normal data in 8% "
-     "of cases, with eight in 6%. 95% point by point, not for a whole curve at once."),
-    ("Tests", "Paired sign-flip permutation tests of the difference in final regret, two-sided: all 2^n flips up to 14 "
-     "seeds, 20,000 random ones beyond. The hypothesis is that the differences are symmetric around zero. Holm's "
-     "correction covers all pairs of agents of one setting, not several settings at once. Left out are the oracle, "
-     "which has no regret by definition, and agents with an expert's help, where there are others."),
-    ("Growth", "Least squares of log mean regret on log episode, over 24 recorded points evenly spaced in log episode "
-     "from K/10 to K. Flat: the later half of this part has a slope below 0.05. Linear: an exponent above 0.95. Not a "
-     "power law: the slopes of the two halves differ by more than 0.15, and the interval of that excludes 0."),
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -105,7 +88,7 @@ def write(results: Any, out: Any) -> Report:
         promises.bounds(places, looks, drawn),
         promises.certificates(places, looks, drawn),
         sizes.referral(varied.referrals(places), drawn),
-        Section("methods", "How the numbers were made", [Words(METHODS)]),
+        Section("methods", "How the numbers were made"),
         _appendix(results, finished, failed, missing),
     ]
     html = _render(
@@ -208,30 +191,24 @@ def _alerts(results: Any, finished: Sequence[Any], failed: Sequence[Any], missin
 
 
 def _appendix(results: Any, finished: Sequence[Any], failed: Sequence[Any], missing: Sequence[Any]) -> Section:
-    def row(key: str, setting: str, label: str, cell: Any, *rest: str) -> Row:
-        return Row([key, setting, label, str(cell.seed), f"{cell.episodes:,}", *rest])
+    def row(key: str, setting: str, label: str, cell: Any, **rest: str) -> Row:
+        numbers = {"seed": str(cell.seed), "episodes": f"{cell.episodes:,}"}
+        return Row({"cell": key, "setting": setting, "agent": label} | numbers | rest)
 
-    head = [Column("cell", False), Column("setting", False), Column("agent", False), Column("seed"), Column("episodes")]
-    rows = []
+    def table(kind: str, rows: list[Row], key: str) -> list[Any]:
+        title = f"All {counted(len(rows), f'{kind} cell')}"
+        return [Folded(title, [Table(f"{kind.capitalize()} cells", rows)], key)] if rows else []
+
+    done = []
     for r in finished:
         seconds = f"{float(r.facts.get('seconds') or 0.0):.2f}"
-        rows.append(row(r.id, r.facts["setting"], r.facts["label"], r.cell, seconds, f"cells/{r.id}.parquet"))
+        file = f"cells/{r.id}.parquet"
+        done.append(row(r.id, r.facts["setting"], r.facts["label"], r.cell, seconds=seconds, file=file))
     blocks: list[Any] = [
         Text("A cell is one agent in one world with one seed; its name is a hash of what it is. To run one again:"),
         Text(f"{results.command} --only CELL", "code"),
-        Folded(
-            f"All {counted(len(finished), 'finished cell')}",
-            [Table("Finished cells", [*head, Column("seconds"), Column("file", False)], rows)],
-            key="cells",
-        ),
+        *table("finished", done, "cells"),
+        *table("failed", [row(i, c.world, c.agent, c, message=str(m)) for i, c, m in failed], "cells-failed"),
+        *table("missing", [row(c.id, c.world, c.agent, c) for c in missing], "cells-missing"),
     ]
-    for title, cells in (
-        ("failed", [(i, c, str(m)) for i, c, m in failed]),
-        ("missing", [(c.id, c, "") for c in missing]),
-    ):
-        if cells:
-            kept = [row(i, c.world, c.agent, c, *([m] if title == "failed" else [])) for i, c, m in cells]
-            columns = [*head, *([Column("message", False)] if title == "failed" else [])]
-            table = Table(f"{title.capitalize()} cells", columns, kept)
-            blocks.append(Folded(f"All {counted(len(cells), f'{title} cell')}", [table], key=f"cells-{title}"))
     return Section("appendix", "Appendix: every cell", blocks)

@@ -1,6 +1,6 @@
 """Which agents of a setting differ: paired tests of final regret, corrected for all pairs."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -8,8 +8,7 @@ from . import statistics
 from .data import ORACLE, Setting
 
 
-@dataclass(frozen=True)
-class Comparison:
+class Comparison(NamedTuple):
     """Paired tests of final regret between the agents of a setting, over the seeds that all of them have.
 
     order      labels by mean regret, least first; no oracle, whose regret is 0 by definition

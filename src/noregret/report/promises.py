@@ -1,6 +1,7 @@
 """The parts of a report about what was promised: bounds on the regret, certificates, and whether they held."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -9,11 +10,12 @@ import numpy as np
 from ..problem.links import LinearCombination, MultinomialLogit
 from ..problem.problem import Problem
 from . import figures, statistics
-from .blocks import Column, Folded, Heading, Row, Section, Shown, Table, Text, counted, number
+from .blocks import Folded, Heading, Row, Section, Shown, Table
 from .compared import BAND, MANY
 from .data import Group, Setting
-from .drawing import Look
+from .drawing import Drawing, Look
 from .figures import CORRECTED, LOWER, PRINTED
+from .texts import NONE, counted, number
 
 _CLAIMS = {  # agent's name -> names in `noregret.claims` of the corrected and the printed bound
     "glm-orl": ("regret of GLM-ORL", "regret of GLM-ORL"),
@@ -73,124 +75,91 @@ def prior(place: Setting, problem: Problem | None, points: int) -> dict[str, Pri
     return found
 
 
+class _Telling:
+    """A section with a figure and a table for each setting; where these are many, one table of all."""
+
+    def __init__(self, section: Section, places: Sequence[Setting], folder: Path, title: str) -> None:
+        self.section, self.places, self.folder, self.title = section, places, folder, title
+        self.many, self.rows = len(places) > MANY, list[Row]()
+
+    def add(
+        self, place: Setting, shown: Sequence[Group], row: Callable[[Group], dict[str, str]], looks: Mapping[str, Look],
+        draw: Callable[[], Drawing], caption: str,
+    ) -> None:  # fmt: skip
+        """The agents `shown` of a setting: what `row` says of each, and the figure."""
+        where = {"setting": place.title} if self.many else {}
+        rows = [Row({"agent": g.label} | where | row(g), g.ids, looks[g.label]) for g in shown]
+        if self.many or not rows:
+            self.rows += rows
+            return
+        key, blocks = f"{self.section.key}-{place.key}", self.section.blocks
+        if len(self.places) > 1:
+            blocks.append(Heading(place.title, key))
+        blocks.append(Shown(draw().save(self.folder, key), caption, [i for g in shown for i in g.ids]))
+        blocks.append(Table(f"{place.title}: {self.title}", rows, _notes(rows)))
+
+    def told(self) -> Section | None:
+        """The section, with the table of all settings, folded where it is long; None where there is nothing in it."""
+        if self.rows:
+            table = Table(self.title[0].upper() + self.title[1:], self.rows, _notes(self.rows))
+            long = Folded(f"{table.caption}: {len(table.rows)} rows", [table])
+            self.section.blocks.append(table if len(table.rows) <= 30 else long)
+        return self.section if self.section.blocks else None
+
+
 def bounds(places: Sequence[Setting], looks: Mapping[str, Look], folder: Path) -> Section | None:
     """Regret beside every bound on it."""
-    made = Section("bounds", "Regret and bounds on it")
-    made.blocks.append(
-        Text(
-            "Bounds computed from what an agent saw hold with its probability for all episodes at once. Bounds known "
-            "beforehand are worst cases over everything the assumptions allow, and often above H K, the most that can "
-            "be lost: they then say nothing yet."
-        )
-    )
-    together: list[Row] = []
+    section = Section("bounds", "Regret and bounds on it")
+    made = _Telling(section, places, folder, "regret and bounds after the last episode")
     for place in places:
-        known = prior(place, problem_of(place), 1 if len(places) > MANY else 14)
+        known = prior(place, problem_of(place), 1 if made.many else 14)
         shown = [g for g in place.compared if g.label in known or any(g.has(c) for c in figures.BOUNDS)]
-        if not shown:
-            continue
-        rows = [_bounded(place, g, known.get(g.label, {}), looks, len(places) > MANY) for g in shown]
-        if len(places) > MANY:
-            together += rows
-            continue
-        if len(places) > 1:
-            made.blocks.append(Heading(place.title, f"bounds-{place.key}"))
-        picture = figures.bounds(place, shown, known).save(folder, f"bounds-{place.key}")
         note = " The order of the lower bound has no proved constant." if _hard(place) else ""
         caption = f"Regret and bounds in {place.title}, a panel an agent, both axes logarithmic. {BAND}{note}"
-        made.blocks.append(Shown(picture, caption, [i for g in shown for i in g.ids]))
-        made.blocks.append(_bounds_table(f"{place.title}: regret and bounds after the last episode", rows, False))
-    if together:
-        made.blocks.append(_folded(_bounds_table("Regret and bounds after the last episode", together, True)))
-    return made if len(made.blocks) > 1 else None
+        draw = partial(figures.bounds, place, shown, known)
+        made.add(place, shown, partial(_bounded, place, known), looks, draw, caption)
+    return made.told()
 
 
-def _folded(table: Table) -> Any:
-    """Folded where it is long."""
-    return table if len(table.rows) <= 30 else Folded(f"{table.caption}: {len(table.rows)} rows", [table])
-
-
-def _bounds_table(caption: str, rows: Sequence[Row], several: bool) -> Table:
-    columns = [Column("agent", False), *([Column("setting", False)] if several else []), Column("regret")]
-    columns += [Column(name) for name, _ in figures.BOUNDS.values()]
-    columns += [Column("beforehand, corrected"), Column("beforehand, as printed"), Column("H K")]
-    keep = [i for i in range(len(columns)) if any(row.entries[i] != "–" for row in rows)]
-    rows = [Row([row.entries[i] for i in keep], row.ids, row.look) for row in rows]
+def _notes(rows: Sequence[Row]) -> list[str]:
+    """Of a table of bounds."""
+    if "H K" not in rows[0].entries:
+        return []
     notes = ["In brackets: the bound over the regret. Means over seeds."]
-    if any("!" in entry for row in rows for entry in row.entries):
+    if any("!" in entry for row in rows for entry in row.entries.values()):
         notes.append("! below the regret in some run: the bound did not hold there.")
-    return Table(caption, [columns[i] for i in keep], rows, notes)
+    return notes
 
 
 def _hard(place: Setting) -> bool:
     return bool(place.first.cell.world.startswith("hard-"))
 
 
-def _bounded(place: Setting, g: Group, known: Prior, looks: Mapping[str, Look], several: bool) -> Row:
-    regret = float(g.final.mean())
-    most = place.horizon * place.episodes
+def _bounded(place: Setting, known: Mapping[str, Prior], g: Group) -> dict[str, str]:
+    regret, most, prior = float(g.final.mean()), place.horizon * place.episodes, known.get(g.label, {})
 
     def entry(value: float, broken: bool = False) -> str:
         times = f"\n(x{number(value / regret, 2, 1e4)})" if regret > 0.0 else ""
         return number(value, most=1e6) + times + (" !" if broken else "")
 
-    entries = [g.label, *([place.title] if several else []), number(regret)]
-    for column in figures.BOUNDS:
-        if not g.has(column):
-            entries.append("–")
-            continue
-        curve = g.curve(column)
-        entries.append(entry(float(curve[:, -1].mean()), bool((g.regret > curve + 1e-6).any())))
-    for name in (CORRECTED, PRINTED):
-        entries.append(entry(float(known[name][1][-1])) if name in known else "–")
-    return Row([*entries, number(most)], g.ids, looks[g.label])
+    entries = {"regret": number(regret)}
+    for column, (name, _) in figures.BOUNDS.items():
+        curve = g.curve(column) if g.has(column) else None
+        entries[name] = NONE if curve is None else entry(curve[:, -1].mean(), bool((g.regret > curve + 1e-6).any()))
+    for name, key in (("corrected", CORRECTED), ("as printed", PRINTED)):
+        entries[f"beforehand, {name}"] = entry(float(prior[key][1][-1])) if key in prior else NONE
+    return entries | {"H K": number(most)}
 
 
 def certificates(places: Sequence[Setting], looks: Mapping[str, Look], folder: Path) -> Section | None:
     """Certificates and sets: how sharp, and how often wrong."""
-    made = Section("certificates", "Certificates and sets")
-    together: list[Row] = []
+    made = _Telling(Section("certificates", "Certificates and sets"), places, folder, "did they hold?")
     for place in places:
-        shown = [g for g in place.compared if any(g.has(c) for c in ("certificate_failures", "set_failures"))]
-        if not shown:
-            continue
-        rows = [_held(place, g, looks, len(places) > MANY) for g in shown]
-        if len(places) > MANY:
-            together += rows
-            continue
-        if len(places) > 1:
-            made.blocks.append(Heading(place.title, f"certificates-{place.key}"))
-        picture = figures.certificates(place, shown, looks).save(folder, f"certificates-{place.key}")
+        shown = [g for g in place.compared if g.has("certificate_failures") or g.has("set_failures")]
+        draw = partial(figures.certificates, place, shown, looks)
         caption = f"Certificates and sets in {place.title}, logarithmic axes. {BAND}"
-        made.blocks.append(Shown(picture, caption, [i for g in shown for i in g.ids]))
-        made.blocks.append(_held_table(f"{place.title}: did they hold?", rows, False))
-    if together:
-        made.blocks.append(_folded(_held_table("Did they hold?", together, True)))
-    if not made.blocks:
-        return None
-    made.blocks += [
-        Text(
-            "Certificate at end: mean over the last tenth of the episodes. Wrong, missed, failed: episodes of all "
-            "seeds together in which it happened; 0 is what is promised, with probability 1 - delta for a whole run.",
-            "note",
-        ),
-        Text(
-            "Runs with a failure: of a certificate, or of a set where plans are not certified. Upper limit: exact "
-            "one-sided 95% limit (binomial) of the probability that a run has one. Runs are independent; the episodes "
-            "of a run, which share their data, are not.",
-            "note",
-        ),
-    ]
-    return made
-
-
-def _held_table(caption: str, rows: Sequence[Row], several: bool) -> Table:
-    columns = [
-        Column("agent", False), *([Column("setting", False)] if several else []), Column("certificate at end"),
-        Column("episodes"), Column("certificates wrong"), Column("sets missed"), Column("optimism failed"),
-        Column("runs with a failure"), Column("upper limit"), Column("delta"),
-    ]  # fmt: skip
-    return Table(caption, columns, rows)
+        made.add(place, shown, _held, looks, draw, caption)
+    return made.told()
 
 
 def failures(g: Group, column: str) -> tuple[int, int, int, int] | None:
@@ -201,21 +170,22 @@ def failures(g: Group, column: str) -> tuple[int, int, int, int] | None:
     return round(float(last.sum())), g.episodes * last.size, int((last > 0.5).sum()), last.size
 
 
-def _held(place: Setting, g: Group, looks: Mapping[str, Look], several: bool) -> Row:
-    def told(column: str) -> str:
-        found = failures(g, column)
-        return "–" if found is None else f"{found[0]:,}"
-
-    counts = failures(g, "certificate_failures") or failures(g, "set_failures")
+def _held(g: Group) -> dict[str, str]:
+    found = {column: failures(g, column) for column in figures.FAILURES}
+    counts = found["certificate_failures"] or found["set_failures"]
     assert counts is not None
     _, episodes, bad, runs = counts
-    late = number(float(g.late("certificate").mean())) if g.has("certificate") else "–"
-    entries = [
-        g.label, *([place.title] if several else []), late, f"{episodes:,}", told("certificate_failures"),
-        told("set_failures"), told("optimism_failures"), f"{bad} of {runs}",
-        number(statistics.binomial_upper(bad, runs), 2), "–" if g.delta is None or not g.guarantee else f"{g.delta:g}",
-    ]  # fmt: skip
-    return Row(entries, g.ids, looks[g.label])
+    told = {column: NONE if count is None else f"{count[0]:,}" for column, count in found.items()}
+    return {
+        "certificate at end": number(g.late("certificate").mean()) if g.has("certificate") else NONE,
+        "episodes": f"{episodes:,}",
+        "certificates wrong": told["certificate_failures"],
+        "sets missed": told["set_failures"],
+        "optimism failed": told["optimism_failures"],
+        "runs with a failure": f"{bad} of {runs}",
+        "upper limit": number(statistics.binomial_upper(bad, runs), 2),
+        "delta": NONE if g.delta is None or not g.guarantee else f"{g.delta:g}",
+    }
 
 
 def broken(places: Sequence[Setting]) -> list[str]:

@@ -7,10 +7,11 @@ from typing import Any
 import numpy as np
 
 from . import figures, statistics
-from .blocks import Column, Folded, Row, Section, Shown, Table, Text, interval, number, power
+from .blocks import Folded, Row, Section, Shown, Table, Text
 from .compared import BAND, claimed, sources
-from .data import SIZES
+from .data import SIZES, Group
 from .drawing import Look
+from .texts import NONE, interval, number, power
 from .varied import Axis, Referrals, Scaling
 
 
@@ -21,13 +22,6 @@ def scaling(
     if not found:
         return None
     made = Section("scaling", "How regret grows with the problem")
-    made.blocks.append(
-        Text(
-            "One size at a time, the others at their base: the slope of log mean final regret against log size, with a "
-            "bootstrap interval over seeds. What is claimed is an upper bound up to logarithms, for the worst world: "
-            "measured powers may lie below it, and a few small sizes cannot refute it."
-        )
-    )
     for i, one in enumerate(found):
         fits = {(a.variable, label): _fit(a, label) for a in one.axes for label in a.labels}
         base = ", ".join(f"{SIZES[k]} = {v:,}" for k, v in one.base.items())
@@ -55,20 +49,20 @@ def _table(
         for label in axis.labels:
             fit, groups = fits[axis.variable, label], axis.groups(label)
             said = [v for v, _ in claimed(groups[0], axis.variable, claims)]
-            entries = [
-                label, axis.variable, ", ".join(f"{v:,}" for v in axis.values), power(fit.value, fit.low, fit.high),
-                "–" if np.isnan(fit.off) or fit.kind != "power" else f"{100 * fit.off:.0f}%",
-                ", ".join(f"{v:g}" for v in said) or "–", _verdict(fit, said),
-            ]  # fmt: skip
+            entries = {
+                "agent": label,
+                "size": axis.variable,
+                "values": ", ".join(f"{v:,}" for v in axis.values),
+                "exponent (95%)": power(fit.value, fit.low, fit.high),
+                "off the line": NONE if np.isnan(fit.off) or fit.kind != "power" else f"{100 * fit.off:.0f}%",
+                "claimed": ", ".join(f"{v:g}" for v in said) or NONE,
+                "reading": _verdict(fit, said),
+            }
             rows.append(Row(entries, [i for g in groups for i in g.ids], looks[label]))
-    columns = [
-        Column("agent", False), Column("size", False), Column("values", False), Column("exponent (95%)"),
-        Column("off the line"), Column("claimed"), Column("reading", False),
-    ]  # fmt: skip
     every = [g for axis in one.axes for label in axis.labels for g in axis.groups(label)]
     notes = sources(every, [axis.variable for axis in one.axes], claims)
     notes += ["Off the line: the largest distance of a mean from the fitted power; where it is large, it is none."]
-    return Table(f"Powers of final regret in {one.world}", columns, rows, notes)
+    return Table(f"Powers of final regret in {one.world}", rows, notes)
 
 
 def _verdict(fit: statistics.Exponent, claimed: Sequence[float]) -> str:
@@ -89,12 +83,6 @@ def referral(found: Sequence[Referrals], folder: Path) -> Section | None:
     if not found:
         return None
     made = Section("referral", "Referral")
-    made.blocks.append(
-        Text(
-            "The agent keeps the individuals whose certificate (or doubt) is at most the threshold and hands the "
-            "others to an expert. Regret counts everybody, the expert's own shortfall included."
-        )
-    )
     for i, one in enumerate(found):
         picture = figures.referral(one).save(folder, f"referral-{i + 1}")
         caption = (
@@ -105,27 +93,23 @@ def referral(found: Sequence[Referrals], folder: Path) -> Section | None:
         rows = [_row(f"{t:g}", g) for t, g in zip(one.thresholds, one.groups, strict=True)]
         for name, group in ((f"{one.agent} alone", one.alone), (f"{one.expert} alone", one.expert_alone)):
             rows += [] if group is None else [_row(name, group)]
-        columns = [
-            Column("threshold", False), Column("share referred"), Column("referred at end"), Column("regret"),
-            Column("95% interval"), Column("certified for those kept"),
-        ]  # fmt: skip
-        keep = [j for j in range(len(columns)) if any(row.entries[j] != "–" for row in rows)]
         caption = f"{one.setting.title}: {one.agent} refers to {one.expert} above a {one.criterion} of ..."
-        cut = [Row([row.entries[j] for j in keep], row.ids) for row in rows]
         notes = ["At end: over the last tenth of the episodes. Certified: the sum of the certificates of those kept."]
-        made.blocks.append(Table(caption, [columns[j] for j in keep], cut, notes))
+        made.blocks.append(Table(caption, rows, notes))
         said = list(dict.fromkeys(g.guarantee for g in one.groups if g.guarantee))
         if said:
             made.blocks.append(Folded("What is guaranteed", [Text(words) for words in said]))
     return made
 
 
-def _row(name: str, g: Any) -> Row:
-    low, high = statistics.mean_interval(g.final)
-    share = late = kept = "–"
-    if g.has("referred"):
-        share = f"{100 * float((g.curve('referred')[:, -1] / g.episodes).mean()):.1f}%"
-        late = f"{100 * float(g.late('referred').mean()):.1f}%"
-    if g.has("kept_certificate"):
-        kept = number(float(g.curve("kept_certificate")[:, -1].mean()))
-    return Row([name, share, late, number(float(g.final.mean())), interval(float(low), float(high)), kept], g.ids)
+def _row(name: str, g: Group) -> Row:
+    referred, certified = g.has("referred"), g.has("kept_certificate")
+    entries = {
+        "threshold": name,
+        "share referred": f"{100 * (g.curve('referred')[:, -1] / g.episodes).mean():.1f}%" if referred else NONE,
+        "referred at end": f"{100 * g.late('referred').mean():.1f}%" if referred else NONE,
+        "regret": number(g.final.mean()),
+        "95% interval": interval(statistics.mean_interval(g.final)),
+        "certified for those kept": number(g.curve("kept_certificate")[:, -1].mean()) if certified else NONE,
+    }
+    return Row(entries, g.ids)

@@ -7,9 +7,8 @@ fixed seed, so that the same results give the same report.
 import itertools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,12 +72,10 @@ def slope_weights(x: Floats) -> Floats:
     return np.asarray(centred / (centred @ centred))
 
 
-@dataclass(frozen=True)
-class Exponent:
+class Exponent(NamedTuple):
     """A fitted power with its interval, and what to make of it in words; nan where there is none.
 
     kind    "power", "flat", "linear", "faster", "bends", "few" or "none"
-    start   first episode of the part fitted (0: sizes, not episodes)
     off     largest distance of a mean from the fitted line, as a share (scaling only)"""
 
     value: float
@@ -86,7 +83,6 @@ class Exponent:
     high: float
     kind: str
     words: str
-    start: int = 0
     off: float = math.nan
 
 
@@ -102,11 +98,11 @@ def growth(episodes: NDArray[np.int64], curves: Floats, least: float = 1e-9) -> 
     nothing = (math.nan, math.nan, math.nan)
     mean = curves.mean(0)[at]
     if mean[-1] <= least * K:
-        return Exponent(*nothing, "none", "no regret: nothing grows", start)
+        return Exponent(*nothing, "none", "no regret: nothing grows")
     if mean[0] <= least * K:
-        return Exponent(*nothing, "none", f"no regret before episode {start:,}: no power to fit", start)
+        return Exponent(*nothing, "none", f"no regret before episode {start:,}: no power to fit")
     if at.size < 5:
-        return Exponent(*nothing, "few", "too few recorded points to fit a power", start)
+        return Exponent(*nothing, "few", "too few recorded points to fit a power")
     x = np.log(episodes[at])
     half = at.size // 2
     whole, early, late = slope_weights(x), np.zeros(at.size), np.zeros(at.size)
@@ -118,7 +114,7 @@ def growth(episodes: NDArray[np.int64], curves: Floats, least: float = 1e-9) -> 
         made = np.log(np.where(drawn > least * K, drawn, np.nan)) @ functionals
     lows, highs = spread(made, n)
     kind, words = _reading(value, first, last, bend, (float(lows[3]), float(highs[3])), float(highs[0]))
-    return Exponent(value, float(lows[0]), float(highs[0]), kind, words, start)
+    return Exponent(value, float(lows[0]), float(highs[0]), kind, words)
 
 
 def _reading(

@@ -4,11 +4,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from . import statistics
-from .blocks import counted, interval, listed, number
 from .compared import MANY
 from .data import Group, Setting
 from .paired import Comparison
 from .promises import broken
+from .texts import counted, interval, listed, number
 
 
 def summary(places: Sequence[Setting], tests: Mapping[str, Comparison | None]) -> list[str]:
@@ -31,22 +31,19 @@ def _of_one(place: Setting, test: Comparison | None) -> list[str]:
     if not order:
         return []
     best = order[0]
-    low, high = statistics.mean_interval(best.final)
-    ends = "" if len(best.runs) < 2 else f", 95% interval {interval(float(low), float(high))}"
-    regret = f"{number(float(best.final.mean()))} on average over {counted(len(best.runs), 'seed')}{ends}"
+    ends = "" if len(best.runs) < 2 else f", 95% interval {interval(statistics.mean_interval(best.final))}"
+    regret = f"{number(best.final.mean())} on average over {counted(len(best.runs), 'seed')}{ends}"
     where = f"In {place.title}, {best.label}"
     if len(order) == 1:
         return [f"{where} had a regret of {regret}, after {counted(place.episodes, 'episode')}."]
     lead = f"{where} had the least regret of {len(order)} agents after {place.episodes:,} episodes: {regret}"
     said = [f"{lead}. {_verdict(best, order[1:], test)}"]
-    promised = [g for g in order if g.guarantee]
-    if not best.guarantee:
-        if promised:
-            g = promised[0]
-            least = number(float(g.final.mean()))
-            said[0] += f" It carries no guarantee; of those that do, {g.label} had the least ({least})."
-        else:
-            said[0] += " None of these agents carries a guarantee here."
+    promised = next((g for g in order if g.guarantee), None)
+    if promised is None:
+        said[0] += " None of these agents carries a guarantee here."
+    elif promised is not best:
+        least = f"{promised.label} had the least ({number(promised.final.mean())})"
+        said[0] += f" It carries no guarantee; of those that do, {least}."
     return said
 
 

@@ -2,14 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from .data import SIZES, Group, Setting
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(NamedTuple):
     """Settings that differ in one size only: variable "n_states" etc., values ascending, one setting each."""
 
     variable: str
@@ -26,8 +24,7 @@ class Axis:
         return [g for s in self.settings for g in s.groups if g.label == label]
 
 
-@dataclass(frozen=True)
-class Scaling:
+class Scaling(NamedTuple):
     """One world made larger along several axes, from a base that they share."""
 
     world: str
@@ -66,8 +63,7 @@ def _apart(one: tuple[int, ...], other: tuple[int, ...]) -> int:
     return sum(a != b for a, b in zip(one, other, strict=True))
 
 
-@dataclass(frozen=True)
-class Referrals:
+class Referrals(NamedTuple):
     """One agent and one expert at several thresholds in one setting; alone and expert where the study has them."""
 
     setting: Setting

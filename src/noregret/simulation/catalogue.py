@@ -76,9 +76,7 @@ def agent_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
 
 def named_world(name: str, options: dict[str, Any], episodes: int | None = None) -> World:
     """`episodes`: how many will be run, for worlds that are tuned to it unless `options` says otherwise."""
-    if episodes is not None and "episodes" in inspect.signature(world_maker(name)).parameters:
-        options = {"episodes": episodes} | options
-    return make_world(name, **options)
+    return make_world(name, **world_options(name, options, episodes))
 
 
 def named_agent(name: str, options: dict[str, Any], world: World) -> Any:

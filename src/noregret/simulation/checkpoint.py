@@ -4,7 +4,6 @@ A checkpoint names the run it belongs to and the version of the library that mad
 version's, is not continued: numbers are filed under the run that made them."""
 
 import io
-import math
 from typing import Any
 
 from ..agents.base import Agent
@@ -12,21 +11,17 @@ from ..agents.composed.own import has_player
 from ..agents.contents import contents
 from ..agents.files import revived
 from ..storage.archive import seal, unseal_bytes
-from ..worlds import World
-from .engine import FusedSession, Session, session_kind
+from .engine import FusedSession, Session, Setup, session_kind
 
 FORMAT = 2
 _METER = ("total", "curve", "tally", "tallies")
 
 
-def begun(
-    agent: Any, world: World, seed: int, episodes: int, every: int, diagnostics: bool, epsilon: float | None
-) -> Any:
-    """A prepared session of a fresh agent; the arguments are those of `simulate`, for one seed. Agents that are Python
-    have no diagnostics."""
-    threshold, kind = math.inf if epsilon is None else epsilon, session_kind(agent, True)
-    watched = kind is FusedSession and (diagnostics or epsilon is not None)
-    made = kind(agent, world, seed, episodes, every, watched, threshold)
+def begun(agent: Any, setup: Setup) -> Any:
+    """A prepared session of a fresh agent. Agents that are Python have no diagnostics."""
+    kind = session_kind(agent, True)
+    watched = kind is FusedSession and (setup.diagnostics or setup.epsilon is not None)
+    made = kind(agent, setup._replace(diagnostics=watched))
     made.prepare()
     return made
 
@@ -69,24 +64,23 @@ def _opened(data: bytes, of: dict[str, Any]) -> tuple[dict[str, Any], dict[str, 
 
 
 def resumed(
-    data: bytes, of: dict[str, Any], world: World, seed: int, episodes: int, every: int, diagnostics: bool,
-    epsilon: float | None, own: dict[str, type[Agent]] | None = None,
-) -> tuple[Any, float]:  # fmt: skip
-    """(session, processor seconds so far) from a `snapshot` of the run `of`, a session with the same arguments;
-    ValueError where the bytes are not one. own: classes of the user's own, as for `revived`."""
+    data: bytes, of: dict[str, Any], setup: Setup, own: dict[str, type[Agent]] | None = None
+) -> tuple[Any, float]:
+    """(session, processor seconds so far) from a `snapshot` of the run `of`, a session with the same setup; ValueError
+    where the bytes are not one. own: classes of the user's own, as for `revived`."""
     try:
         head, arrays = _opened(data, of)
-        agent = revived(head["agent"], arrays, world.problem, own=own)
-        if head["seed"] != seed or agent.seed != seed:
+        agent = revived(head["agent"], arrays, setup.world.problem, own=own)
+        if not head["seed"] == agent.seed == setup.seed:
             raise ValueError("it has another seed")
-        made = begun(agent, world, seed, episodes, every, diagnostics, epsilon)
+        made = begun(agent, setup)
         for name in _METER:
             target, kept = getattr(made.meter, name), arrays[f"meter.{name}"]
             if target.shape != kept.shape:
                 raise ValueError(f"{name} has another shape")
             target[...] = kept
         made.done, seconds = int(head["done"]), float(head["seconds"])
-        if not 0 <= made.done == agent.episode <= episodes:
+        if not 0 <= made.done == agent.episode <= setup.episodes:
             raise ValueError("the clocks disagree")
     except Exception as error:  # whatever agents and worlds say of contents that are not theirs
         raise ValueError(f"this is not a checkpoint of that run, or it is damaged: {error}") from None

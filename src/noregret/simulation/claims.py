@@ -67,9 +67,8 @@ class Setting:
 
 
 def setting(problem: Problem) -> Setting:
-    p, link, d = problem, problem.link, problem.context_dim
-    form = THEOREM_A if link.form == "A" else THEOREM_B
-    step = 2.0 - SLACK if form == THEOREM_A else STEP
+    p, link, d, theorem_a = problem, problem.link, problem.context_dim, problem.link.form == "A"
+    form, step = (THEOREM_A, 2.0 - SLACK) if theorem_a else (THEOREM_B, STEP)
 
     def kappas(counts: set[int], bound: float) -> list[float]:
         return [step * check.positive(f"alpha of {link!r}", link.alpha(m, bound)) for m in counts]
@@ -80,23 +79,16 @@ def setting(problem: Problem) -> Setting:
     everywhere = {int(m) for m in p.layout.count.flat}
     met = {int(m) for m in p.layout.count[p.layout.available]}
     uncertain = {m for m in met if m > 1} or met  # a pair with one outcome has no width
-    small = min(kappas(uncertain, p.reach))
-    large = max(kappas(uncertain, 0.0 if form == THEOREM_A else p.reach))
-    if form == THEOREM_A:
-        log_weight = radii.theorem_a_log_weight(SLACK)
-    else:
-        log_weight = max(radii.theorem_b_log_weight(link.alpha(m, p.reach), STEP) for m in uncertain)
+    slopes = [radii.theorem_b_log_weight(link.alpha(m, p.reach), STEP) for m in uncertain if not theorem_a]
     l1 = max(link.l1(m) for m in uncertain)
+    usual = default_regularization(form, d, min(kappas(everywhere, p.reach)), norm2(everywhere))
     return Setting(
         counts=tuple(sorted(uncertain)),
-        kappa_min=small,
-        kappa_max=large,
+        kappa_min=min(kappas(uncertain, p.reach)),
+        kappa_max=max(kappas(uncertain, 0.0 if theorem_a else p.reach)),
         norm2=norm2(uncertain),
-        log_weight=log_weight,
-        regularization=max(
-            default_regularization(form, d, min(kappas(everywhere, p.reach)), norm2(everywhere)),
-            least_regularization(max(kappas(everywhere, p.reach)), p.context_bound, d),
-        ),
+        log_weight=radii.theorem_a_log_weight(SLACK) if theorem_a else max(slopes),
+        regularization=max(usual, least_regularization(max(kappas(everywhere, p.reach)), p.context_bound, d)),
         l1=l1,
         spread=linear_l1(p.n_states) if link.width == "l2" else l1,
         printed_alpha=min(link.alpha(m, p.reach, "paper") for m in uncertain),
@@ -104,16 +96,19 @@ def setting(problem: Problem) -> Setting:
     )
 
 
-def ridge_regularization(p: Problem) -> float:
-    """lambda of linear rewards, the agents' default."""
-    return max(1.0, least_regularization(1.0, p.context_bound, p.context_dim))
-
-
 class _Corrected:
     """The corrected bounds of a problem, as functions of the number of episodes."""
 
     def __init__(self, problem: Problem, delta: float) -> None:
-        self.problem, self.setting, self.delta = problem, setting(problem), delta
+        p = self.problem = problem
+        self.setting, self.delta = setting(p), delta
+        # Smallest and largest coefficient of x x' in the rewards' Gram matrices, and their lambda.
+        self.reward_kappas = 1.0, 1.0
+        self.reward_regularization = max(1.0, least_regularization(1.0, p.context_bound, p.context_dim))
+        if p.rewards != "linear":
+            flattest, steepest = logistic_alpha(p.reward_bound * p.context_bound), logistic_alpha(0.0)
+            self.reward_kappas = low, _ = (2.0 - SLACK) * flattest, (2.0 - SLACK) * steepest
+            self.reward_regularization = rewards.default_regularization(p.context_dim, low, p.reward_bound)
 
     def radius(self, samples: float, delta: float) -> float:
         p, s = self.problem, self.setting
@@ -128,49 +123,31 @@ class _Corrected:
         if p.known_rewards is not None:
             return 0.0
         if p.rewards == "linear":
-            return bounds.largest_reward_radius(
-                p.reward_bound, ridge_regularization(p), p.context_dim, p.context_bound, samples, delta
-            )
-        return 0.25 * math.sqrt(self.logistic_radius(samples, delta) / self.reward_kappas()[0])  # tanh(w/4) <= w/4
-
-    def reward_kappas(self) -> tuple[float, float]:
-        """Smallest and largest coefficient of x x' in the rewards' Gram matrices."""
-        if self.problem.rewards == "linear":
-            return 1.0, 1.0
-        reach = self.problem.reward_bound * self.problem.context_bound
-        return (2.0 - SLACK) * logistic_alpha(reach), (2.0 - SLACK) * logistic_alpha(0.0)
-
-    def reward_regularization(self) -> float:
-        p = self.problem
-        if p.rewards == "linear":
-            return ridge_regularization(p)
-        return rewards.default_regularization(p.context_dim, self.reward_kappas()[0], p.reward_bound)
+            lam = self.reward_regularization
+            return bounds.largest_reward_radius(p.reward_bound, lam, p.context_dim, p.context_bound, samples, delta)
+        return 0.25 * math.sqrt(self.logistic_radius(samples, delta) / self.reward_kappas[0])  # tanh(w/4) <= w/4
 
     def logistic_radius(self, samples: float, delta: float) -> float:
         p, slope = self.problem, radii.theorem_a_log_weight(SLACK)
         return bounds.largest_radius(
-            p.reward_bound**2, self.reward_regularization(), slope, *self.reward_kappas(), context_dim=p.context_dim,
+            p.reward_bound**2, self.reward_regularization, slope, *self.reward_kappas, context_dim=p.context_dim,
             context_bound=p.context_bound, samples=samples, delta=delta, gradient2=1.0,
         )  # fmt: skip
 
     def potentials(self, episodes: float) -> tuple[float, float]:
+        """Of transitions and of rewards."""
         p, s = self.problem, self.setting
-
-        def of(kappa: float, regularization: float) -> float:
-            return bounds.potential(
-                p.n_pairs, p.context_dim, kappa, episodes, p.horizon, p.context_bound, regularization
-            )
-
-        if p.known_rewards is not None:
-            return of(s.kappa_max, s.regularization), 0.0
-        return of(s.kappa_max, s.regularization), of(self.reward_kappas()[1], self.reward_regularization())
+        both = (s.kappa_max, s.regularization), (self.reward_kappas[1], self.reward_regularization)
+        transitions, learned = (
+            bounds.potential(p.n_pairs, p.context_dim, kappa, episodes, p.horizon, p.context_bound, lam)
+            for kappa, lam in both
+        )
+        return transitions, learned if p.known_rewards is None else 0.0
 
     def growth(self, episodes: float) -> bounds.Growth:
-        s, samples = self.setting, episodes * self.problem.horizon
-        potentials = self.potentials(episodes)
-        radius, zeta = self.radius(samples, self.delta), self.reward_radius(samples, self.delta)
-        H = self.problem.horizon
-        return bounds.bonus_growth(H, s.spread, radius, s.kappa_min, potentials[0], zeta, potentials[1])
+        s, H, (transitions, learned) = self.setting, self.problem.horizon, self.potentials(episodes)
+        radius, zeta = self.radius(episodes * H, self.delta), self.reward_radius(episodes * H, self.delta)
+        return bounds.bonus_growth(H, s.spread, radius, s.kappa_min, transitions, zeta, learned)
 
     def regret(self, episodes: float) -> float:
         growth = self.growth(episodes)
@@ -222,11 +199,11 @@ class _Corrected:
         p = self.problem
         if p.known_rewards is not None:
             return 0.0
-        w2 = p.context_bound**2 / self.reward_regularization()
+        w2 = p.context_bound**2 / self.reward_regularization
         if p.rewards == "logistic":
             w = math.sqrt(self.logistic_radius(0, self.delta) * w2)
             return widths.logistic_interval(w, 0.0, p.reward_bound * p.context_bound)
-        return widths.reward_interval(w2, 0.0, p.reward_bound, ridge_regularization(p), self.delta)
+        return widths.reward_interval(w2, 0.0, p.reward_bound, self.reward_regularization, self.delta)
 
 
 class _Printed:
@@ -317,9 +294,8 @@ def claims(problem: Problem, episodes: int, delta: float = 0.05, epsilon: float 
     6.6e+09 as printed, 2.8e+06 as corrected, vacuous up to K = 9.1e+06
     """
     if not isinstance(problem, Problem):
-        raise ValueError(
-            f"problem must be a noregret.Problem (a World has one: world.problem), got {check.shown(problem)}"
-        )
+        has = "a World has one: world.problem"
+        raise ValueError(f"problem must be a noregret.Problem ({has}), got {check.shown(problem)}")
     K = check.integer("episodes", episodes)
     delta = check.positive("delta", delta, below=1.0)
     p = problem
@@ -340,8 +316,7 @@ def _printed_alpha_holds(p: Problem, s: Setting) -> bool:
 
 
 def _of_the_link(p: Problem, s: Setting) -> list[Claim]:
-    where, m = "Section 2", s.outcomes
-    alpha = p.link.alpha(m, p.reach)
+    where, m, alpha = "Section 2", s.outcomes, p.link.alpha(s.outcomes, p.reach)
     curvature = [Claim("alpha", where, s.printed_alpha, alpha, "strong convexity")]
     if p.link.form == "A":
         printed, pinned = logit_alpha_printed(m, p.reach), logit_alpha_pinned(m, p.reach)
@@ -384,19 +359,16 @@ def _of_the_sets(p: Problem, K: int, old: _Printed, new: _Corrected, shares: tup
 
 
 def _of_the_plan(p: Problem, old: _Printed, new: _Corrected) -> list[Claim]:
-    where = "Section 4"
     linear = p.rewards == "linear"
-    short = p.reward_bound > math.sqrt(p.context_dim)
-    note = "printed fails: B_r > sqrt d" if short else "1 says nothing"
+    note = "printed fails: B_r > sqrt d" if p.reward_bound > math.sqrt(p.context_dim) else "1 says nothing"
     interval, bonus = (old.first_interval(), old.first_bonus()) if linear else (None, None)
     if p.known_rewards is not None:
         note = "rewards are known"
     elif not linear:
         note = "logistic: none is printed"
-    reach = f"values reach H = {p.horizon}"
     return [
-        Claim("reward interval, no data", where, interval, new.first_interval(), note),
-        Claim("bonus at step 1, no data", "Algorithm 2", bonus, new.first_bonus(), reach),
+        Claim("reward interval, no data", "Section 4", interval, new.first_interval(), note),
+        Claim("bonus at step 1, no data", "Algorithm 2", bonus, new.first_bonus(), f"values reach H = {p.horizon}"),
     ]
 
 
@@ -426,11 +398,12 @@ def _vacuous(bound: Callable[[float], float], most: int, episodes: int) -> str:
     """Whether bound(K) < most * K, and if not, from about which K on."""
     if bound(episodes) < most * episodes:
         return "says something at this K"
-    low, high = float(episodes), 2.0 * episodes
+    high = 2.0 * episodes
     while not bound(high) < most * high:
-        low, high = high, 2.0 * high
+        high *= 2.0
         if high > 1e100:
             return "vacuous"
+    low = 0.5 * high
     while high / low > 1.01:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if bound(middle) < most * middle else (middle, high)

@@ -5,6 +5,7 @@ The agent's two kernels and the world's one are called through slots from `loop`
 An agent with a pause has a third kernel, called between two parts of the roll-out.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,8 +27,6 @@ from ..worlds.truth import behind, detour, individual, remainder, shortfall, sol
 from .model_cache import Acquaintances, acquaintances, look_up, models
 
 CHUNK = 2048  # episodes between two looks at Python: contexts live one chunk at a time, Ctrl-C is heard
-
-
 _NO_VALUES: Floats = apart(np.zeros((0, 0)))
 
 
@@ -62,6 +61,15 @@ class People(NamedTuple):
     truths: Any  # [C+1]: where the truth about acquaintance c lies, and last that about anybody else
 
 
+class Visit(NamedTuple):
+    """One of them, in one episode."""
+
+    x: Floats
+    ready: int  # 1: the truth has this individual's MDP and optimal values already
+    start: int
+    k: int
+
+
 class Span(NamedTuple):
     """Which episodes, and what happens within each."""
 
@@ -87,39 +95,37 @@ call_watch = slot("watch", heads=4)  # par, state, work, truth; (path, out, mete
 
 
 @inlined
-def meet(truth, x, ready):
+def meet(truth, visit):
     """The individual's MDP and its optimal values, unless they are there already."""
-    if ready == 0:
-        individual(truth, x)
+    if visit.ready == 0:
+        individual(truth, visit.x)
         solve(truth)
 
 
 @kernel
-def roll_out(truth, x, ready, start, k, policy, path, gap):
-    """The individual's MDP, the policy's exact shortfall gap[0] from optimal at `start`, and one trajectory.
-
-    ready = 1: truth has this individual's MDP and optimal values already."""
-    meet(truth, x, ready)
-    gap[0] = behind(truth, policy, start)
-    path.states[0] = start
+def roll_out(truth, visit, policy, path, gap):
+    """The individual's MDP, the policy's exact shortfall gap[0] from optimal at the start, and one trajectory."""
+    meet(truth, visit)
+    gap[0] = behind(truth, policy, visit.start)
+    path.states[0] = visit.start
     for h in range(policy.shape[0]):
         s = path.states[h]
         a = policy[h, s]
         path.actions[h] = a
-        transition(truth, k, h, s, a, path.rewards[h : h + 1], path.states[h + 1 : h + 2])
+        transition(truth, visit.k, h, s, a, path.rewards[h : h + 1], path.states[h + 1 : h + 2])
 
 
 @kernel
-def roll_out_part(truth, x, ready, start, k, first, last, policy, path, gap):
+def roll_out_part(truth, visit, first, last, policy, path, gap):
     """Steps first to last - 1 of a trajectory in two parts; before step 0 also the individual's MDP.
 
     gap[0] is what the actions of the first part cost (`detour`) and what the policy of the second costs from the state
     reached (`remainder`): never negative, and in expectation over the first part the exact shortfall of both."""
     if first == 0:
-        meet(truth, x, ready)
-        behind(truth, policy, start)
+        meet(truth, visit)
+        behind(truth, policy, visit.start)
         gap[0] = 0.0
-        path.states[0] = start
+        path.states[0] = visit.start
     else:
         gap[0] += remainder(truth, policy, first, path.states[first])
     for h in range(first, last):
@@ -128,7 +134,7 @@ def roll_out_part(truth, x, ready, start, k, first, last, policy, path, gap):
         path.actions[h] = a
         if first == 0:
             gap[0] += detour(truth, h, s, a)
-        transition(truth, k, h, s, a, path.rewards[h : h + 1], path.states[h + 1 : h + 2])
+        transition(truth, visit.k, h, s, a, path.rewards[h : h + 1], path.states[h + 1 : h + 2])
 
 
 @inlined
@@ -151,16 +157,16 @@ def loop(kernels, agent, people, span, buffers, meter):
     H, watching = out.policy.shape[0], span.watching
     pauses = span.pause > 0 and span.pause < H
     for i in range(X.shape[0]):
-        x, k, start = X[i], span.first + i, people.starts[i]
+        x, k = X[i], span.first + i
         call_plan(kernels.plan, agent, (x, k, out))
         c = look_up(known, x)
-        truth, ready = people.truths[c], known.known[c]
+        truth, visit = people.truths[c], Visit(x, known.known[c], people.starts[i], k)
         if pauses:
-            call_part(kernels.roll_part, (truth,), (x, ready, start, k, 0, span.pause, out.policy, path, meter.gap))
+            call_part(kernels.roll_part, (truth,), (visit, 0, span.pause, out.policy, path, meter.gap))
             call_replan(kernels.replan, agent, (x, k, span.pause, path, out))
-            call_part(kernels.roll_part, (truth,), (x, 1, start, k, span.pause, H, out.policy, path, meter.gap))
+            call_part(kernels.roll_part, (truth,), (visit, span.pause, H, out.policy, path, meter.gap))
         else:
-            call_roll(kernels.roll, (truth,), (x, ready, start, k, out.policy, path, meter.gap))
+            call_roll(kernels.roll, (truth,), (visit, out.policy, path, meter.gap))
         if c < known.X.shape[0]:
             known.known[c] = 1
         if watching == 1:
@@ -170,19 +176,28 @@ def loop(kernels, agent, people, span, buffers, meter):
         record(meter, k, span)
 
 
+class Setup(NamedTuple):
+    """What a session is about besides its agent: the arguments of `simulate`, for one seed."""
+
+    world: World
+    seed: int
+    episodes: int
+    every: int = 1
+    diagnostics: bool = False
+    epsilon: float | None = None
+
+
 class Session:
     """One seed of one agent in one world, advanced chunk by chunk."""
 
-    def __init__(
-        self, agent: Any, world: World, seed: int, episodes: int, every: int, diagnostics: bool, epsilon: float
-    ) -> None:
-        self.agent, self.world, self.seed = agent, world, seed
-        self.episodes, self.every, self.diagnostics, self.done = episodes, every, diagnostics, 0
-        points, f = -(-episodes // every), np.zeros
-        tallies = f((points, len(COLUMNS))) if diagnostics else f((0, 0))
-        self.meter = Meter(f(1), np.full(1, epsilon), f(1), f(points), f(len(COLUMNS)), tallies)
-        self.truth, self.known = world.truth(seed), apart(acquaintances(world))
-        self.adaptive = isinstance(world.contexts, Adversary)
+    def __init__(self, agent: Any, setup: Setup) -> None:
+        self.agent, self.done = agent, 0
+        self.world, self.seed, self.episodes, self.every, self.diagnostics, epsilon = setup
+        points, f, most = -(-self.episodes // self.every), np.zeros, math.inf if epsilon is None else epsilon
+        tallies = f((points, len(COLUMNS))) if self.diagnostics else f((0, 0))
+        self.meter = Meter(f(1), np.full(1, most), f(1), f(points), f(len(COLUMNS)), tallies)
+        self.truth, self.known = self.world.truth(self.seed), apart(acquaintances(self.world))
+        self.adaptive = isinstance(self.world.contexts, Adversary)
 
     def contexts(self, n: int) -> tuple[Floats, NDArray[np.int64]]:
         """Contexts and initial states of the next n episodes."""
@@ -204,7 +219,7 @@ class FusedSession(Session):
         """Compile what this kind of agent needs, or load it from the cache."""
         agent, p, m = self.agent, self.world.problem, self.meter
         plan, learn = agent.kernels()
-        x, (out, path) = agent.context, agent.buffers
+        visit, (out, path) = Visit(agent.context, 0, 0, 0), agent.buffers
         with announced(f"the simulator for {agent.name}"):
             if not self.adaptive:
                 self.contexts(1)  # compiles the source
@@ -212,20 +227,18 @@ class FusedSession(Session):
             roll = roll_part = replan = watch = EMPTY
             if self.pause:
                 replan = agent.replanning()
-                roll_part = call_part.fill(roll_out_part, self.truth, x, 0, 0, 0, 0, 0, out.policy, path, m.gap)
+                roll_part = call_part.fill(roll_out_part, self.truth, visit, 0, 0, out.policy, path, m.gap)
             else:
-                roll = call_roll.fill(roll_out, self.truth, x, 0, 0, 0, out.policy, path, m.gap)
+                roll = call_roll.fill(roll_out, self.truth, visit, out.policy, path, m.gap)
             if self.diagnostics:
-                watch = call_watch.fill(
-                    agent.watch_kernel, agent.par, agent.state, agent.work, self.truth, path, out, m
-                )
+                parts = agent.par, agent.state, agent.work
+                watch = call_watch.fill(agent.watch_kernel, *parts, self.truth, path, out, m)
             self.kernels = Kernels(plan, learn, roll, roll_part, replan, watch)
             self._lay, self._lay_truths = Heads(), Heads()
             self.truths = self._lay_truths(*models(self.truth, self.known), self.truth)
             if not DISABLED:
                 self.truths = np.array(self.truths)
-            args = self._args(np.zeros((0, p.context_dim)), np.zeros(0, np.int64))
-            self._loop = direct(loop, *args)
+            self._loop = direct(loop, *self._args(np.zeros((0, p.context_dim)), np.zeros(0, np.int64)))
 
     def _args(self, X: Floats, starts: NDArray[np.int64]) -> tuple[Any, ...]:
         a, m = self.agent, self.meter

@@ -36,10 +36,8 @@ def acquaintances(world: World) -> Acquaintances:
     if len(X) > FACES or 8 * len(X) * (S * A * (M + 1) + 2 * (H + 1) * S) > ROOM:
         X = X[:0]
     C = len(X)
-    shapes = (C, S, A, M), (C, S, A), (C, H, S), (C, H + 1, S)
-    return Acquaintances(
-        X, f(C + 1, np.int64), f(shapes[0]), f(shapes[1]), f(shapes[2], np.int64), f(shapes[3])
-    )  # fmt: skip
+    best, optimal = f((C, H, S), np.int64), f((C, H + 1, S))
+    return Acquaintances(X, f(C + 1, np.int64), f((C, S, A, M)), f((C, S, A)), best, optimal)
 
 
 @inlined

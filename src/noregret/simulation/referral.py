@@ -1,6 +1,5 @@
 """What an expert's presence is worth: one agent with a `Referral` at several thresholds, without it, and the expert."""
 
-import math
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +16,7 @@ from ..checks import Floats
 from ..planning.bellman import Plan
 from ..storage.text import aligned
 from ..worlds import World
-from .engine import session_kind
+from .engine import Setup, session_kind
 from .run import Session, chosen_seeds, play_all, recorded_episodes, simulate
 
 
@@ -105,26 +104,24 @@ class ReferralStudy:
             "regret_expert_alone": np.tile(self.expert_alone.ravel(), T),
         }
 
-    def rows(self) -> list[tuple[str, ...]]:
+    def rows(self) -> list[dict[str, str]]:
         """What `str` shows, a row a threshold, means over seeds."""
-        alone, expert = f"{self.alone[:, -1].mean():,.1f}", f"{self.expert_alone[:, -1].mean():,.1f}"
         late = max(self.episodes.size * 9 // 10 - 1, 0)
         span = max(int(self.episodes[-1] - self.episodes[late]), 1)
-        made: list[tuple[str, ...]] = []
-        for i, threshold in enumerate(self.thresholds):
-            end = (self.referred[i, :, -1] - self.referred[i, :, late]).mean() / span
-            regret, kept, sum_of = (v.mean() for v in (self.regret[i, :, -1], self.kept_regret[i], self.certified[i]))
-            saved = self.saved[i].mean()
-            made.append(
-                (f"{threshold:g}", f"{self.share[i].mean():.1%}", f"{end:.1%}", f"{regret:,.1f}", f"{kept:,.1f}",
-                 f"{sum_of:,.1f}", alone, expert, f"{saved:,.1f}")
-            )  # fmt: skip
-        return made
-
-    HEAD = (
-        "threshold", "referred", "at end", "regret", "of those kept", "certified", "agent alone", "expert alone",
-        "saved",
-    )  # fmt: skip
+        return [
+            {
+                "threshold": f"{threshold:g}",
+                "referred": f"{self.share[i].mean():.1%}",
+                "at end": f"{(self.referred[i, :, -1] - self.referred[i, :, late]).mean() / span:.1%}",
+                "regret": f"{self.regret[i, :, -1].mean():,.1f}",
+                "of those kept": f"{self.kept_regret[i].mean():,.1f}",
+                "certified": f"{self.certified[i].mean():,.1f}",
+                "agent alone": f"{self.alone[:, -1].mean():,.1f}",
+                "expert alone": f"{self.expert_alone[:, -1].mean():,.1f}",
+                "saved": f"{self.saved[i].mean():,.1f}",
+            }
+            for i, threshold in enumerate(self.thresholds)
+        ]
 
     @property
     def about(self) -> str:
@@ -133,7 +130,8 @@ class ReferralStudy:
         return f"{self.agent} refers to {self.expert} in {self.world}: {size}"
 
     def __str__(self) -> str:
-        return f"{self.about}\n{aligned([self.HEAD, *self.rows()], right=True)}"
+        rows = self.rows()
+        return f"{self.about}\n{aligned([list(rows[0]), *(list(row.values()) for row in rows)], right=True)}"
 
 
 def referral_study(
@@ -143,6 +141,7 @@ def referral_study(
     episodes: int,
     thresholds: Sequence[float],
     seeds: int | Iterable[int] = 1,
+    *,
     every: int | None = None,
     criterion: str = "certificate",
     workers: int | None = None,
@@ -179,7 +178,7 @@ def referral_study(
     kept, certified = np.zeros(shape), np.zeros(shape)
 
     def begin(i: int, j: int) -> Session:
-        return kind(pairs[i].fresh(chosen[j]), world, chosen[j], episodes, 1, False, math.inf)
+        return kind(pairs[i].fresh(chosen[j]), Setup(world, chosen[j], episodes))
 
     def take(job: int, part: Session, seconds: float) -> None:
         at, who, curve = where[job], part.agent.referred, part.meter.curve
@@ -187,9 +186,9 @@ def referral_study(
         kept[at], certified[at] = np.diff(curve, prepend=0.0)[~who].sum(), part.agent.gaps[~who].sum()
 
     play_all([partial(begin, i, j) for i, j in where], workers, progress, take)
-    common = world, episodes, chosen, every, workers
-    one = simulate(agent, *common, progress=progress)
-    other = simulate(_as_agent(expert, agent), *common, progress=progress)
+    rest: dict[str, Any] = {"every": every, "workers": workers, "progress": progress}
+    one = simulate(agent, world, episodes, chosen, **rest)
+    other = simulate(_as_agent(expert, agent), world, episodes, chosen, **rest)
     return ReferralStudy(
         one.label, "the expert" if other.agent == "_Asked" else other.label, world.name, criterion, chosen, points,
         np.array(limits), referred, regret, kept, certified, one.regret, other.regret,

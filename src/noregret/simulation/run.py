@@ -1,7 +1,6 @@
 """`simulate`, and the result of it."""
 
 import itertools
-import math
 import os
 import threading
 import time
@@ -9,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Protocol, Self
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from ..checks import Floats
 from ..storage.spreadsheets import write_table
 from ..worlds import World
 from .bounds import regret_bounds
-from .engine import FusedSession, PythonSession, session_kind
+from .engine import FusedSession, PythonSession, Setup, session_kind
 
 MOST_SEEDS = 1_000_000
 Session = FusedSession | PythonSession
@@ -166,6 +165,7 @@ def simulate(
     world: World,
     episodes: int,
     seeds: int | Iterable[int] = 1,
+    *,
     every: int = 1,
     workers: int | None = None,
     diagnostics: bool = False,
@@ -206,14 +206,14 @@ def simulate(
     compiled, diagnostics = check.flag("compiled", compiled), check.flag("diagnostics", diagnostics)
     if progress is not None and not callable(progress):
         raise ValueError(f"progress must be a function of a number of episodes, got {check.shown(progress)}")
-    threshold = math.inf if epsilon is None else check.positive("epsilon", epsilon)
+    epsilon = None if epsilon is None else check.positive("epsilon", epsilon)
     diagnostics = diagnostics or epsilon is not None
     kind = session_kind(agent, compiled)
 
     def begin(seed: int) -> Session:
-        return kind(agent.fresh(seed), world, seed, episodes, every, diagnostics, threshold)
+        return kind(agent.fresh(seed), Setup(world, seed, episodes, every, diagnostics, epsilon))
 
-    made = Measured.room(chosen, recorded, diagnostics)
+    made = Measured(chosen, recorded, diagnostics)
     play_all([partial(begin, seed) for seed in chosen], workers, progress, made.take)
     return made.run(agent, world, epsilon is not None)
 
@@ -264,23 +264,15 @@ def play_all(
             raise
 
 
-@dataclass
 class Measured:
     """What sessions of one agent in one world measured, a row per seed: episodes [points], regret [seeds, points],
     seconds [seeds], tallies [seeds, points, columns] or None, refuted [seeds]."""
 
-    seeds: tuple[int, ...]
-    episodes: NDArray[np.int64]
-    regret: Floats
-    seconds: Floats
-    tallies: Floats | None
-    refuted: list[str | None]
-
-    @classmethod
-    def room(cls, seeds: tuple[int, ...], episodes: NDArray[np.int64], diagnostics: bool) -> Self:
+    def __init__(self, seeds: tuple[int, ...], episodes: NDArray[np.int64], diagnostics: bool) -> None:
         n, points = len(seeds), episodes.size
-        tallies = np.zeros((n, points, len(COLUMNS))) if diagnostics else None
-        return cls(seeds, episodes, np.zeros((n, points)), np.zeros(n), tallies, [None] * n)
+        self.seeds, self.episodes, self.regret, self.seconds = seeds, episodes, np.zeros((n, points)), np.zeros(n)
+        self.tallies = np.zeros((n, points, len(COLUMNS))) if diagnostics else None
+        self.refuted: list[str | None] = [None] * n
 
     def take(self, i: int, session: Session, seconds: float) -> None:
         """Row i, from a session that has ended."""

@@ -4,26 +4,13 @@ Spreadsheets run a cell that begins with = + - @, a tab or a line break. Such te
 it, and so is text that begins with an apostrophe, so that taking one apostrophe away gives the text back. Numbers are
 numbers and stay as they are."""
 
-from pathlib import Path
 from typing import Any
 
-from .. import checks as check
 from .atomic import write_whole
+from .tables import suffix
 
-_RISKY = (
-    "=",
-    "+",
-    "-",
-    "@",
-    "\t",
-    "\r",
-    "\n",
-    "＝",
-    "＋",
-    "－",
-    "＠",
-    "'",
-)  # some spreadsheets take the wide ones, too
+# Some spreadsheets take the wide ones, too.
+_RISKY = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠", "'")
 
 
 def guarded(text: str) -> str:
@@ -46,25 +33,16 @@ def unguarded(cell: str) -> str:
 
 def write_table(table: Any, path: Any) -> None:
     """An Arrow table as .parquet, or as .csv with its text guarded; whole or not at all."""
+    import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet
 
-    kind = Path(path).suffix
-    if kind == ".parquet":
+    if suffix("path", path) == ".parquet":
         write_whole(path, lambda file: pyarrow.parquet.write_table(table, file))
-    elif kind == ".csv":
-        plain = guarded_table(table)
-        write_whole(path, lambda file: pyarrow.csv.write_csv(plain, file))
-    else:
-        raise ValueError(f"path must end in .parquet or .csv, got {check.shown(str(path))}")
-
-
-def guarded_table(table: Any) -> Any:
-    """The table with every cell and name of text guarded."""
-    import pyarrow as pa
-
-    made = [_guarded_column(column) for column in table.columns]
-    return pa.table(made, names=[guarded(name) for name in table.column_names])
+        return
+    columns = [_guarded_column(column) for column in table.columns]
+    plain = pa.table(columns, names=[guarded(name) for name in table.column_names])
+    write_whole(path, lambda file: pyarrow.csv.write_csv(plain, file))
 
 
 def _guarded_column(column: Any) -> Any:

@@ -68,15 +68,21 @@ def _values(column: Any, name: str) -> list[Any]:
     return list(made)
 
 
+def suffix(name: str, path: Any) -> str:
+    """Of the file of a table: .parquet or .csv."""
+    kind = Path(path).suffix
+    if kind not in (".parquet", ".csv"):
+        raise ValueError(f"{name} must end in .parquet or .csv, got {check.shown(str(path))}")
+    return kind
+
+
 def read(path: Any, name: str) -> Any:
     """An Arrow table from a .parquet or .csv file."""
     import pyarrow as pa
     import pyarrow.csv
     import pyarrow.parquet
 
-    kind = Path(path).suffix
-    if kind not in (".parquet", ".csv"):
-        raise ValueError(f"{name} must end in .parquet or .csv, got {check.shown(str(path))}")
+    kind = suffix(name, path)
     if not Path(path).exists():
         raise FileNotFoundError(f"{name}: there is no file {path}")
     try:

@@ -81,27 +81,13 @@ class Results:
             if not (self.folder / STUDY).is_file():
                 raise ValueError(f"{self.folder} is not the folder of a study: it has no {STUDY}")
             study = load(self.folder / STUDY)
-        self.study = study
+        self.study, self.name, self.description = study, study.name, study.description
+        self.title = study.title or study.name
+        self.claims = [claim.model_dump() for claim in study.claims]
         self._done: dict[str, dict[str, Any]] | None = None
         self.damaged: list[str] = []  # names of files that could not be read
 
     # What it is about -----------------------------------------------------------------------------------------------
-    @property
-    def name(self) -> str:
-        return self.study.name
-
-    @property
-    def title(self) -> str:
-        return self.study.title or self.study.name
-
-    @property
-    def description(self) -> str:
-        return self.study.description
-
-    @property
-    def claims(self) -> list[dict[str, Any]]:
-        return [claim.model_dump() for claim in self.study.claims]
-
     @property
     def command(self) -> str:
         """What was typed to make these results."""
@@ -109,6 +95,9 @@ class Results:
             return str(json.loads((self.folder / MANIFEST).read_text())["command"])
         except (OSError, ValueError, KeyError, TypeError, RecursionError):
             return f"noregret study run {self.folder / STUDY}"
+
+    def _file(self, part: str, key: str) -> Path:
+        return self.folder / part / f"{key}{_PARTS[part]}"
 
     # Reading --------------------------------------------------------------------------------------------------------
     def finished(self) -> list[Finished]:
@@ -126,7 +115,7 @@ class Results:
         self.damaged = []
         settings = self.study.settings
         for key, cell in self.study.cells.items():
-            path = self.folder / "cells" / f"{key}.parquet"
+            path = self._file("cells", key)
             try:
                 made = decode(path.read_bytes())
                 if made.id != key:
@@ -141,12 +130,9 @@ class Results:
     def failed(self) -> list[Failure]:
         made = []
         noted = {path.stem for path in (self.folder / "failed").glob("*.json")}
-        for key, cell in self.study.cells.items():
-            if key not in noted:
-                continue
+        for key, cell in ((k, c) for k, c in self.study.cells.items() if k in noted):
             try:
-                about = json.loads((self.folder / "failed" / f"{key}.json").read_text())
-                trace = str(about["traceback"])
+                trace = str(json.loads(self._file("failed", key).read_text())["traceback"])
             except FileNotFoundError:
                 continue
             except (OSError, ValueError, KeyError, TypeError, RecursionError):
@@ -163,7 +149,7 @@ class Results:
 
     def checkpoint(self, key: str) -> bytes | None:
         try:
-            return (self.folder / "checkpoints" / f"{key}.npz").read_bytes()
+            return self._file("checkpoints", key).read_bytes()
         except OSError:  # none, or what is no file
             return None
 
@@ -172,18 +158,17 @@ class Results:
         world and agent (as world_NAME and agent_NAME), seed, episode, regret and what else was recorded."""
         import pyarrow as pa
 
-        def text(values: Iterable[str], lengths: list[int]) -> Any:
-            names = list(values)
-            order = {name: i for i, name in enumerate(dict.fromkeys(names))}
-            rows = [order[name] for name, n in zip(names, lengths, strict=True) for _ in range(n)]
-            return pa.DictionaryArray.from_arrays(pa.array(rows, pa.int32()), list(order))
+        def text(values: Iterable[str]) -> Any:
+            return pa.array(np.repeat(np.array(list(values), object), lengths), pa.string()).dictionary_encode()
 
         cells = self.finished()
         lengths = [done.columns["episode"].size for done in cells]
-        columns: dict[str, Any] = {"cell": text((c.id for c in cells), lengths)}
-        columns["setting"] = text((c.facts["setting"] for c in cells), lengths)
-        columns["world"] = text((c.cell.world for c in cells), lengths)
-        columns["agent"] = text((c.facts["label"] for c in cells), lengths)
+        columns: dict[str, Any] = {
+            "cell": text(c.id for c in cells),
+            "setting": text(c.facts["setting"] for c in cells),
+            "world": text(c.cell.world for c in cells),
+            "agent": text(c.facts["label"] for c in cells),
+        }
         for kind in ("world", "agent"):
             known = [getattr(c.cell, f"{kind}_options") for c in cells]
             for name in dict.fromkeys(k for options in known for k in options):
@@ -216,30 +201,30 @@ class Results:
                     _no_folder(path)
         for name in (STUDY, MANIFEST):
             _no_folder(self.folder / name)
-        write_whole(self.folder / STUDY, lambda file: file.write(text.encode()))
+        _write(self.folder / STUDY, text.encode())
 
     def keep(self, key: str, data: bytes) -> Finished:
         """A cell's file; a ValueError where it is another cell's."""
         made = decode(data)
         if made.id != key:
             raise ValueError(f"this is the result of cell {made.id}, not of {key}")
-        write_whole(self.folder / "cells" / f"{key}.parquet", lambda file: file.write(data))
-        for stale in (self.folder / "checkpoints" / f"{key}.npz", self.folder / "failed" / f"{key}.json"):
-            stale.unlink(missing_ok=True)
+        _write(self._file("cells", key), data)
+        for stale in ("checkpoints", "failed"):
+            self._file(stale, key).unlink(missing_ok=True)
         self.done()[key] = made.facts | {"setting": self.study.settings[key]}
         return made
 
     def keep_checkpoint(self, key: str, data: bytes) -> None:
-        write_whole(self.folder / "checkpoints" / f"{key}.npz", lambda file: file.write(data))
+        _write(self._file("checkpoints", key), data)
 
     def keep_failure(self, key: str, traceback: str) -> None:
         about = json.dumps({"cell": key, "what": self.study.cells[key].describe(), "traceback": traceback}, indent=1)
-        write_whole(self.folder / "failed" / f"{key}.json", lambda file: file.write(about.encode()))
+        _write(self._file("failed", key), about.encode())
 
     def forgive(self) -> int:
         """Forget the failures; how many there were."""
         failed = self.failed()
-        paths = [self.folder / "failed" / f"{failure.id}.json" for failure in failed]
+        paths = [self._file("failed", failure.id) for failure in failed]
         for path in paths:
             _no_folder(path)
         for path in paths:
@@ -263,7 +248,11 @@ class Results:
             "failed": [{"id": f.id, "what": f.cell.describe(), "why": f.message} for f in self.failed()],
             "left_out": self.study.left_out,
         }
-        write_whole(self.folder / MANIFEST, lambda file: file.write(json.dumps(about, indent=1).encode()))
+        _write(self.folder / MANIFEST, json.dumps(about, indent=1).encode())
+
+
+def _write(path: Path, data: bytes) -> None:
+    write_whole(path, lambda file: file.write(data))
 
 
 def _no_folder(path: Path) -> None:

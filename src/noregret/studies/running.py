@@ -4,7 +4,7 @@ import json
 import warnings
 from collections import deque
 from collections.abc import Iterable
-from typing import Any, Protocol
+from typing import Any
 
 from .. import checks as check
 from .cell import Cell
@@ -15,14 +15,15 @@ from .study import Study
 from .work import Answer, Task
 
 
-class Watcher(Protocol):
-    """Is told what happens."""
+class Watcher:
+    """Is told what happens. This one says in warnings what people should know, and nothing else."""
 
     def begin(self, results: Results, engine: Engine, left: list[Cell]) -> None: ...
 
     def answered(self, task: Task, answer: Answer, facts: dict[str, Any]) -> None: ...
 
-    def say(self, line: str) -> None: ...
+    def say(self, line: str) -> None:
+        warnings.warn(line, RuntimeWarning, stacklevel=3)
 
     def tick(self, running: int) -> None: ...
 
@@ -67,24 +68,22 @@ def run(
     results.open(text if text is not None else "")
     queue = deque(_different_first(left))
     engine = engine if engine is not None else LocalEngine()
+    watcher = watcher if watcher is not None else Watcher()
     try:
-        if watcher is not None:
-            watcher.begin(results, engine, left)
+        watcher.begin(results, engine, left)
         while queue or engine.waiting:
             while queue and engine.waiting < 2 * engine.slots + 2:
                 cell = queue.popleft()
                 engine.submit(Task(cell, results.checkpoint(cell.id), patience))
             over = engine.next(0.25)
             for line in engine.news():
-                _tell(watcher, line)
+                watcher.say(line)
             if over is not None:
                 _take(results, engine, *over, patience, watcher)
-            if watcher is not None:
-                watcher.tick(min(engine.waiting, engine.slots))
+            watcher.tick(min(engine.waiting, engine.slots))
     finally:
         engine.close()
-        if watcher is not None:
-            watcher.end()
+        watcher.end()
         results.write_manifest(command)
     return results
 
@@ -99,9 +98,7 @@ def _different_first(cells: list[Cell]) -> list[Cell]:
     return [*first.values(), *(cell for cell in cells if cell.id not in heads)]
 
 
-def _take(
-    results: Results, engine: Engine, task: Task, answer: Answer, patience: float, watcher: Watcher | None
-) -> None:
+def _take(results: Results, engine: Engine, task: Task, answer: Answer, patience: float, watcher: Watcher) -> None:
     facts: dict[str, Any] = {}
     if answer.result is not None:
         facts = results.keep(answer.id, answer.result).facts
@@ -111,22 +108,13 @@ def _take(
     else:
         results.keep_failure(answer.id, answer.failure or "no answer")
     if answer.note:
-        _tell(watcher, answer.note)
-    if watcher is not None:
-        watcher.answered(task, answer, facts)
-
-
-def _tell(watcher: Watcher | None, line: str) -> None:
-    if watcher is not None:
-        watcher.say(line)
-    else:
-        warnings.warn(line, RuntimeWarning, stacklevel=3)
+        watcher.say(answer.note)
+    watcher.answered(task, answer, facts)
 
 
 def _known(study: Study, key: str) -> Cell:
     found = [cell for name, cell in study.cells.items() if name.startswith(key)]
     if len(found) != 1 or not key:
-        raise ValueError(
-            f"{check.shown(key)} is the id of {len(found) or 'no'} cell{'s' * (len(found) > 1)} of this study"
-        )
+        cells = f"{len(found) or 'no'} cell{'s' * (len(found) > 1)}"
+        raise ValueError(f"{check.shown(key)} is the id of {cells} of this study")
     return found[0]

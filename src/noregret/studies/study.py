@@ -190,7 +190,7 @@ def load(path: Any) -> Study:
     try:
         study = Study.model_validate(table)
     except ValidationError as error:
-        found = [_sentence(path, text, e["loc"], e["msg"], table) for e in error.errors()]
+        found = [_sentence(path, text, e["loc"], e["msg"]) for e in error.errors()]
         raise ValueError("\n".join(found)) from None
     for kind, entries in (("worlds", study.worlds), ("agents", study.agents)):
         for i, entry in enumerate(entries):
@@ -206,36 +206,24 @@ def _check_entry(path: Any, text: str, kind: str, i: int, entry: Entry) -> None:
     """Names and options of one entry, key by key, so that the sentence can say where."""
     fill = world_options if kind == "worlds" else agent_options
     options = entry.model_extra or {}
+    key = "name"
     try:
-        tables = entry.tables()
-    except ValueError as error:  # a range that is none, or too many values
-        bad = next((k for k, v in options.items() if _fails(values_of, v)), "name")
+        for key in options:
+            values_of(options[key])  # a range that is none, or too many values
+        key = "name"
+        for table in entry.tables():
+            fill(entry.name, {k: v for k, v in table.items() if k != "name"})
+    except ValueError as error:
         said = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
-        raise ValueError(_sentence(path, text, (kind, i, bad), said)) from None
-    for table in tables:
-        given = {k: v for k, v in table.items() if k != "name"}
-        try:
-            fill(entry.name, given)
-        except ValueError as error:
-            bad = next((k for k in given if repr(k) in str(error)), "name")
-            raise ValueError(_sentence(path, text, (kind, i, bad), str(error))) from None
+        named = next((k for k in options if repr(k) in said), key)
+        raise ValueError(_sentence(path, text, (kind, i, named), said)) from None
 
 
-def _fails(function: Any, value: Any) -> bool:
-    try:
-        function(value)
-    except ValueError:
-        return True
-    return False
-
-
-def _sentence(path: Any, text: str, loc: tuple[Any, ...], message: str, table: Any = None) -> str:
+def _sentence(path: Any, text: str, loc: tuple[Any, ...], message: str) -> str:
     """ "studies/x.toml, line 14, agents[1].delta: must be ..." """
     message = message.removeprefix("Value error, ")
     if message == "Extra inputs are not permitted":
-        message = f"unknown key (keys: {', '.join(Study.model_fields)})"
-        if len(loc) > 1:
-            message = f"unknown key (keys: {', '.join(ClaimedGrowth.model_fields)})"
+        message = f"unknown key (keys: {', '.join((ClaimedGrowth if len(loc) > 1 else Study).model_fields)})"
     elif message == "Field required":
         message = "is missing"
     where = "".join(f"[{k}]" if isinstance(k, int) else f".{k}" for k in loc).removeprefix(".")
@@ -245,21 +233,16 @@ def _sentence(path: Any, text: str, loc: tuple[Any, ...], message: str, table: A
 
 def line_of(text: str, loc: tuple[Any, ...]) -> int | None:
     """The line, from 1, where the key at `loc` stands: the i-th [[table]] and its `key = `, or the key at the top."""
-    kind = str(loc[0])
+    kind, lines, head = str(loc[0]), list(enumerate(text.splitlines(), 1)), None
+    key = kind
     if len(loc) > 1 and isinstance(loc[1], int):
-        heads = [n for n, line in enumerate(text.splitlines(), 1) if re.match(rf"\s*\[\[\s*{kind}\s*\]\]", line)]
+        heads = [n for n, line in lines if re.match(rf"\s*\[\[\s*{kind}\s*\]\]", line)]
         if loc[1] >= len(heads):
             return line_of(text, loc[:1])
-        start, key = heads[loc[1]], str(loc[2]) if len(loc) > 2 else ""
-        for n, line in enumerate(text.splitlines()[start:], start + 1):
-            if re.match(r"\s*\[", line) and not re.match(rf"\s*\[\s*{kind}\.", line):
-                break
-            if key and re.match(rf"""\s*["']?{re.escape(key)}["']?\s*[.=]""", line):
-                return n
-        return start
-    for n, line in enumerate(text.splitlines(), 1):
-        if re.match(r"\s*\[", line):
+        head, key = heads[loc[1]], str(loc[2]) if len(loc) > 2 else ""
+    for n, line in lines[head or 0 :]:
+        if re.match(r"\s*\[", line) and not (head and re.match(rf"\s*\[\s*{kind}\.", line)):
             break
-        if re.match(rf"""\s*["']?{re.escape(kind)}["']?\s*[.=]""", line):
+        if key and re.match(rf"""\s*["']?{re.escape(key)}["']?\s*[.=]""", line):
             return n
-    return None
+    return head

@@ -15,7 +15,9 @@ from typing import Any
 import numpy as np
 
 from ..agents.composed.referral import Referral
-from ..simulation.checkpoint import begun, resumed, snapshot
+from ..agents.files import own_classes
+from ..simulation.checkpoint import begun, can_be_kept, resumed, snapshot
+from ..simulation.engine import Setup
 from ..simulation.run import Measured, recorded_episodes
 from ..storage.version import __version__
 from .cell import Cell
@@ -57,21 +59,18 @@ def work(task: Task) -> Answer:
 
 
 def _advanced(task: Task) -> Answer:
-    from ..agents.files import own_classes
-    from ..simulation.checkpoint import can_be_kept
-
     cell, start = task.cell, time.monotonic()
     world = cell.make_world()
-    where = world, cell.seed, cell.episodes, cell.every, cell.diagnostics, cell.epsilon
+    setup = Setup(world, cell.seed, cell.episodes, cell.every, cell.diagnostics, cell.epsilon)
     session, seconds, note, refused = None, 0.0, "", False
     if task.checkpoint is not None:
         own = own_classes(cell.make_agent(world)) if cell.has_own_agent else {}
         try:
-            session, seconds = resumed(task.checkpoint, cell.run, *where, own)
+            session, seconds = resumed(task.checkpoint, cell.run, setup, own)
         except ValueError as error:
             note, refused = f"{cell.id} is begun anew: {error}", bool(own)
     if session is None:
-        session = begun(cell.make_agent(world), *where)
+        session = begun(cell.make_agent(world), setup)
     first, kept = session.done, can_be_kept(session.agent) and not refused  # what cannot be read back is not kept again
     while session.done < cell.episodes:
         before = time.thread_time()
@@ -89,7 +88,7 @@ def _advanced(task: Task) -> Answer:
 def _finished(cell: Cell, session: Any, world: Any, seconds: float) -> Finished:
     agent, points = session.agent, recorded_episodes(cell.episodes, cell.every)
     world.name = cell.setting()
-    made = Measured.room((cell.seed,), points, session.diagnostics)
+    made = Measured((cell.seed,), points, session.diagnostics)
     made.take(0, session, seconds)
     run = made.run(agent, world, cell.epsilon is not None)
     columns = {"episode": points, "regret": run.regret[0]}

@@ -16,8 +16,7 @@ be frequent. Truths lie on the boundary of what is assumed; contexts are
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -32,17 +31,14 @@ DELTA = 0.3
 CONTEXTS = ("random", "one", "cycle", "worst", "lengths")
 
 
-@dataclass(frozen=True)
-class Coverage:
-    """What came out of one experiment: ratios [runs] is each run's largest squared distance / radius; without_log the
-    same for a radius that lacks its ln(1/delta) term, a mutant that must not pass everywhere."""
+class Coverage(NamedTuple):
+    """What came out of one experiment: ratios [runs] is each run's largest squared distance / radius."""
 
     name: str
     contexts: str
     advertised: bool
     delta: float
     ratios: Floats
-    without_log: Floats
 
     @property
     def failures(self) -> int:
@@ -60,11 +56,11 @@ class Coverage:
             return float(np.median(1.0 / self.ratios))
 
 
-@dataclass(frozen=True)
-class Kind:
+class Kind(NamedTuple):
     """A kind of set: how to make one, and what truths and contexts go with it.
 
-    make(m, d, bound, delta, lam, truth) -> estimator; from the truth it takes what a user must know (a group bound)."""
+    make(m, d, bound, truth, delta=, regularization=) -> estimator; from the truth it takes what a user must know (a
+    group bound)."""
 
     name: str
     model: str  # "logit", "linear", "linear reward" or "logistic reward"
@@ -94,48 +90,33 @@ class Frequencies:
         self.counts[outcome] += 1.0
 
 
-def _own_learner(m: int, d: int, bound: float | None, delta: float, lam: float | None, truth: Floats) -> Conversion:
-    return Conversion(MultinomialLogit(), m, d, bound, delta=delta, regularization=lam, learner=Frequencies(m))
-
-
 def _newton(link: Callable[[], Link], constants: Any = "corrected") -> Callable[..., Any]:
-    def make(m: int, d: int, bound: float | None, delta: float, lam: float | None, truth: Floats) -> OnlineNewton:
-        return OnlineNewton(link(), m, d, bound, delta=delta, regularization=lam, constants=constants)
-
-    return make
+    return lambda m, d, bound, truth, **rest: OnlineNewton(link(), m, d, bound, constants=constants, **rest)
 
 
 def _conversion(link: Callable[[], Link], learner: str) -> Callable[..., Any]:
-    def make(m: int, d: int, bound: float | None, delta: float, lam: float | None, truth: Floats) -> Conversion:
+    def make(m: int, d: int, bound: float | None, truth: Floats, **rest: Any) -> Conversion:
         group = float(np.linalg.norm(truth, axis=0).sum()) if learner == "sparse" else None
-        return Conversion(link(), m, d, bound, delta=delta, regularization=lam, learner=learner, group_bound=group)
+        chosen = Frequencies(m) if learner == "own" else learner
+        return Conversion(link(), m, d, bound, learner=chosen, group_bound=group, **rest)
 
     return make
 
 
 def _reward(form: str) -> Callable[..., Any]:
-    def make(m: int, d: int, bound: float | None, delta: float, lam: float | None, truth: Floats) -> MeanReward:
-        return MeanReward(d, form, 1.0 if bound is None else bound, delta=delta, regularization=lam)
-
-    return make
+    return lambda m, d, bound, truth, **rest: MeanReward(d, form, bound, **rest)
 
 
 def _stored(form: str) -> Callable[..., Any]:
-    def make(m: int, d: int, bound: float, delta: float, lam: float | None, truth: Floats) -> MixtureSet:
-        return MixtureSet(m, d, bound, delta=delta, form=form, regularization=lam)
-
-    return make
+    return lambda m, d, bound, truth, **rest: MixtureSet(m, d, bound, form=form, **rest)
 
 
 def _likelihood(predictor: str, form: str = "full") -> Callable[..., Any]:
-    def make(m: int, d: int, bound: float, delta: float, lam: float | None, truth: Floats) -> LikelihoodRatioSet:
-        return LikelihoodRatioSet(m, d, bound, delta=delta, predictor=predictor, form=form, regularization=lam)
-
-    return make
+    return lambda m, d, bound, truth, **rest: LikelihoodRatioSet(m, d, bound, predictor=predictor, form=form, **rest)
 
 
-def _sign_union(m: int, d: int, bound: None, delta: float, lam: float | None, truth: Floats) -> SignUnionSet:
-    return SignUnionSet(m, d, delta, lam)
+def _sign_union(m: int, d: int, bound: None, truth: Floats, **rest: Any) -> SignUnionSet:
+    return SignUnionSet(m, d, **rest)
 
 
 KINDS = (
@@ -148,7 +129,7 @@ KINDS = (
     Kind("conversion sparse, logit", "logit", _conversion(MultinomialLogit, "sparse")),
     Kind("conversion ons, linear", "linear", _conversion(LinearCombination, "ons")),
     Kind("conversion ftrl, own link", "logit", _conversion(_any_link, "ftrl")),
-    Kind("conversion, own learner", "logit", _own_learner),
+    Kind("conversion, own learner", "logit", _conversion(MultinomialLogit, "own")),
     Kind("ridge rewards", "linear reward", _reward("linear")),
     Kind("logistic rewards", "logistic reward", _reward("logistic")),
     Kind("likelihood ratio", "logit", _likelihood("unscented")),
@@ -212,18 +193,19 @@ def coverage(
     d: int = 2,
     bound: float = 1.0,
     regularization: float | None = None,
+    *,
     delta: float = DELTA,
 ) -> Coverage:
     """`runs` independent runs of `steps` observations. Seeds are the numbers of the runs."""
     check.one_of("contexts", contexts, CONTEXTS)
     simplex = kind.model in ("linear", "linear reward")
     limit = None if kind.model == "linear" else bound
-    ratios, without = np.zeros(runs), np.zeros(runs)
+    ratios = np.zeros(runs)
     for run in range(runs):
         g = np.random.default_rng([run, m, d, CONTEXTS.index(contexts)])
         W = draw_truth(kind.model, m, d, bound, g)
         target = W - W.mean(0) if kind.model == "logit" else W
-        est = kind.make(m, d, limit, delta, regularization, target)
+        est = kind.make(m, d, limit, target, delta=delta, regularization=regularization)
         if kind.model == "logit" and est.link.coordinates_for(est.constants) == "pinned":
             target = W
         for t in range(steps):
@@ -231,9 +213,7 @@ def coverage(
             est.update(x, draw_outcome(kind.model, W @ x, g))
             distance, radius = squared_distance(est, target, x), est.radius
             ratios[run] = max(ratios[run], distance / radius if radius > 0.0 else np.inf)
-            rest = radius - log_term(est)
-            without[run] = max(without[run], distance / rest if rest > 0.0 else np.inf)
-    return Coverage(kind.name, contexts, kind.advertised, delta, ratios, without)
+    return Coverage(kind.name, contexts, kind.advertised, delta, ratios)
 
 
 def squared_distance(est: Any, target: Floats, x: Floats) -> float:
@@ -248,14 +228,3 @@ def squared_distance(est: Any, target: Floats, x: Floats) -> float:
         return float(max(errors) ** 2) * est.radius
     error = np.atleast_2d(est.weights) - target
     return float(np.sum((error @ est.gram) * error))
-
-
-def log_term(est: Any) -> float:
-    """What ln(1/delta) contributes to the squared radius; not taken apart where delta is fixed."""
-    if isinstance(est, SignUnionSet):
-        return 0.0
-    delta, whole = est.delta, est.radius
-    est.delta = 1.0
-    bare = est.radius
-    est.delta = delta
-    return float(whole - bare)

@@ -6,8 +6,7 @@ do), how often a certificate or a set was wrong, and the 1-norm width of the tra
 """
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -42,8 +41,7 @@ def population(seed: int, weight_bound: float = 2.0) -> World:
     return random_logit(4, 3, 4, 3, weight_bound, seed)
 
 
-@dataclass(frozen=True)
-class Standing:
+class Standing(NamedTuple):
     """One agent over all worlds. episodes [points]; regret, certificate, width [worlds, points]: cumulative regret, and
     means per episode (per step for the width) since the point before; nan where the agent has none."""
 
@@ -55,7 +53,6 @@ class Standing:
     width: Floats
     failures: int  # episodes with a wrong certificate
     set_failures: int  # episodes in which a set missed the truth
-    trials: int  # episodes in all
     speed: float
 
     @property
@@ -102,5 +99,5 @@ def _standing(runs: list[Run]) -> Standing:
     return Standing(
         first.label, first.agent, first.episodes.astype(float), np.concatenate([run.regret for run in runs]),
         recent("certificate"), recent("transition_width") / recent("steps"), total("certificate_failures"),
-        total("set_failures"), int(first.episodes[-1]) * len(runs), float(np.mean([run.speed for run in runs])),
+        total("set_failures"), float(np.mean([run.speed for run in runs])),
     )  # fmt: skip

@@ -14,8 +14,7 @@ the past, as long as the sets hold.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -28,14 +27,12 @@ from ..agents.local.lr_orl import LRORL
 from ..agents.local.psrl_glm import PSRLGLM
 from ..problem.problem import Problem
 from ..simulation import simulate
-from ..worlds import World, clinic, random_linear, random_logit, sparse_logit
-from ..worlds.sparse import group_norm
+from ..worlds import World, clinic, group_norm, random_linear, random_logit, sparse_logit
 from .chance import allowed
 from .coverage import DELTA
 
 
-@dataclass(frozen=True)
-class Promise:
+class Promise(NamedTuple):
     """claimed: the probability of failure a guarantee allows; failures among trials (runs, or episodes); refuted:
     episodes in which optimism, or a certificate, failed though all sets held; worst: largest squared distance / radius;
     slack: the smaller data-dependent bound / regret at the end, median over runs (nan where there is none)."""
@@ -76,22 +73,14 @@ def logistic_rewards(seed: int = 3) -> World:
     return World(problem, base.stored, theta, base.contexts, name="logistic rewards")
 
 
-def _logit() -> World:
-    return random_logit(3, 2, 3, 2, weight_bound=1.0, seed=2)
-
-
-def _linear() -> World:
-    return random_linear(3, 2, 3, 2, seed=2)
-
-
 WORLDS: dict[str, Callable[[], World]] = {
-    "logit": _logit,
-    "linear": _linear,
+    "logit": lambda: random_logit(3, 2, 3, 2, weight_bound=1.0, seed=2),
+    "linear": lambda: random_linear(3, 2, 3, 2, seed=2),
     "clinic": clinic,
     "logistic rewards": logistic_rewards,
     "sparse": lambda: sparse_logit(3, 2, 3, 8, 2, weight_bound=1.0, seed=1),
-    "logit adversary": lambda: adversarial(_logit()),
-    "linear adversary": lambda: adversarial(_linear()),
+    "logit adversary": lambda: adversarial(WORLDS["logit"]()),
+    "linear adversary": lambda: adversarial(WORLDS["linear"]()),
 }
 
 
@@ -112,18 +101,24 @@ PLAYS = tuple(
 
 
 def optimism(confidence: str, world: str, seeds: int = 40, episodes: int = 1500) -> Promise:
-    """GLM-ORL in one of `WORLDS`; an adversary's world runs a fifth of the episodes, at the speed of Python."""
+    """GLM-ORL in one of `WORLDS`."""
     place = WORLDS[world]()
-    episodes = max(episodes // 5, 1) if "adversary" in world else episodes
     agent = GLMORL(place.problem, delta=DELTA, **_options(confidence, place))
-    run = simulate(agent, place, episodes, seeds, diagnostics=True)
-    counts = {name: column[:, -1] for name, column in run.diagnostics.items()}
-    missed = np.any([(run.regret > bound).any(1) for bound in run.bounds.values()], axis=0)
-    failed = (counts["set_failures"] > 0) | (counts["optimism_failures"] > 0) | missed
-    smaller = np.minimum(*[bound[:, -1] for bound in run.bounds.values()])
+    return _kept(f"GLM-ORL, {confidence}", agent, world, place, seeds, episodes)
+
+
+def _kept(name: str, agent: Agent, world: str, place: World, seeds: int, episodes: int) -> Promise:
+    """What came of the agent's promises; an adversary's world runs a fifth of the episodes, at the speed of Python."""
+    run = simulate(agent, place, max(episodes // (5 if "adversary" in world else 1), 1), seeds, diagnostics=True)
+    counts = {column: values[:, -1] for column, values in run.diagnostics.items()}
+    over = np.any([(run.regret > bound + 1e-6).any(1) for bound in run.bounds.values()], axis=0)
+    missed, wrong = counts["set_failures"] > 0, counts.get("certificate_failures", np.zeros(seeds))
+    failed = missed | (counts["optimism_failures"] > 0) | (wrong > 0) | over
+    smaller = np.min([bound[:, -1] for bound in run.bounds.values()], axis=0)
     slack = float(np.median(smaller / np.maximum(run.final, 1e-9)))
-    refuted, worst = int(counts["justified_failures"].sum()), float(counts["worst_ratio"].max())
-    return Promise(f"GLM-ORL, {confidence}", world, DELTA, seeds, int(failed.sum()), refuted, worst, slack)
+    refuted = int(counts["justified_failures"].sum() + wrong[~missed].sum())
+    worst = float(counts["worst_ratio"].max())
+    return Promise(name, world, DELTA, seeds, int(failed.sum()), refuted, worst, slack)
 
 
 CERTIFIED: dict[str, Callable[[Problem], Agent]] = {
@@ -145,17 +140,8 @@ SLOWER = 10  # an agent with stored sets runs so much less
 def certified(kind: str, world: str, seeds: int = 40, episodes: int = 1500) -> Promise:
     """One of `CERTIFIED` in one of `WORLDS`, with fewer episodes where they cost more."""
     place = WORLDS[world]()
-    less = (SLOWER if "stored" in kind else 1) * (5 if "adversary" in world else 1)
-    run = simulate(CERTIFIED[kind](place.problem), place, max(episodes // less, 1), seeds, diagnostics=True)
-    counts = {name: column[:, -1] for name, column in run.diagnostics.items()}
-    over = np.any([(run.regret > bound + 1e-6).any(1) for bound in run.bounds.values()], axis=0)
-    missed, wrong = counts["set_failures"] > 0, counts["certificate_failures"]
-    failed = missed | (counts["optimism_failures"] > 0) | (wrong > 0) | over
-    smaller = np.min([bound[:, -1] for bound in run.bounds.values()], axis=0)
-    slack = float(np.median(smaller / np.maximum(run.final, 1e-9)))
-    refuted = int(counts["justified_failures"].sum() + wrong[~missed].sum())
-    worst = float(counts["worst_ratio"].max())
-    return Promise(kind, world, DELTA, seeds, int(failed.sum()), refuted, worst, slack)
+    fewer = episodes // (SLOWER if "stored" in kind else 1)
+    return _kept(kind, CERTIFIED[kind](place.problem), world, place, seeds, fewer)
 
 
 def perturbed(world: str, episodes: int = 1000) -> Promise:

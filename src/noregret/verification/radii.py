@@ -6,7 +6,7 @@ from ..checks import Floats
 from ..estimators import Conversion, OnlineNewton
 from ..estimators.single import OnePair
 from ..problem.links import LinearCombination, MultinomialLogit
-from ..worlds.sparse import group_norm, sparse_logit
+from ..worlds import group_norm, sparse_logit
 from .coverage import draw_outcome, draw_truth, next_context
 from .table import Row
 

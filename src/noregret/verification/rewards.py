@@ -7,39 +7,15 @@ the panel whose range is widest; theta is uniform, near the ends of [0, 1], or o
 beta-distributed; logistic ones 0 or 1 with any contexts of length 1.
 """
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from .. import checks as check
 from ..checks import Floats
 from ..estimators import RewardSet
-from .chance import allowed
-from .coverage import DELTA
+from .coverage import DELTA, Coverage
 
 CONTEXTS = ("random", "one", "cycle", "worst")
 LAWS = ("bernoulli", "beta")
-
-
-@dataclass(frozen=True)
-class RewardCoverage:
-    """What came out of one experiment: nearness [runs] is each run's largest |mean - middle| / half-width; above 1 it
-    was outside."""
-
-    form: str
-    contexts: str
-    law: str
-    delta: float
-    nearness: Floats
-
-    @property
-    def failures(self) -> int:
-        return int((self.nearness > 1.0).sum())
-
-    @property
-    def holds(self) -> bool:
-        """No more failures than chance explains, at one in a million."""
-        return self.failures <= allowed(self.nearness.size, self.delta)
 
 
 def reward_coverage(
@@ -50,12 +26,13 @@ def reward_coverage(
     steps: int = 300,
     d: int = 2,
     delta: float = DELTA,
-) -> RewardCoverage:
-    """`runs` independent runs of `steps` rewards. Seeds are the numbers of the runs."""
+) -> Coverage:
+    """`runs` independent runs of `steps` rewards. Seeds are the numbers of the runs. The ratios are each run's largest
+    |mean - middle| / half-width; above 1 it was outside."""
     check.one_of("contexts", contexts, CONTEXTS)
     check.one_of("law", law, LAWS)
-    nearness = np.array([_run(form, contexts, law, run, steps, d, delta) for run in range(runs)])
-    return RewardCoverage(form, contexts, law, delta, nearness)
+    ratios = np.array([_run(form, contexts, law, run, steps, d, delta) for run in range(runs)])
+    return Coverage(f"reward range, {form}", contexts, True, delta, ratios)
 
 
 def _run(form: str, contexts: str, law: str, run: int, steps: int, d: int, delta: float) -> float:

@@ -9,9 +9,8 @@ between; with larger problems the ratio must neither fall nor, for an agent with
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,8 +33,7 @@ AGENTS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(NamedTuple):
     """One agent in worlds of one size: regret [worlds], and the order H sqrt(d S A K) it is measured by."""
 
     agent: str

@@ -13,9 +13,8 @@ import multiprocessing
 import os
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -34,8 +33,7 @@ REWARD_KINDS = {
 SECTIONS = ("sets", "agents", "radii", "errata", "scaling")
 
 
-@dataclass(frozen=True)
-class Effort:
+class Effort(NamedTuple):
     """How much to run. sizes: (outcomes, dimension, bound B_p R); regularizations: lambda, None for the default."""
 
     runs: int
@@ -61,11 +59,13 @@ def jobs(section: str, effort: Effort) -> Iterator[tuple[str, Job]]:
     """(what it is, how to do it) for everything in a section, but for `sets` and `scaling`, which use all cores."""
     if section == "agents":
         for confidence, world in promises.PLAYS:
-            yield f"GLM-ORL {confidence}, {world}", partial(_optimism_row, confidence, world, effort)
+            play = partial(_promise_row, promises.optimism, confidence, world, effort.seeds, effort.episodes)
+            yield f"GLM-ORL {confidence}, {world}", play
         for kind, world in promises.CERTIFIED_PLAYS:
-            yield f"{kind}, {world}", partial(_certified_row, kind, world, effort)
+            play = partial(_promise_row, promises.certified, kind, world, effort.seeds, effort.episodes)
+            yield f"{kind}, {world}", play
         for world in ("logit", "linear", "clinic"):
-            yield f"GLM-RLSVI, {world}", partial(_perturbed_row, world, effort)
+            yield f"GLM-RLSVI, {world}", partial(_promise_row, promises.perturbed, world, effort.episodes)
     elif section == "radii":
         for model, wanted, steps in (("logit", 100.0, 2000), ("linear", 20.0, 1000)):
             yield f"printed and corrected, {model}", partial(radius_rows, model, wanted, steps)
@@ -82,28 +82,27 @@ def set_names() -> list[str]:
     return [kind.name for kind in KINDS] + list(REWARD_KINDS)
 
 
-def _set_settings(effort: Effort, match: str) -> Iterator[tuple[Any, ...]]:
-    for name in set_names():
-        if match not in name:
-            continue
-        for contexts in CONTEXTS:
-            if name not in REWARD_KINDS:
-                for size in effort.sizes:
-                    for lam in effort.regularizations:
-                        yield name, contexts, effort.runs, effort.steps, *size, lam
-            elif contexts in rewards.CONTEXTS:
-                yield name, contexts, effort.runs, effort.steps, 0, 2, 0.0, None
-
-
-def set_count(effort: Effort, match: str = "") -> int:
-    return sum(1 for _ in _set_settings(effort, match))
+def set_jobs(effort: Effort, match: str = "") -> list[Job]:
+    """Every experiment of the section `sets`, of the kinds whose name has `match` in it."""
+    runs, steps = effort.runs, effort.steps
+    sets: list[Job] = [
+        partial(_set_row, kind.name, contexts, runs, steps, *size, lam)
+        for kind in KINDS if match in kind.name
+        for contexts in CONTEXTS
+        for size in effort.sizes
+        for lam in effort.regularizations
+    ]  # fmt: skip
+    names = [name for name in REWARD_KINDS if match in name]
+    return sets + [
+        partial(_reward_row, name, contexts, runs, steps, 2) for name in names for contexts in rewards.CONTEXTS
+    ]
 
 
 def _reward_row(name: str, contexts: str, runs: int, steps: int, d: int) -> list[Row]:
     form, law = REWARD_KINDS[name]
     made = rewards.reward_coverage(form, contexts, law, runs, steps, d)
-    worst = float(made.nearness.max() ** 2)
-    loose = float(np.median(1.0 / np.maximum(made.nearness, 1e-9)) ** 2)
+    worst = float(made.ratios.max() ** 2)
+    loose = float(np.median(1.0 / np.maximum(made.ratios, 1e-9)) ** 2)
     about = True, made.holds, f"{runs} runs of {steps}"
     return [Row("sets", name, f"{contexts}, d={d}", made.delta, made.failures / runs, worst, loose, *about)]
 
@@ -111,8 +110,6 @@ def _reward_row(name: str, contexts: str, runs: int, steps: int, d: int) -> list
 def _set_row(
     name: str, contexts: str, runs: int, steps: int, m: int, d: int, bound: float, lam: float | None
 ) -> list[Row]:
-    if name in REWARD_KINDS:
-        return _reward_row(name, contexts, runs, steps, d)
     kind = next(kind for kind in KINDS if kind.name == name)
     made: Coverage = coverage(kind, contexts, runs, steps, m, d, bound, lam)
     size = f"d={d}" if "reward" in kind.model else f"S={m} d={d}"
@@ -124,9 +121,7 @@ def _set_row(
 
 
 def set_rows(effort: Effort, done: Callable[[], None], match: str = "", workers: int | None = None) -> list[Row]:
-    """The section `sets`, on all cores, of the kinds whose name has `match` in it; done() after each experiment.
-    Processes, because the loop is Python's."""
-    settings = list(_set_settings(effort, match))
+    """What `set_jobs` find, on all cores; done() after each. Processes, because the loop is Python's."""
     for kind in KINDS:  # compile here, once
         if match in kind.name:
             coverage(kind, "random", 1, 1)
@@ -136,26 +131,15 @@ def set_rows(effort: Effort, done: Callable[[], None], match: str = "", workers:
     rows: list[Row] = []
     context = multiprocessing.get_context("spawn")
     with ProcessPoolExecutor(workers or os.cpu_count() or 1, context) as pool:
-        for future in [pool.submit(_set_row, *where) for where in settings]:
+        for future in [pool.submit(job) for job in set_jobs(effort, match)]:
             rows += future.result()
             done()
     return rows
 
 
 # Agents --------------------------------------------------------------------------------------------------------------
-def _optimism_row(confidence: str, world: str, effort: Effort) -> list[Row]:
-    return _promise_row(promises.optimism(confidence, world, effort.seeds, effort.episodes))
-
-
-def _certified_row(kind: str, world: str, effort: Effort) -> list[Row]:
-    return _promise_row(promises.certified(kind, world, effort.seeds, effort.episodes))
-
-
-def _perturbed_row(world: str, effort: Effort) -> list[Row]:
-    return _promise_row(promises.perturbed(world, effort.episodes))
-
-
-def _promise_row(made: promises.Promise) -> list[Row]:
+def _promise_row(play: Callable[..., promises.Promise], *where: Any) -> list[Row]:
+    made = play(*where)
     note = f"optimism or a certificate failed {made.refuted} times though the sets held" if made.refuted else ""
     rate = made.failures / made.trials
     return [Row("agents", made.name, made.world, made.claimed, rate, made.worst, made.slack, True, made.holds, note)]

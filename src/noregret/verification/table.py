@@ -1,10 +1,9 @@
 """A row of the table that `noregret verify` writes."""
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True)
-class Row:
+class Row(NamedTuple):
     """claimed and measured: probabilities of failure (sets, agents), exponents (scaling) or ratios (radii, wanted and
     measured); worst: largest squared distance / radius; looseness: median factor by which a radius, or a bound on the
     regret, is too large. Nan where there is none. advertised: whether the library claims it."""

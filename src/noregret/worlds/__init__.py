@@ -4,29 +4,18 @@ from collections.abc import Callable
 from typing import Any
 
 from .. import checks as check
-from .bandit import bandit_logistic
 from .blind import BlindOptimum, blind_optimum
 from .clinic import clinic
-from .episodes import Episodes
 from .hard import HardWorld, hard_linear, hard_logit
 from .icu import SepsisTables, icu_sepsis, mixed_value, sepsis_tables
-from .individual import Individual
-from .random_worlds import random_linear, random_logit
-from .sparse import group_norm, sparse_logit
+from .individual import Episodes, Individual
+from .random_worlds import bandit_logistic, group_norm, random_linear, random_logit, sparse_logit
 from .starts import InTurn
 from .tilt import tilt
 from .world import World
 
-_WORLDS: dict[str, Callable[..., World]] = {
-    "bandit-logistic": bandit_logistic,
-    "clinic": clinic,
-    "hard-linear": hard_linear,
-    "hard-logit": hard_logit,
-    "icu-sepsis": icu_sepsis,
-    "random-linear": random_linear,
-    "random-logit": random_logit,
-    "sparse-logit": sparse_logit,
-}
+_MAKERS = bandit_logistic, clinic, hard_linear, hard_logit, icu_sepsis, random_linear, random_logit, sparse_logit
+_WORLDS: dict[str, Callable[..., World]] = {make.__name__.replace("_", "-"): make for make in _MAKERS}
 
 __all__ = [
     "BlindOptimum",

@@ -90,9 +90,7 @@ class Contexts:
     """
 
     dim: int
-    support: Floats | None = (
-        None  # [m, d]: the contexts that occur, equally often in the long run, if they are finitely many
-    )
+    support: Floats | None = None  # [m, d]: the contexts that occur, equally often in the long run, if finitely many
 
     def fill(self, seed: int, first: int, X: Floats) -> None:
         raise NotImplementedError

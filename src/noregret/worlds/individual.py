@@ -1,17 +1,55 @@
-"""One individual of a world, met step by step."""
+"""Individuals of a world, met step by step."""
 
 from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .. import checks as check
+from ..checks import Floats
 from ..compiler.announcements import announced
-from ..compiler.jit import direct
+from ..compiler.jit import direct, kernel
 from ..compiler.memory import apart
-from .truth import individual, transition
+from .truth import detour, individual, solve, transition
 
 
-class Individual:
+@kernel
+def meet(truth, x):
+    """truth.P, truth.r, truth.best, truth.optimal <- the MDP of the individual with context x, and how to treat it."""
+    individual(truth, x)
+    solve(truth)
+
+
+class _Steps:
+    """Somebody who is met step by step, in `episode`."""
+
+    context: Floats
+    state: int
+    episode: int
+
+    def __init__(self, world: Any, seed: int) -> None:
+        self._world, self._truth, self.steps = world, world.truth(seed), 0
+        self._reward, self._after = np.zeros(1), np.zeros(1, np.int64)
+        self._luck = direct(transition, self._truth, 0, 0, 0, 0, self._reward, self._after)
+
+    def step(self, action: int) -> tuple[float, int]:
+        """(reward, next state)."""
+        a = self._allowed(action)
+        self._luck(self._truth, self.episode, self.steps, self.state, a, self._reward, self._after)
+        self.steps, self.state = self.steps + 1, int(self._after[0])
+        return float(self._reward[0]), self.state
+
+    def _allowed(self, action: int) -> int:
+        p = self._world.problem
+        if self.steps == p.horizon:
+            raise RuntimeError(f"step: the episode is over after {p.horizon} steps")
+        a = check.integer("action", action, 0)
+        if a >= p.n_actions or not p.layout.available[self.state, a]:
+            raise ValueError(f"action {a} is not available in state {self.state}")
+        return a
+
+
+class Individual(_Steps):
     """One individual of a world, to be stepped through live, with the luck that the simulator would give them.
 
     context [d], state, steps: who they are, where they are, and how many steps were taken;
@@ -29,22 +67,57 @@ class Individual:
     """
 
     def __init__(self, world: Any, episode: int, seed: int) -> None:
-        self._world, self._episode, self.steps = world, episode, 0
         with announced("the world"):
-            self._truth = world.truth(seed)
-            self.context = world.context(seed, episode)
-            self.state = world.start(seed, episode)
+            super().__init__(world, seed)
+            self.episode, self.context, self.state = episode, world.context(seed, episode), world.start(seed, episode)
             individual(self._truth, apart(self.context))
-            self._reward, self._after = np.zeros(1), np.zeros(1, np.int64)
-            self._luck = direct(transition, self._truth, 0, 0, 0, 0, self._reward, self._after)
 
-    def step(self, action: int) -> tuple[float, int]:
-        p = self._world.problem
-        if self.steps == p.horizon:
-            raise RuntimeError(f"step: the episode is over after {p.horizon} steps")
-        a = check.integer("action", action, 0)
-        if a >= p.n_actions or not p.layout.available[self.state, a]:
-            raise ValueError(f"action {a} is not available in state {self.state}")
-        self._luck(self._truth, self._episode, self.steps, self.state, a, self._reward, self._after)
-        self.steps, self.state = self.steps + 1, int(self._after[0])
-        return float(self._reward[0]), self.state
+
+class Episodes(_Steps):
+    """The individuals of a world in any order, each to be stepped through.
+
+    What `World.individual` meets, to the bit, with one set of scratch arrays for all of them.
+
+    context [d], state, steps    of the individual met last
+
+    Cost O(S^2 A H) to meet one, for the optimal values, and some 20 us per step.
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic()
+    >>> people = nr.worlds.Episodes(world)
+    >>> people.begin(episode=7, seed=0)
+    >>> people.state, world.individual(7).state, round(people.optimal_value, 2)
+    (2, 2, 4.61)
+    >>> reward, state = people.step(1)
+    >>> people.steps, people.cost(0) >= 0.0
+    (1, True)
+    """
+
+    def __init__(self, world: Any) -> None:
+        with announced("the world"):
+            super().__init__(world, 0)
+            self.context = np.zeros(world.problem.context_dim)
+            self.state, self.steps, self.seed, self.episode = 0, world.problem.horizon, 0, 0
+            self._x = apart(self.context.copy())
+            self._meet = direct(meet, self._truth, self._x)
+            self._detour = direct(detour, self._truth, 0, 0, 0)
+
+    def begin(self, episode: int, seed: int, context: ArrayLike | None = None) -> None:
+        """Meet the individual of that episode, or one with the given context at its place."""
+        k, s, world = check.integer("episode", episode, 0), check.integer("seed", seed, 0), self._world
+        x = world.context(s, k) if context is None else world.problem.context(context)
+        world.rewards(x)  # says which pair and context, where mean rewards leave [0, 1]
+        start = world.start(s, k)
+        self.seed, self.episode, self.context, self.state, self.steps = s, k, x, start, 0
+        self._truth = self._truth._replace(seed=s)
+        self._x[:] = x
+        self._meet(self._truth, self._x)
+
+    @property
+    def optimal_value(self) -> float:
+        """V*_h of the state the individual is in, h the steps taken: what can still be had."""
+        return float(self._truth.optimal[self.steps, self.state])
+
+    def cost(self, action: int) -> float:
+        """V*_h(s) - Q*_h(s, a), what this action would cost somebody who goes on optimally; 0 for an optimal one."""
+        return max(float(self._detour(self._truth, self.steps, self.state, self._allowed(action))), 0.0)

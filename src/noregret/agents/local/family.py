@@ -13,6 +13,7 @@ from ...compiler.announcements import announced
 from ...compiler.jit import direct
 from ...compiler.memory import apart
 from ...compiler.slots import EMPTY
+from ...estimators.likelihood.kron import learn_kron_outcomes
 from ...estimators.likelihood.learn import learn_outcomes
 from ...estimators.likelihood.sets import PREDICTORS, likelihood_parts
 from ...estimators.linear.sign_union import sign_union_parts
@@ -215,7 +216,8 @@ class SetAgent(Agent):
             if not linear:
                 path = Trajectory(work.policy[0], work.policy[0], f(H))
                 like = p.layout, sampler_par, sampler, sampler_work
-                par = par._replace(outcomes=apply_outcomes.fill(learn_outcomes, *like, f(d), 0, path))
+                learn = learn_kron_outcomes if kron else learn_outcomes
+                par = par._replace(outcomes=apply_outcomes.fill(learn, *like, f(d), 0, path))
             describe = apply_describe.fill(kernels[0], par, state, work, f(d)) if self.uses_sets else EMPTY
             draw = apply_draw.fill(kernels[1], par, state, work, f(d), 0, 0) if self.draws_models else EMPTY
         return par._replace(describe=describe, draw=draw), state, work

@@ -5,6 +5,7 @@ import math
 from ...beliefs.local import largest_span, softmax
 from ...compiler.jit import inlined, kernel
 from ...numerics.linear_algebra import REFRESH, apply_refresh, norm_of, updates_allowed
+from ...problem.layout import slot_of
 from ...theory.widths import lower_curvature
 from .kronecker import logits_at
 from .visit import GIVEN, UNSCENTED, unscented_ratio
@@ -23,8 +24,19 @@ def kron_form(inverse, x, n, cov):
 
 
 @kernel
-def kron_step(par, state, work, s, a, y, x):
+def learn_kron_outcomes(layout, par, state, work, x, steps, path):
+    """Learn all outcomes of an episode of so many steps."""
+    for h in range(steps):
+        s, a = path.states[h], path.actions[h]
+        learn_kron_outcome(par, state, work, s, a, slot_of(layout, s, a, path.states[h + 1]), x)
+
+
+@kernel
+def learn_kron_outcome(par, state, work, s, a, y, x):
     """Learn outcome y of pair (s, a) at x: Z <- Z + 2 c min(p) xx'. Over its outcomes cov = ||x||^2_{Z^-1} I."""
+    if state.outcomes[s, a] == 1:  # nothing to learn
+        state.samples[s, a] += 1
+        return
     n, d, w, column = state.outcomes[s, a], x.shape[0], work.visit, work.column
     gram, inverse, weights = state.gram[s, a], state.covariance[s, a], state.weights[s, a]
     z, p = w.z, w.p

@@ -8,12 +8,12 @@ as the episode met it (`estimators.likelihood.visit`), and closed:
 
 All numbers are those of learning step by step. Cost: m (md)^2 multiplications for a pair and an episode, O(m^3) a
 visit. Rounding adds up in Sigma, so now and then it is made anew from Lambda (`renewal_due`).
+The KRON form learns step by step (`estimators.likelihood.kron`).
 """
 
 from ...compiler.jit import kernel
 from ...numerics.linear_algebra import norm_of, updates_allowed, weighted_rows
 from ...problem.layout import slot_of
-from .kron import kron_step
 from .kronecker import logits_at
 from .precision import add_outer, covariance_at, fold, invert_precision, products_of, rows_at, subtract_form, trace_of
 from .visit import begin, visit
@@ -80,8 +80,6 @@ def learn_outcome(par, state, work, s, a, y, x):
     n = state.outcomes[s, a]
     if n == 1:  # nothing to learn
         state.samples[s, a] += 1
-    elif par.kron == 1:
-        kron_step(par, state, work, s, a, y, x)
     else:
         open_pair(state, work, s, a, x)
         state.radius[s, a] += visit(par, work.visit, n, y, state.radius[s, a], par.weight_bound * norm_of(x))
@@ -98,8 +96,6 @@ def learn_outcomes(layout, par, state, work, x, steps, path):
         n, first = state.outcomes[s, a], True
         if n == 1:
             state.samples[s, a] += 1
-        elif par.kron == 1:
-            kron_step(par, state, work, s, a, slot_of(layout, s, a, states[h + 1]), x)
         else:
             for i in range(h):
                 first = first and not (states[i] == s and actions[i] == a)

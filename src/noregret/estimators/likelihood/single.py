@@ -16,6 +16,7 @@ from ...problem.links import MultinomialLogit
 from ...problem.problem import Problem
 from ..level import RaisedLevel
 from ..single import Observer
+from .kron import learn_kron_outcome
 from .learn import learn_outcome
 from .sets import PREDICTORS, likelihood_parts, likelihood_query
 from .visit import GIVEN
@@ -74,7 +75,8 @@ class LikelihoodRatioSet(Observer, RaisedLevel):
             lam, PREDICTORS.index(predictor), False, form == "kron",
         )  # fmt: skip
         with announced("the estimator LikelihoodRatioSet"):
-            self._learn = direct(learn_outcome, *parts, 0, 0, 0, np.zeros(context_dim))
+            learn = learn_kron_outcome if form == "kron" else learn_outcome
+            self._learn = direct(learn, *parts, 0, 0, 0, np.zeros(context_dim))
 
     def _make_for(self, delta: float) -> None:
         self._state.radius[0, 0] += 2.0 * math.log(self._made_for / delta)

@@ -18,9 +18,7 @@ from ... import checks as check
 from ..work import Answer, Task, work
 from . import Lost
 
-CHANCES = (
-    3  # times a task may be around when a worker dies, before it is tried alone; deaths alone before it has failed
-)
+CHANCES = 3  # times a task may be around when a worker dies, before it is tried alone; deaths alone until it has failed
 PATIENCE = 2.0  # seconds between checkpoints of a task that is tried alone: what it gets done speaks for it
 KILLS = 20  # workers that may be killed from outside, one after another, before the engine gives up
 # Cells are one thread each; libraries that start their own would get in each other's way.

@@ -1,9 +1,9 @@
 """What the checks share: the record they return, and a few computations written from their definitions."""
 
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
@@ -15,8 +15,7 @@ from ...problem.problem import Problem
 Kind = Literal["error", "looseness", "notation"]
 
 
-@dataclass(frozen=True)
-class Finding:
+class Finding(NamedTuple):
     """What came out when one entry of docs/errata.md was put to the test.
 
     row               E-number in docs/errata.md
@@ -34,6 +33,25 @@ class Finding:
     printed_holds: bool
     corrected_holds: bool
     evidence: str
+
+
+Outcome = tuple[Any, Any, str]  # printed_holds, corrected_holds, evidence
+CHECKS: dict[str, Callable[[], Finding]] = {}
+
+
+def erratum(row: int, where: str, kind: Kind) -> Callable[[Callable[[], Outcome]], Callable[[], Finding]]:
+    """The function is an experiment about that entry: it stands in `CHECKS` under its own name, with dashes."""
+
+    def registered(experiment: Callable[[], Outcome]) -> Callable[[], Finding]:
+        @wraps(experiment)
+        def check() -> Finding:
+            printed, corrected, evidence = experiment()
+            return Finding(row, where, kind, bool(printed), bool(corrected), evidence)
+
+        CHECKS[experiment.__name__.replace("_", "-")] = check
+        return check
+
+    return registered
 
 
 def softmax(y: Any) -> Floats:

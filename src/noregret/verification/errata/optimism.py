@@ -9,12 +9,13 @@ from ...checks import Floats
 from ...estimators import OnlineNewton
 from ...problem.links import LinearCombination, MultinomialLogit
 from ...theory import bounds, radii
-from ._tools import Finding, at_most, follow, model, plan, slope, units
+from ._tools import Outcome, at_most, erratum, follow, model, plan, slope, units
 
 CONFIDENCE = 0.05
 
 
-def value_clip() -> Finding:
+@erratum(15, "Algorithm 2, clip line and text", "error")
+def value_clip() -> Outcome:
     """Claim: clipping to [0, H - h], h = 1..H, keeps the values optimistic. H = 1 with everything known; then the
     library's clip on 200 random models, H = 3, whose errors equal their widths exactly."""
     g, below, H = np.random.default_rng(0), math.inf, 3
@@ -27,25 +28,21 @@ def value_clip() -> Finding:
     alone, r = np.ones((1, 1, 1)), np.array([[0.7]])
     best, library = float(r[0, 0]), float(plan(alone, r, 1, clip=True).values[0, 0])
     printed = min(max(best, 0.0), 1.0 - 1.0)  # H - h at H = h = 1
-    return Finding(
-        15, "Algorithm 2, clip line and text", "error", printed >= best, library >= best and below >= -1e-9,
-        f"H=1, known reward 0.7: printed clip gives {printed:.1f}, H - h + 1 gives {library:.1f}; 200 random models: "
-        f"planned minus optimal value at least {below:.3f}",
-    )  # fmt: skip
+    said = f"H=1, known reward 0.7: printed clip gives {printed:.1f}, H - h + 1 gives {library:.1f}; 200 random "
+    said += f"models: planned minus optimal value at least {below:.3f}"
+    return printed >= best, library >= best and below >= -1e-9, said
 
 
-def norm_of_mixtures() -> Finding:
+@erratum(16, "text before Corollary 4.2", "notation")
+def norm_of_mixtures() -> Outcome:
     """Claim: ||W||_F^2 <= sqrt d in the linear case. 1000 random W whose columns are
     distributions, some of them deterministic, d = 4."""
     g, d = np.random.default_rng(1), 4
     W = g.dirichlet(np.full(3, 0.2), (1000, d))
     W[0] = np.eye(3)[[0, 1, 2, 0]]
     top = float((W**2).sum((1, 2)).max())
-    return Finding(
-        16, "text before Corollary 4.2", "notation", top <= math.sqrt(d),
-        at_most(top, LinearCombination().weight_norm2(3, 1.0, d, "paper")),
-        f"d=4: largest ||W||_F^2 {top:.2f}, sqrt d = {math.sqrt(d):.0f}",
-    )  # fmt: skip
+    said = f"d=4: largest ||W||_F^2 {top:.2f}, sqrt d = {math.sqrt(d):.0f}"
+    return top <= math.sqrt(d), at_most(top, LinearCombination().weight_norm2(3, 1.0, d, "paper")), said
 
 
 # Visits --------------------------------------------------------------------------------------------------------------
@@ -80,7 +77,8 @@ def coin_tail(episodes: int, size: float, level: float) -> float:
     return sum(math.comb(episodes, i) for i in range(max(need, 0), episodes + 1)) / 2.0**episodes
 
 
-def visit_deviation() -> Finding:
+@erratum(17, "Lemma 4.5, proof at Lemma B.3", "error")
+def visit_deviation() -> Outcome:
     """Claim: with probability 1 - SH delta_1 the weighted sum is at most SH sqrt(K ln(6 ln 2K/delta_1)) for all K.
     H = 100, two states, exact; against it SH^2 sqrt(...) and, for the martingale clipped to [0, H - h], whose
     deviation here is +-(H - 1)/2, sigma_H sqrt(2 K ln(1/delta')), K = 1, 10, 100 (binomial tails)."""
@@ -93,14 +91,13 @@ def visit_deviation() -> Finding:
         and coin_tail(K, size, H * printed_deviation(S, H, K, share)) <= share
         for K in (1, 10, 100)
     )
-    return Finding(
-        17, "Lemma 4.5, proof at Lemma B.3", "error", failure <= S * H * share, ours,
-        f"H=100, K=1: deviation {size:.0f} = H(H-1)/4 above the bound {bound:.0f} with probability {failure:.2f}, "
-        f"allowed {S * H * share:.3f}; SH^2 gives {H * bound:.0f}; sigma_H is {bounds.trajectory_sigma(H):.0f}",
-    )  # fmt: skip
+    said = f"H=100, K=1: deviation {size:.0f} = H(H-1)/4 above the bound {bound:.0f} with probability {failure:.2f}, "
+    said += f"allowed {S * H * share:.3f}; SH^2 gives {H * bound:.0f}; sigma_H is {bounds.trajectory_sigma(H):.0f}"
+    return failure <= S * H * share, ours, said
 
 
-def failure_event() -> Finding:
+@erratum(18, "Appendix B.1, F^(O)", "error")
+def failure_event() -> Outcome:
     """Claim: outside F^(O), a bound on the unweighted sum, the weighted one is bounded. 100 random policies in random
     models, forward pass and sampled path: the printed sum is 0, always; the weighted one of `weighted_deviation` is
     not. The event with the weights in it, at H(H+1)/2 sqrt(K/2 ln(1/delta)) (Hoeffding), exact binomial tails."""
@@ -120,14 +117,13 @@ def failure_event() -> Finding:
     repaired = all(
         coin_tail(K, size, H * (H + 1) / 2 * math.sqrt(K / 2 * math.log(1 / share))) <= share for K in (1, 10, 100)
     )
-    return Finding(
-        18, "Appendix B.1, F^(O)", "error", largest > 1e-9 or size <= bound, repaired,
-        f"printed sum: {largest:.0e} at most in 100 episodes; weighted sum {size:.0f} with probability 1/2, while "
-        f"outside F^(O) it should stay below {bound:.0f}",
-    )  # fmt: skip
+    said = f"printed sum: {largest:.0e} at most in 100 episodes; weighted sum {size:.0f} with probability 1/2, while "
+    said += f"outside F^(O) it should stay below {bound:.0f}"
+    return largest > 1e-9 or size <= bound, repaired, said
 
 
-def sign_of_the_value_difference() -> Finding:
+@erratum(19, "Appendix B.1, before Lemma B.3", "notation")
+def sign_of_the_value_difference() -> Outcome:
     """Claim: V~_1 - V^pi_1 <= 2 phi + P'(V^pi_2 - V~_2). 200 random models with H = 4, small widths that equal the
     errors, printed bonus; both signs."""
     g, worst = np.random.default_rng(3), {-1: -math.inf, 1: -math.inf}
@@ -142,14 +138,13 @@ def sign_of_the_value_difference() -> Finding:
             later = sign * P[s, a] @ (made.values[1] - own[1])
             gap = made.values[0] - own[0] - np.minimum(2 * phi, 4.0) - later
             worst[sign] = max(worst[sign], float(gap.max()))
-    return Finding(
-        19, "Appendix B.1, before Lemma B.3", "notation", worst[-1] <= 1e-9, worst[1] <= 1e-9,
-        f"largest left minus right side: {worst[-1]:.3f} with P'(V^pi - V~), {worst[1]:.4f} with P'(V~ - V^pi)",
-    )  # fmt: skip
+    said = f"largest left minus right side: {worst[-1]:.3f} with P'(V^pi - V~), {worst[1]:.4f} with P'(V~ - V^pi)"
+    return worst[-1] <= 1e-9, worst[1] <= 1e-9, said
 
 
 # Sums of widths ------------------------------------------------------------------------------------------------------
-def elliptic_sum() -> Finding:
+@erratum(20, "Lemma B.5 (ell_sum)", "notation")
+def elliptic_sum() -> Outcome:
     """Claim: sum_{k,h} min(1, kappa ||x_k||^2) <= 2H sum_sa ln det Z_{k+1}/det Z_k. Three pairs, H = 5, d = 2, 300
     random episodes, kappa = 1/2: the left side against the right one for its best k, and summed over k."""
     g, kappa, H = np.random.default_rng(4), 0.5, 5
@@ -164,14 +159,13 @@ def elliptic_sum() -> Finding:
         right.append(2 * H * gain)
     total = sum(right)
     tight = total / (2 * math.log1p(H))
-    return Finding(
-        20, "Lemma B.5 (ell_sum)", "notation", left <= max(right), left <= tight <= total,
-        f"left {left:.1f}; right at its best k {max(right):.1f}, summed over k {total:.0f} "
-        f"(with H/ln(1+H) for 2H: {tight:.0f})",
-    )  # fmt: skip
+    said = f"left {left:.1f}; right at its best k {max(right):.1f}, summed over k {total:.0f} (with H/ln(1+H) for 2H: "
+    said += f"{tight:.0f})"
+    return left <= max(right), left <= tight <= total, said
 
 
-def horizon_exponent() -> Finding:
+@erratum(21, "Theorem 4.1", "looseness")
+def horizon_exponent() -> Outcome:
     """Claim: H^2 sqrt K. The sum of widths S_K = sum_k N_k min(1, sqrt(kappa) ||x_k||) over 2000 random episodes, N_k =
     H, d = 3, for H = 4, 16, 64: below the printed sqrt(KH) sqrt(2HD) and below sqrt(KHD/ln 2) + HD/ln 2 (determinant
     doubling). Times H, as K grows, their exponents in H differ by 1/2."""
@@ -191,13 +185,12 @@ def horizon_exponent() -> Finding:
     sizes, long = [2**i for i in range(3, 10)], 1e12
     grown = np.array([[H * b for b in bounds(H, long, d * math.log(long))] for H in sizes])
     old, new = slope(sizes, grown[:, 0]), slope(sizes, grown[:, 1])
-    return Finding(
-        21, "Theorem 4.1", "looseness", holds["printed"], holds["ours"] and abs(new - 1.5) < 0.02 < old - 1.9,
-        f"both bounds hold on 3 x 2000 episodes; exponents of H {old:.2f} printed, {new:.2f} by determinant doubling",
-    )  # fmt: skip
+    said = f"both bounds hold on 3 x 2000 episodes; exponents of H {old:.2f} printed, {new:.2f} by determinant doubling"
+    return holds["printed"], holds["ours"] and abs(new - 1.5) < 0.02 < old - 1.9, said
 
 
-def determinant_bound() -> Finding:
+@erratum(22, "proof of Theorem 4.1, gamma-bar", "notation")
+def determinant_bound() -> Outcome:
     """Claim: ln det Z/det Z_1 <= d ln(1 + KHR^2/(lambda d)) whatever eta and alpha. 200 steps of the library's
     estimator with kappa = 3/2 (eta alpha = 3 in the paper's notation) and 1/2, contexts e_1 and e_2 in turn."""
     logdet = {}
@@ -207,15 +200,14 @@ def determinant_bound() -> Finding:
             est.update(np.eye(2)[t % 2], 0)
         logdet[kappa] = est.logdet
     printed = 2 * math.log1p(200 / 2)
-    return Finding(
-        22, "proof of Theorem 4.1, gamma-bar", "notation", max(logdet.values()) <= printed,
-        all(at_most(value, 2 * math.log1p(kappa * 200 / 2)) for kappa, value in logdet.items()),
-        f"printed bound {printed:.2f}; ln det {logdet[0.5]:.2f} at eta alpha = 1, {logdet[1.5]:.2f} at eta alpha = 3",
-    )  # fmt: skip
+    said = f"printed bound {printed:.2f}; ln det {logdet[0.5]:.2f} at eta alpha = 1, {logdet[1.5]:.2f} at eta alpha = 3"
+    scaled = all(at_most(value, 2 * math.log1p(kappa * 200 / 2)) for kappa, value in logdet.items())
+    return max(logdet.values()) <= printed, scaled, said
 
 
 # Mistakes ------------------------------------------------------------------------------------------------------------
-def unreachable_pair() -> Finding:
+@erratum(23, "Appendix C, first display", "error")
+def mistakes_unreachable_pair() -> Outcome:
     """Claim: the episodes in which some pair's width is at least eps/(4H^2) are at most polylogarithmic in K. One pair
     is visited twice per episode, the other never: its width stays at its prior value. S = 2, A = 1, H = 2, eps = 1, K =
     10^9, printed gamma. Instead, sum_k min(1, N_k kappa ||x_k||^2) <= ln(det Z_{K+1}/det Z_1)/ln 2 for both pairs,
@@ -234,14 +226,13 @@ def unreachable_pair() -> Finding:
         total += float(np.minimum(1.0, visits * alpha / 2 / Z).sum())
         Z += visits * alpha / 2
     doublings = float(np.log2(Z / lam).sum())
-    return Finding(
-        23, "Appendix C, first display", "error", count <= printed, total <= doublings,
-        f"K=10^9 episodes, all with a wide pair; printed bound {printed:.1e}. Counting visits, 3000 episodes: "
-        f"{total:.1f} <= {doublings:.1f}",
-    )  # fmt: skip
+    said = f"K=10^9 episodes, all with a wide pair; printed bound {printed:.1e}. Counting visits, 3000 episodes: "
+    said += f"{total:.1f} <= {doublings:.1f}"
+    return count <= printed, total <= doublings, said
 
 
-def shrinkage_factor() -> Finding:
+@erratum(23, "Appendix C, factor (lambda + H)/lambda", "error")
+def mistakes_shrinkage_factor() -> Outcome:
     """Claims: ||x||^2_{Z_k^-1} <= (lambda+H)/lambda ||x||^2_{Z_{k+1}^-1}, and (lambda+H)/lambda times the sum of the
     latter <= d ln(R^2KH/lambda + 1). The second at d = 1, lambda = .1, H = 10, K = 1; the first at R = 3; 500 random
     Gram matrices with (lambda + kappa H R^2)/lambda."""
@@ -255,15 +246,13 @@ def shrinkage_factor() -> Finding:
         Z = lam * np.eye(d) + old.T @ old
         ratio = x @ np.linalg.solve(Z, x) / (x @ np.linalg.solve(Z + n * kappa * np.outer(x, x), x))
         worst = max(worst, float(ratio) / ((lam + kappa * H * R**2) / lam))
-    return Finding(
-        23, "Appendix C, factor (lambda + H)/lambda", "error", left <= right and shrunk <= (lam + H) / lam,
-        worst <= 1 + 1e-9,
-        f"second claim: {left:.1f} <= {right:.1f}; first at R=3: ratio {shrunk:.0f}, factor {(lam + H) / lam:.0f}; "
-        f"with kappa R^2 in it, at most {worst:.2f} of the factor",
-    )  # fmt: skip
+    said = f"second claim: {left:.1f} <= {right:.1f}; first at R=3: ratio {shrunk:.0f}, factor {(lam + H) / lam:.0f}; "
+    said += f"with kappa R^2 in it, at most {worst:.2f} of the factor"
+    return left <= right and shrunk <= (lam + H) / lam, worst <= 1 + 1e-9, said
 
 
-def unscaled_potential() -> Finding:
+@erratum(23, "Appendix C, use of Hazan et al., Lemma 11", "error")
+def mistakes_unscaled_potential() -> Outcome:
     """Claim: sum_k ||x_k||^2_{Z_{k+1}^-1} <= d ln(R^2 KH/lambda + 1), as if Z grew by x x' and not by kappa x x'. 1000
     steps of the printed algorithm (logit, S = 5, B = R = d = lambda = H = 1)."""
     est = OnlineNewton(MultinomialLogit(), 5, 1, 1.0, constants="paper", regularization=1.0)
@@ -272,10 +261,8 @@ def unscaled_potential() -> Finding:
         est.update([1.0], t % 5)
         total += float(est.inverse[0, 0])
     printed = math.log(1000 + 1)
-    return Finding(
-        23, "Appendix C, use of Hazan et al., Lemma 11", "error", total <= printed, total <= est.logdet / kappa,
-        f"kappa = {kappa:.4f}: sum {total:.0f}, printed bound {printed:.1f}, with 1/kappa {est.logdet / kappa:.0f}",
-    )  # fmt: skip
+    said = f"kappa = {kappa:.4f}: sum {total:.0f}, printed bound {printed:.1f}, with 1/kappa {est.logdet / kappa:.0f}"
+    return total <= printed, total <= est.logdet / kappa, said
 
 
 def mistakes_allowed(horizon: int, kappa: float, eps: float, episodes: float) -> float:
@@ -285,7 +272,8 @@ def mistakes_allowed(horizon: int, kappa: float, eps: float, episodes: float) ->
     return bounds.mistakes(eps, horizon, CONFIDENCE, growth)
 
 
-def mistakes_and_curvature() -> Finding:
+@erratum(24, "Theorem 4.6", "error")
+def mistakes_and_curvature() -> Outcome:
     """Claim: H^5 (d/alpha + S)/eps^2, that is gamma without a further 1/kappa. One pair, d = 1, H = 4, S = gamma = 1,
     eps = 1, kappa = 10^-3, always visited: how many episodes have a width of at least eps/(4H^2), counted; the printed
     bound on that number; the same with the scaled potential. And the exponent of H in `mistakes_allowed`."""
@@ -298,8 +286,6 @@ def mistakes_and_curvature() -> Finding:
     repaired = unit * (lam + kappa * H) / lam / kappa * math.log(1 + kappa * count * H / lam)
     sizes = [2**i for i in range(4, 10)]
     exponent = slope(sizes, [mistakes_allowed(n, 1.0, 0.01, 1e12) for n in sizes])
-    return Finding(
-        24, "Theorem 4.6", "error", count <= printed, count <= repaired and abs(exponent - 3) < 0.1,
-        f"kappa = 0.001: {count:,} wide episodes, printed bound {printed:,.0f}, with 1/kappa {repaired:,.0f}; exponent "
-        f"of H in the repaired theorem {exponent:.2f} (printed 5)",
-    )  # fmt: skip
+    said = f"kappa = 0.001: {count:,} wide episodes, printed bound {printed:,.0f}, with 1/kappa {repaired:,.0f}; "
+    said += f"exponent of H in the repaired theorem {exponent:.2f} (printed 5)"
+    return count <= printed, count <= repaired and abs(exponent - 3) < 0.1, said
