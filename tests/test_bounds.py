@@ -93,7 +93,9 @@ def test_potential_doublings_and_the_sum_of_widths(seed):
     assert coarse / math.sqrt(3) < growth.root < coarse
     rewards = bounds.bonus_growth(H, 0.0, 1.0, 1.0, 0.0, 1.0, total)
     assert sum(2 * w for _, w, good in steps if good) * math.sqrt(low) <= rewards.root * math.sqrt(K)
-    assert radius.max() <= bounds.largest_radius(0.0, lam, 1.0, low, high, d, R, K * H, 1.0)
+    assert radius.max() <= bounds.largest_radius(
+        0.0, lam, 1.0, low, high, context_dim=d, context_bound=R, samples=K * H, delta=1.0
+    )
 
 
 @pytest.mark.parametrize("u", [1.0, 1.000001])
@@ -128,7 +130,8 @@ def test_the_centred_spread_fits_the_same_constant(S):
 
 
 def test_radii_by_adding_up():
-    got = bounds.largest_radius(4.0, 2.0, 8.0, 0.1, 0.3, 3, 1.5, 500, 0.01)
+    run = {"context_dim": 3, "context_bound": 1.5, "samples": 500, "delta": 0.01}
+    got = bounds.largest_radius(4.0, 2.0, 8.0, 0.1, 0.3, **run)
     assert got == pytest.approx(4 * 2 + 8 * math.log(100) + 60 * math.log(1 + 0.3 * 500 * 2.25 / 6))
     V = np.diag([1 + 100 * 0.25] * 3)  # 300 samples of norm 1/2 in even directions: the worst log-determinant
     x = np.array([0.5, 0.0, 0.0])
@@ -199,7 +202,9 @@ def test_rlsvi_regret_term_by_term():
     xi_r = zeta * math.sqrt(K * H * DV / math.log(2)) + H * DV / math.log(2)
     sd = math.sqrt(H * S)
     by_hand = H * math.pi**2 / 6 + (2 * c + 1) * (H * (1 + H * sd * g) * xi_p + xi_r + sd * g * (H / 2 * xi_p + xi_r))
-    assert bounds.rlsvi_regret(S, n, H, K, L, gamma, kappa, D, zeta, DV) == pytest.approx(by_hand)
+    sums = {"transition_potential": D, "reward_radius": zeta, "reward_potential": DV}
+    got = bounds.rlsvi_regret(S, n, H, K, l1=L, radius=gamma, kappa_min=kappa, **sums)
+    assert got == pytest.approx(by_hand)
     assert bounds.rlsvi_delta(n, 7) == 1 / (2 * 8 * 49)
 
 
@@ -217,13 +222,16 @@ def test_printed_bounds_term_by_term():
     f = lam * 6.0 + 8 * reach + 2 * (4 / alpha + 8 / 3 * reach) * tau
     log = math.log(1 + K * H * R**2 / (lam * d))
     gamma = alpha / (2 * S) + f + 8 * d / alpha * log
-    assert bounds.radius_printed(S, 6.0, 0.8, R, alpha, lam, d, t, delta) == pytest.approx(gamma)
+    got = bounds.radius_printed(S, 6.0, 0.8, R, alpha, lam, context_dim=d, samples=t, delta=delta)
+    assert got == pytest.approx(gamma)
     regret = S * H**2 * math.sqrt(K * math.log(6 * math.log(2 * K) / delta)) + 4 * beta * H * math.sqrt(
         2 * S * gamma * K * H / alpha
     ) * math.sqrt(2 * H * S * A * d * log)
-    assert bounds.regret_printed(S, A, H, K, d, R, alpha, beta, lam, gamma, delta) == pytest.approx(regret)
+    run = {"context_dim": d, "context_bound": R, "beta": beta, "regularization": lam}
+    got = bounds.regret_printed(S, A, H, K, alpha=alpha, radius=gamma, delta=delta, **run)
+    assert got == pytest.approx(regret)
     wrong = 16 * (lam + H) * d * S**2 * A * H**4 * 77.0 / (lam * 0.25) * math.log(R**2 * K * H / lam + 1)
-    assert bounds.mistakes_printed(0.5, S, A, H, K, d, R, beta, lam, 77.0) == pytest.approx(wrong)
+    assert bounds.mistakes_printed(0.5, S, A, H, K, radius=77.0, **run) == pytest.approx(wrong)
     order = (math.sqrt(d) * 3.0 / math.sqrt(alpha) + d / alpha) * math.sqrt(H**7 * S**3 * A * K)
     assert bounds.rlsvi_order_printed(S, A, H, K, d, alpha, beta, 3.0) == pytest.approx(order)
     assert lower.order(K, S, A, d, H) == pytest.approx(H * math.sqrt(d * S * A * K))
@@ -295,14 +303,15 @@ def test_a_run_stays_below_what_was_claimed_beforehand(problem):
         agent.end_episode()
     newton, n = agent.state.transitions, agent.state.transitions.samples.max()
     radius = newton.radius + agent.par.transitions.log_weight * agent.par.log_confidence
-    args = s.norm2, s.regularization, s.log_weight, s.kappa_min, s.kappa_max, d, problem.context_bound
-    assert radius[learns].max() <= bounds.largest_radius(*args, n, delta)
+    args = s.norm2, s.regularization, s.log_weight, s.kappa_min, s.kappa_max
+    more = {"context_dim": d, "context_bound": problem.context_bound, "delta": delta}
+    assert radius[learns].max() <= bounds.largest_radius(*args, samples=n, **more)
     D = bounds.potential(problem.n_pairs, d, s.kappa_max, K, H, problem.context_bound, s.regularization)
     DV = bounds.potential(problem.n_pairs, d, 1.0, K, H, problem.context_bound, 1.0)
     assert newton.logdet[learns].sum() <= D
     assert agent.state.rewards.growth.sum() <= DV
     gamma, zeta = (
-        bounds.largest_radius(*args, K * H, delta),
+        bounds.largest_radius(*args, samples=K * H, **more),
         bounds.largest_reward_radius(problem.reward_bound, 1.0, d, problem.context_bound, K * H, delta),
     )
     growth = bounds.bonus_growth(H, s.spread, gamma, s.kappa_min, D, zeta, DV)
@@ -315,9 +324,18 @@ def test_corrected_radii_are_far_smaller_than_printed():
     for problem, samples, plain, scaled in ((PROBLEMS[0], 2000, 40, 400), (PROBLEMS[1], 1000, 12, 36)):
         s, R, d = setting(problem), problem.context_bound, problem.context_dim
         logdet = d * math.log(1 + 0.5 * s.printed_alpha * samples * R**2 / d)
-        old = radii.printed(5, s.printed_norm2, problem.weight_bound, R, s.printed_alpha, 1.0, samples, logdet, 0.05)
+        run = {"samples": samples, "logdet": logdet, "delta": 0.05}
+        old = radii.printed(5, s.printed_norm2, problem.weight_bound, R, s.printed_alpha, 1.0, **run)
         new = bounds.largest_radius(
-            s.norm2, s.regularization, s.log_weight, s.kappa_min, s.kappa_max, d, R, samples, 0.05
+            s.norm2,
+            s.regularization,
+            s.log_weight,
+            s.kappa_min,
+            s.kappa_max,
+            context_dim=d,
+            context_bound=R,
+            samples=samples,
+            delta=0.05,
         )
         assert old / new > plain
         assert (old / (0.5 * s.printed_alpha)) / (new / s.kappa_min) > scaled
@@ -349,12 +367,14 @@ def test_regret_in_the_claims_is_the_explicit_bound(problem):
     delta, samples = 0.05 / (2 * problem.n_pairs + 1), K * problem.horizon
     d, R = problem.context_dim, problem.context_bound
     explicit = bounds.regret_explicit(
-        problem.horizon, K, delta, problem.n_pairs, d, R, s.spread,
-        bounds.largest_radius(
-            s.norm2, s.regularization, s.log_weight, s.kappa_min, s.kappa_max, d, R, samples, delta
+        problem.horizon, K, delta, n_pairs=problem.n_pairs, context_dim=d, context_bound=R, l1=s.spread,
+        radius=bounds.largest_radius(
+            s.norm2, s.regularization, s.log_weight, s.kappa_min, s.kappa_max, context_dim=d, context_bound=R,
+            samples=samples, delta=delta,
         ),
-        s.kappa_min, s.kappa_max, s.regularization,
-        bounds.largest_reward_radius(problem.reward_bound, 1.0, d, R, samples, delta), 1.0,
+        kappa_min=s.kappa_min, kappa_max=s.kappa_max, regularization=s.regularization,
+        reward_radius=bounds.largest_reward_radius(problem.reward_bound, 1.0, d, R, samples, delta),
+        reward_regularization=1.0,
     )  # fmt: skip
     made = {c.name: c.corrected for c in claims(problem, K)}
     assert made["regret of GLM-ORL"] == pytest.approx(explicit)

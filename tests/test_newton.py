@@ -45,7 +45,7 @@ def test_a_million_updates_stay_within_1e8_of_a_direct_solve():
 @nr.kernel
 def feed(par, state, work, ridge, count, X, y, r, norms):
     for i in range(X.shape[0]):
-        newton_step(par, state, work, count, 0, 0, y[i], X[i], norms[i])
+        newton_step(par, state, work, count, (0, 0), y[i], X[i], norms[i])
         ridge_step(ridge, par.refresh, 0.0, 0, 0, r[i], X[i], work.zx, work.factor)
 
 
@@ -97,7 +97,7 @@ def estimate(kappa, regularization, start):
     par = par._replace(kappa=np.full((1, 1), kappa))
     state.weights[:] = start
     for y in DATA:
-        newton_step(par, state, work, count[0], 0, 0, y, np.ones(1), 1.0)
+        newton_step(par, state, work, count[0], (0, 0), y, np.ones(1), 1.0)
     return state.weights[0, 0, :, 0]
 
 

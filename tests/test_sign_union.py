@@ -49,7 +49,7 @@ def twin(n, d, lam, log, X, Y, x):
 @nr.kernel
 def feed(par, state, work, layout, s, a, X, Y):
     for i in range(X.shape[0]):
-        sign_union_step(par, state, work, layout.count[s, a : a + 1], s, a, Y[i], X[i], 1.0)
+        sign_union_step(par, state, work, layout.count[s, a : a + 1], (s, a), Y[i], X[i], 1.0)
 
 
 def test_sets_of_all_pairs_against_numpy():

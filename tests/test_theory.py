@@ -118,14 +118,14 @@ def test_printed_radius_is_never_below_theorem_b_at_the_same_step():
     2."""
     for S, t, alpha, logdet in itertools.product((2, 5), (1, 10, 10**6), (1.0, 1e-3), (0.0, 5.0)):
         gradient = (2 / (alpha / 2)) * logdet
-        old = radii.printed(S, 4.0, 1.0, 1.0, alpha, 1.0, t, logdet, 0.05)
+        old = radii.printed(S, 4.0, 1.0, 1.0, alpha, 1.0, samples=t, logdet=logdet, delta=0.05)
         assert old >= radii.theorem_b(4.0, 1.0, alpha, 0.5, gradient, 0.0, 0.05)
 
 
 def test_radii_are_affine_in_the_log_of_delta():
     step = math.log(10)
-    args = (5, 4.0, 1.0, 1.0, 0.04, 2.0, 17, 3.0)
-    assert radii.printed(*args, 0.01) - radii.printed(*args, 0.1) == pytest.approx(
+    args, run = (5, 4.0, 1.0, 1.0, 0.04, 2.0), {"samples": 17, "logdet": 3.0}
+    assert radii.printed(*args, **run, delta=0.01) - radii.printed(*args, **run, delta=0.1) == pytest.approx(
         step * radii.printed_log_weight(1.0, 1.0, 0.04)
     )
     a, b = (4.0, 1.0, 0.25, 3.0, 0.5), (4.0, 1.0, 0.3, 1.5, 3.0, 0.5)

@@ -146,7 +146,9 @@ class Agent(FromData, Declared):
 
     def _promise(self) -> str | None:
         """What holds where everything in `_assumed` does; None if nothing is proved."""
-        return None
+        if not self.bounds_values or self.promised is None:
+            return None
+        return f"with probability {1 - self.options['delta']:g}, {self.promised}"
 
     def _assumed(self) -> tuple[str, ...]:
         """What the promise takes for granted."""
@@ -164,7 +166,7 @@ class Agent(FromData, Declared):
         centres = self.options.get("centres")
         if isinstance(centres, np.ndarray) and len(centres) > 1:
             said.append(f"{len(centres)} cells")
-        if self.options.get("bonus_scale", 1.0) != 1.0:
+        if not self.sound or self.options.get("bonus_scale", 1.0) != 1.0:
             said.append("no guarantee")
         return f"{self.name} ({', '.join(said)})" if said else self.name
 
@@ -202,7 +204,7 @@ class Agent(FromData, Declared):
         self.make_room(1)
         plan, k = self.kernels()[0], self.episode
         heads, told = self._heads(self.par, self.state, self.work), np.array((k, 0, 0, 1))
-        opened(plan, heads, self._next_x, k, self._out, self._x, self._others, self._clock, told)
+        opened(plan, heads, (self._next_x, k, self._out), self._x, self._others, self._clock, told)
         return self.plan_made()
 
     def plan_made(self) -> Plan:
@@ -216,13 +218,13 @@ class Agent(FromData, Declared):
         """Run `plan_kernel` on arrays laid out like the agent's, such as copies: the agent itself does not change."""
         mark, lay = np.zeros(4, np.int64), Heads()
         heads = lay(par, state, work)
-        opened(self.kernels()[0], heads, x, k, out, np.zeros_like(x), np.zeros_like(self._others), mark, mark)
+        opened(self.kernels()[0], heads, (x, k, out), np.zeros_like(x), np.zeros_like(self._others), mark, mark)
 
     def replan_on(self, par: Any, state: Any, work: Any, x: Floats, k: int, path: Trajectory, out: PlanBuffer) -> None:
         """Likewise `replan_kernel`, after `pause` steps of `path`."""
         n, mark, lay = self.pause, np.zeros(4, np.int64), Heads()
         heads, outcome = lay(par, state, work), (float(path.rewards[n - 1]), int(path.states[n]))
-        observed(self.replanning(), heads, x, k, n, path, out, *outcome, mark, mark)
+        observed(self.replanning(), heads, (x, k, n, path, out), *outcome, mark, mark)
 
     @property
     @locked
@@ -278,8 +280,9 @@ class Agent(FromData, Declared):
             path.rewards[h], path.states[h + 1], clock[STEP : ASKED + 1] = r, s, (h + 1, 0)  # one breath
             self._see_support()
             return
-        heads, told = self._heads(self.par, self.state, self.work), np.array((self.episode, h + 1, 0, 1))
-        observed(self.replanning(), heads, self._x, self.episode, h + 1, path, self._out, r, s, clock, told)
+        heads, k = self._heads(self.par, self.state, self.work), self.episode
+        told = np.array((k, h + 1, 0, 1))
+        observed(self.replanning(), heads, (self._x, k, h + 1, path, self._out), r, s, clock, told)
 
     def _outcome(self, reward: Any, next_state: Any) -> tuple[float, int]:
         return self.problem.reward(reward), self.problem.state(next_state, "next_state")
@@ -322,7 +325,8 @@ class Agent(FromData, Declared):
         learns reads what planning left in `work`."""
         learn = self.kernels()[1]
         self.make_room(k + 1 - self.episode)
-        learned(learn, self._heads(self.par, self.state, self.work), x, k, n, path, self.evidence, upper, mark, told)
+        heads = self._heads(self.par, self.state, self.work)
+        learned(learn, heads, (x, k, n, path), self.evidence, upper, mark, told)
 
     def learn_steps(
         self, k: int, x: Any, states: Any, actions: Any, rewards: Any, upper: Floats | None, mark: Any, told: Any
@@ -346,7 +350,7 @@ class Agent(FromData, Declared):
             n = len(actions)
             x[:] = context
             path.states[: n + 1], path.actions[:n], path.rewards[:n] = states, actions, rewards
-            learned(learn, heads, x, k, n, path, self.evidence, _NO_VALUES, mark, mark)
+            learned(learn, heads, (x, k, n, path), self.evidence, _NO_VALUES, mark, mark)
             k += 1
         root, clock = self._root(), self._clock
         said = tuple(dict.fromkeys((*root._caveats, *caveats)))

@@ -12,7 +12,7 @@ clock, int64 [4], holds what follows; `told` is what it is to say afterwards.
 Room for what is learned is made before, and arrays that are replaced by longer ones are put in place by one assignment.
 """
 
-from ..compiler.jit import entrance
+from ..compiler.jit import entrance, inlined
 from ..compiler.slots import slot
 from .refutation import watch
 
@@ -22,32 +22,36 @@ call_learn = slot("learn", heads=3)  # (x, k, n, path)
 call_replan = slot("replan", heads=3)  # (x, k, n, path, out)
 
 
+@inlined
+def copy(source, to):
+    for i in range(to.shape[0]):
+        to[i] = source[i]
+
+
 @entrance
-def opened(plan, agent, x, k, out, kept, others, mark, told):
-    """Plan for x; then keep the context, forget whose actions they were, and open."""
-    call_plan(plan, agent, (x, k, out))
-    for b in range(kept.shape[0]):
-        kept[b] = x[b]
+def opened(plan, agent, args, kept, others, mark, told):
+    """Plan, args (x, k, out); then keep the context, forget whose actions they were, and open."""
+    call_plan(plan, agent, args)
+    copy(args[0], kept)
     for h in range(others.shape[0]):
         others[h] = False
-    for i in range(mark.shape[0]):
-        mark[i] = told[i]
+    copy(told, mark)
 
 
 @entrance
-def observed(replan, agent, x, k, n, path, out, reward, after, mark, told):
-    """The outcome of the last of n steps; then plan the rest anew."""
+def observed(replan, agent, args, reward, after, mark, told):
+    """The outcome of the last of n steps, args (x, k, n, path, out); then plan the rest anew."""
+    n, path = args[2], args[3]
     path.rewards[n - 1] = reward
     path.states[n] = after
-    call_replan(replan, agent, (x, k, n, path, out))
-    for i in range(mark.shape[0]):
-        mark[i] = told[i]
+    call_replan(replan, agent, args)
+    copy(told, mark)
 
 
 @entrance
-def learned(learn, agent, x, k, n, path, evidence, upper, mark, told):
-    """Close, test what is assumed, learn: whatever a kernel may refuse, nothing is learned twice."""
-    for i in range(mark.shape[0]):
-        mark[i] = told[i]
-    watch(evidence, upper, n, path)
-    call_learn(learn, agent, (x, k, n, path))
+def learned(learn, agent, args, evidence, upper, mark, told):
+    """Close, test what is assumed, learn, args (x, k, n, path): whatever a kernel may refuse, nothing is learned
+    twice."""
+    copy(told, mark)
+    watch(evidence, upper, args[2], args[3])
+    call_learn(learn, agent, args)

@@ -6,18 +6,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import checks as check
-from ..beliefs.spreads import NONE
 from ..checks import Floats
 from ..compiler.jit import kernel, merged
 from ..numerics.linear_algebra import pair_predictors, predictors
-from ..numerics.random import EXPLORE, tie_key, uniforms
-from ..planning.bellman import Model, Operator, Solution, apply_planner, planner_address
+from ..numerics.random import EXPLORE, uniforms
+from ..planning.bellman import planner_address
 from ..problem.layout import Layout
 from ..problem.links import apply_gradient, sigmoid
 from ..problem.problem import Problem
 from .base import Agent, told
 from .declared import CONSTANTS, REGULARIZATION, REWARD_REGULARIZATION, option
 from .glm.family import GLMAgent, apply_beliefs
+from .plans import ModelWork, model_work, plan_model
 
 
 @kernel
@@ -40,13 +40,23 @@ def random_action(layout, s, u):
     return chosen
 
 
+def first_actions(problem: Problem) -> NDArray[np.int64]:
+    """A policy [H, S]: the first available action everywhere."""
+    return np.tile(problem.layout.available.argmax(1), (problem.horizon, 1))
+
+
 class UniformPar(NamedTuple):
     seed: int
     layout: Layout
 
 
 class Nothing(NamedTuple):
+    """State and work of agents that have none."""
+
     nothing: Floats
+
+
+NONE_KEPT = Nothing(np.zeros(0)), Nothing(np.zeros(0))
 
 
 @kernel
@@ -77,7 +87,7 @@ class UniformRandom(Agent):
     learn_kernel = staticmethod(nothing)
 
     def build(self) -> tuple[UniformPar, Nothing, Nothing]:
-        return UniformPar(self.seed, self.problem.layout), Nothing(np.zeros(0)), Nothing(np.zeros(0))
+        return UniformPar(self.seed, self.problem.layout), *NONE_KEPT
 
     def _chances(self, h: int, s: int) -> Floats:
         available = self.problem.layout.available[s]  # steps are independent
@@ -115,7 +125,7 @@ class FixedPolicy(Agent):
         super().__init__(problem, seed, policy=told(problem).policy(policy))
 
     def build(self) -> tuple[FixedPar, Nothing, Nothing]:
-        return FixedPar(self.options["policy"]), Nothing(np.zeros(0)), Nothing(np.zeros(0))
+        return FixedPar(self.options["policy"]), *NONE_KEPT
 
     def _chances(self, h: int, s: int) -> Floats:
         chances = np.zeros(self.problem.n_actions)
@@ -133,14 +143,6 @@ class OraclePar(NamedTuple):
     logistic: int  # 1: mean rewards are sigma(theta'x)
 
 
-class OracleWork(NamedTuple):
-    P: Floats
-    r: Floats
-    xi: Floats
-    noise: Floats
-    Q: Floats
-
-
 @kernel
 def oracle_plan(par, state, work, x, k, out):
     rows = merged(work.P)
@@ -149,10 +151,7 @@ def oracle_plan(par, state, work, x, k, out):
     predictors(par.theta, x, work.r)
     if par.logistic == 1:
         sigmoid(merged(work.r))
-    key = tie_key(par.seed, k)
-    model = Model(work.P, work.r, work.xi, work.noise)
-    found = Solution(work.Q, out.policy, out.values)
-    apply_planner(par.planner, (par.layout, model, Operator(NONE, 0, key), found))
+    plan_model(par, work, work.P, work.r, 0, k, out)
 
 
 class Oracle(Agent):
@@ -178,29 +177,18 @@ class Oracle(Agent):
             reward_weights=check.array("reward_weights", reward_weights, (S, A, d)),
         )  # fmt: skip
 
-    def build(self) -> tuple[OraclePar, Nothing, OracleWork]:
-        p, f = self.problem, np.zeros
-        S, A, M = p.layout.outcomes.shape
-        par = OraclePar(
-            self.seed,
-            p.layout,
-            p.link.gradient_address(),
-            planner_address(p.layout),
-            p.slots_of("weights", self.options["weights"]),
-            self.options["reward_weights"],
-            int(p.rewards == "logistic"),
-        )
-        return par, Nothing(f(0)), OracleWork(f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), f((S, A)))
+    def build(self) -> tuple[OraclePar, Nothing, ModelWork]:
+        p, o = self.problem, self.options
+        slots = p.link.gradient_address(), planner_address(p.layout)
+        weights = p.slots_of("weights", o["weights"]), o["reward_weights"]
+        par = OraclePar(self.seed, p.layout, *slots, *weights, int(p.rewards == "logistic"))
+        return par, NONE_KEPT[0], model_work(p.layout)
 
 
 @kernel
 def greedy_plan(par, state, work, x, k, out):
     apply_beliefs(par.believe, (par, state, work, x, 0.0))
-    belief = work.belief
-    key = tie_key(par.seed, k)
-    model = Model(belief.P, belief.reward, work.xi, work.noise)
-    found = Solution(work.Q, out.policy, out.values)
-    apply_planner(par.planner, (par.layout, model, Operator(NONE, 0, key), found))
+    plan_model(par, work, work.belief.P, work.belief.reward, 0, k, out)
     if par.exploration > 0.0:
         epsilon = (k + 1.0) ** -par.exploration
         H, S = out.policy.shape

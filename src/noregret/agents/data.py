@@ -31,6 +31,7 @@ class FromData(Shared):
 
     problem: Problem
     _encoder: Encoder | None = None
+    _drawn: Any = None  # plans of the open episode with other seeds, and what they were drawn for (`probabilities`)
     _learn_all: Any  # of `Agent`
 
     @property

@@ -86,6 +86,8 @@ class Declared:
     fused = True  # whether the compiled loop may run it; False: part of it is Python
     pause = 0  # after so many steps of every episode the rest is planned anew; 0: never
     bounds_values = False  # whether plan values bound the optimal values from above, with the agent's probability
+    promised: str | None = None  # what holds with probability 1 - delta where they do, the rest of a sentence
+    sound = True  # whether the options leave a guarantee, `bonus_scale` aside
     # whether, wherever its sets hold, plan values are at least r + P V of every available action (`refutation`)
     consistent_values = False
     regret_delta: float | None = None  # share of delta left for bounds on the regret, None if nothing is claimed

@@ -27,33 +27,11 @@ worst_ratio is the squared distance of the true logits from their centre over rh
 from ..compiler.jit import inlined, kernel
 
 COLUMNS = (
-    "optimism_failures",
-    "set_failures",
-    "justified_failures",
-    "transition_width",
-    "reward_width",
-    "steps",
-    "worst_ratio",
-    "excess",
-    "bonuses",
-    "mistakes",
-    "certificate",
-    "certificate_failures",
-)
-(
-    OPTIMISM_FAILURES,
-    SET_FAILURES,
-    JUSTIFIED_FAILURES,
-    TRANSITION_WIDTH,
-    REWARD_WIDTH,
-    STEPS,
-    WORST_RATIO,
-    EXCESS,
-    BONUSES,
-    MISTAKES,
-    CERTIFICATE,
-    CERTIFICATE_FAILURES,
-) = range(len(COLUMNS))
+    "optimism_failures", "set_failures", "justified_failures", "transition_width", "reward_width", "steps",
+    "worst_ratio", "excess", "bonuses", "mistakes", "certificate", "certificate_failures",
+)  # fmt: skip
+OPTIMISM_FAILURES, SET_FAILURES, JUSTIFIED_FAILURES, TRANSITION_WIDTH, REWARD_WIDTH, STEPS = range(6)
+WORST_RATIO, EXCESS, BONUSES, MISTAKES, CERTIFICATE, CERTIFICATE_FAILURES = range(6, 12)
 EVERYBODY = {"optimism_failures", "steps"}
 WIDTHS = {"set_failures", "transition_width", "reward_width", "worst_ratio"}
 SLACK = 1e-9

@@ -13,11 +13,16 @@ from ..problem.problem import Problem
 from ..storage.archive import unseal
 from .base import Agent
 from .contents import ARRAYS, NAMES, carried, contents, described_class
+from .controls import first_actions
 from .limits import check_clock, check_state, named, nodes
 from .registry import own_class, stored_class
 
+Table = dict[str, Any]  # a file's header, or a part of it; or its arrays, by name
+Own = dict[str, type[Agent]]  # classes that are not the library's, by the names of their agents
+
 _LINKS: dict[str, Callable[[], Link]] = {"logit": MultinomialLogit, "linear": LinearCombination}
 _COUNTS = ("memory", "max_balls", "clusters", "draws")  # options that say how much room to take
+_OUT_OF_RANGE = "the clock, the plan or the path is out of range"
 _MODEST, _TIMES = 2**25, 16  # bytes that any file may ask for, and how many for each of its own
 
 
@@ -61,13 +66,7 @@ def load(
 
 
 def rebuilt(
-    path: Any,
-    header: dict[str, Any],
-    arrays: dict[str, Any],
-    link: Link | None,
-    expert: Any,
-    memory: Any = None,
-    agent: Any = None,
+    path: Any, header: Table, arrays: Table, link: Link | None, expert: Any, memory: Any = None, agent: Any = None
 ) -> Agent:
     """The agent in a file's `contents`; ValueError where they make none. agent: classes of the user's own, as `load`
     has them; whatever a file says, no other is imported."""
@@ -88,7 +87,7 @@ def rebuilt(
         raise ValueError(f"{path} cannot be loaded: {' '.join(str(said).split())[:400]}") from None
 
 
-def _plausible(header: dict[str, Any], arrays: dict[str, Any], held: int) -> None:
+def _plausible(header: Table, arrays: Table, held: int) -> None:
     """Before anything is made for it: whether an agent of the declared sizes can have written so short a file."""
     own = header["problem"]
     S, H, d = own["n_states"], own["horizon"], own["context_dim"]
@@ -96,14 +95,14 @@ def _plausible(header: dict[str, Any], arrays: dict[str, Any], held: int) -> Non
     for name, shape in shapes.items():
         if arrays[name].shape != shape:
             raise ValueError(f"{name} has the shape {arrays[name].shape}, the problem's sizes ask for {shape}")
-    for spec in _specs(header, 0):
-        asked = {name: spec["options"].get(name) or 0 for name in _COUNTS}
-        for name, value in asked.items():
+    for spec in _specs(header):
+        for name in _COUNTS:
+            value = spec["options"].get(name) or 0
             if not 0 <= value <= max(10**6, held):
                 raise ValueError(f"{name} is {value}, for a file of {held} bytes")
 
 
-def _specs(spec: dict[str, Any], depth: int) -> Iterator[dict[str, Any]]:
+def _specs(spec: Table, depth: int = 0) -> Iterator[Table]:
     """The agent described and those it is made of."""
     if depth > 8:
         raise ValueError("agents are made of agents more than eight deep")
@@ -113,16 +112,10 @@ def _specs(spec: dict[str, Any], depth: int) -> Iterator[dict[str, Any]]:
 
 
 def revived(
-    header: dict[str, Any],
-    arrays: dict[str, Any],
-    problem: Problem,
-    link: Link | None = None,
-    expert: Any = None,
-    own: dict[str, type[Agent]] | None = None,
+    header: Table, arrays: Table, problem: Problem, link: Link | None = None, expert: Any = None, own: Own | None = None
 ) -> Agent:
-    """The agent with these `contents`, for a problem that is the one it was made for. own: classes that are not the
-    library's, by the names of their agents."""
-    told = [spec["agent"] for spec in _specs(header, 0) if "class" in spec]
+    """The agent with these `contents`, for a problem that is the one it was made for."""
+    told = [spec["agent"] for spec in _specs(header) if "class" in spec]
     for name, cls in (own or {}).items():
         if name not in told:
             raise ValueError(f"agent: it holds no agent of your own called {name!r} ({cls.__name__})")
@@ -132,7 +125,7 @@ def revived(
     if (type(episode), type(step), type(asked), type(opened)) != (int, int, bool, bool):
         raise ValueError("the clock is not one")
     if not 0 <= episode < 2**62:
-        raise ValueError("the clock, the plan or the path is out of range")
+        raise ValueError(_OUT_OF_RANGE)
     rows = episode + opened
     agent.make_room(rows - agent.episode)
     met = named(agent.state, "by_episode")
@@ -140,9 +133,8 @@ def revived(
         array = whole[:rows] if key in met else whole
         if key not in arrays or arrays[key].shape != array.shape or arrays[key].dtype != array.dtype:
             raise ValueError(f"{key} is missing or has the wrong shape or type")
-        if key == "evidence" and not np.isfinite(arrays[key]).all():
-            raise ValueError("evidence has numbers that are none")
-        if key.startswith("state.") and np.isnan(arrays[key]).any():
+        lacks = ~np.isfinite(arrays[key]) if key == "evidence" else np.isnan(arrays[key])
+        if key.startswith(("state.", "evidence")) and lacks.any():
             raise ValueError(f"{key} has numbers that are none")
         if key in fixed and not np.array_equal(arrays[key], array):
             raise ValueError(f"{key} is not what the problem and the options make it")
@@ -151,10 +143,9 @@ def revived(
         check_state(key, node, problem)
     p, path, policy = problem, agent._path, agent._out.policy
     within = ((path.states, p.n_states), (path.actions, p.n_actions), (policy, p.n_actions))
-    if not 0 <= step <= p.horizon or any(a.min() < 0 or a.max() >= n for a, n in within):
-        raise ValueError("the clock, the plan or the path is out of range")
-    if asked and (not opened or step == p.horizon):
-        raise ValueError("the clock, the plan or the path is out of range")
+    outside = not 0 <= step <= p.horizon or any(a.min() < 0 or a.max() >= n for a, n in within)
+    if outside or (asked and (not opened or step == p.horizon)):
+        raise ValueError(_OUT_OF_RANGE)
     agent._set_clock(episode, step, asked, opened)
     check_clock(agent)
     if opened:
@@ -177,12 +168,11 @@ def _steps_in(value: Any, horizon: int) -> list[int]:
     return value
 
 
-def _said(header: dict[str, Any]) -> tuple[str | None, tuple[str, ...]]:
+def _said(header: Table) -> tuple[str | None, tuple[str, ...]]:
     """What speaks against the agent, and the conditions of its promises."""
     refuted, caveats = header["refuted"], header["caveats"]
-    if not (refuted is None or isinstance(refuted, str)) or not isinstance(caveats, list):
-        raise ValueError("refuted and caveats must be sentences")
-    if len(caveats) > 100 or not all(isinstance(c, str) and len(c) <= 1000 for c in [refuted or "", *caveats]):
+    few = (refuted is None or isinstance(refuted, str)) and isinstance(caveats, list) and len(caveats) <= 100
+    if not few or not all(isinstance(c, str) and len(c) <= 1000 for c in [refuted or "", *caveats]):
         raise ValueError("refuted and caveats must be sentences")
     return refuted, tuple(caveats)
 
@@ -209,19 +199,19 @@ def copy_of(agent: Agent, ask: bool = True) -> Agent:
     link = agent.problem.link if agent.problem.link.name not in _LINKS else None
     made = revived(json.loads(json.dumps(header)), kept, agent.problem, link, agent._ask, own_classes(agent))
     if made.asks_function and not ask:
-        first = np.tile(agent.problem.layout.available.argmax(1), (agent.problem.horizon, 1))
+        first = first_actions(agent.problem)
         made._ask = lambda x: first
     return made
 
 
-def own_classes(agent: Any) -> dict[str, type[Agent]]:
-    """The classes of an agent, and of those it is made of, that are not the library's, by the names of the agents."""
+def own_classes(agent: Any) -> Own:
+    """The classes of an agent, and of those it is made of, that are not the library's."""
     parts = agent.parts().values() if isinstance(agent, Agent) else ()
     made = {name: cls for part in parts for name, cls in own_classes(part).items()}
     return made | ({agent.name: type(agent)} if isinstance(agent, Agent) and described_class(agent) else {})
 
 
-def _problem(spec: dict[str, Any], prefix: str, arrays: dict[str, Any], link: Link | None) -> Problem:
+def _problem(spec: Table, prefix: str, arrays: Table, link: Link | None) -> Problem:
     spec = dict(spec)
     name = spec.pop("link")
     if link is None:
@@ -230,36 +220,25 @@ def _problem(spec: dict[str, Any], prefix: str, arrays: dict[str, Any], link: Li
         link = _LINKS[name]()
     if link.name != name:
         raise ValueError(f"link must be the one the agent was saved with, {name!r}, got {link.name!r}")
-    masks: dict[str, Any] = {k: arrays.get(f"{prefix}problem.{k}") for k in ARRAYS}
+    masks: Table = {k: arrays.get(f"{prefix}problem.{k}") for k in ARRAYS}
     spec |= {k: tuple(spec[k]) for k in NAMES if spec.get(k) is not None}
     return Problem(link=link, **masks, **spec)
 
 
 def _construct(
-    spec: dict[str, Any],
-    prefix: str,
-    arrays: dict[str, Any],
-    problem: Problem,
-    link: Link | None,
-    own: dict[str, type[Agent]],
-    expert: Any = None,
+    spec: Table, prefix: str, arrays: Table, problem: Problem, link: Link | None, own: Own, expert: Any = None
 ) -> Agent:
     start = f"{prefix}option."
     options = spec["options"] | {k[len(start) :]: v for k, v in arrays.items() if k.startswith(start)}
-    parts: dict[str, Any] = {} if expert is None else {"expert": expert}
+    parts: Table = {} if expert is None else {"expert": expert}
     for name, part in spec.get("parts", {}).items():
         inner = f"{prefix}{name}."
         its = _problem(part["problem"], inner, arrays, link) if "problem" in part else problem
         parts[name] = _construct(part, inner, arrays, its, link, own)
-    return _class_in(spec, own).rebuild(problem, spec["seed"], options, parts)
-
-
-def _class_in(spec: dict[str, Any], own: dict[str, type[Agent]]) -> type[Agent]:
-    if "class" not in spec:
-        return stored_class(spec["agent"])
-    if spec["agent"] not in own:
+    if "class" in spec and spec["agent"] not in own:
         raise ValueError(
             f"agent must be given, the class that was saved is one of your own, {check.shown(spec['class'])}: nothing "
             "is imported because a file says so"
         )
-    return own[spec["agent"]]
+    cls = own[spec["agent"]] if "class" in spec else stored_class(spec["agent"])
+    return cls.rebuild(problem, spec["seed"], options, parts)

@@ -72,9 +72,10 @@ def action_probabilities(agent: Any, state: Any, draws: int = 1000) -> ActionPro
     exact = known_exactly(agent, h, s)
     if exact is not None:
         return exact
-    policies = drawn_policies(agent, draws)
-    return from_policies(policies, agent._path.states[: h + 1], agent._path.actions[:h], agent._others[:h], s,
-                         agent.problem.n_actions)  # fmt: skip
+    path, policies = agent._path, drawn_policies(agent, draws)
+    return from_policies(
+        policies, path.states[: h + 1], path.actions[:h], agent._others[:h], s, agent.problem.n_actions
+    )
 
 
 def check_draws(draws: Any, least: int = 1) -> int:
@@ -112,12 +113,9 @@ def drawn_policies(agent: Any, draws: int) -> NDArray[np.int64]:
     """Plans [draws, H, S] for the open episode with other seeds."""
     after = agent._step if 0 < agent.pause <= agent._step else 0
     key = (agent.episode, draws, after, agent._x.tobytes())
-    kept = getattr(agent, "_drawn", None)
-    if kept is not None and kept[0] == key:
-        policies: NDArray[np.int64] = kept[1]
-        return policies
-    policies = _draw(agent, draws)
-    agent._drawn = (key, policies)
+    if agent._drawn is None or agent._drawn[0] != key:
+        agent._drawn = key, _draw(agent, draws)
+    policies: NDArray[np.int64] = agent._drawn[1]
     return policies
 
 

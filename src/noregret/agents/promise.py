@@ -6,6 +6,9 @@ from collections.abc import Iterable
 from ..problem.links import LinearCombination, MultinomialLogit
 from ..problem.problem import Problem
 
+ALWAYS = "in every episode and for any contexts within the bounds"
+OPTIMISM = "plan.upper is at least the optimal value"
+
 
 def sentence(assumed: Iterable[str], promise: str, caveats: Iterable[str] = ()) -> str:
     """ "if <assumed>, then <promise>; provided that <caveats>"; what is empty is left out."""

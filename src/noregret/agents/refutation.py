@@ -23,6 +23,7 @@ import numpy as np
 
 from ..checks import Floats
 from ..compiler.jit import strict
+from ..estimators.outside import reward_sets_outside, transition_sets_outside
 
 SIZE = 8  # numbers that the test keeps
 BETS = (0.8, 0.4, 0.2, 0.1, 0.05)  # shares c; evidence[0:5] is their log-wealth,
@@ -117,27 +118,21 @@ def _amount(log: float) -> str:
 
 def transition_sets(agent: Any) -> str | None:
     """Sets of transition weights against the ball of weight_bound."""
-    from ..estimators.outside import transition_sets_outside
-
-    for part in agent._rests_on():
-        if _has_sets(part):
-            p = part.problem
-            found = np.argwhere(transition_sets_outside(part.state.transitions, p.layout, p.weight_bound))
-            if found.size:
-                return f"{_pair(p, found[0])}: no transition weights within weight_bound = {p.weight_bound:.3g} fit"
+    for part in filter(_has_sets, agent._rests_on()):
+        p, state = part.problem, part.state
+        outside = transition_sets_outside(state.transitions, p.layout, p.weight_bound)
+        if outside.any():
+            return f"{_pair(p, outside)}: no transition weights within weight_bound = {p.weight_bound:.3g} fit"
     return None
 
 
 def reward_sets(agent: Any) -> str | None:
     """Sets of reward weights against the ball of reward_bound."""
-    from ..estimators.outside import reward_sets_outside
-
-    for part in agent._rests_on():
-        if _has_sets(part):
-            p = part.problem
-            found = np.argwhere(reward_sets_outside(part.par.rewards, part.state.rewards, p.layout.available))
-            if found.size:
-                return f"{_pair(p, found[0])}: no reward weights within reward_bound = {p.reward_bound:.3g} fit"
+    for part in filter(_has_sets, agent._rests_on()):
+        p, state = part.problem, part.state
+        outside = reward_sets_outside(part.par.rewards, state.rewards, p.layout.available)
+        if outside.any():
+            return f"{_pair(p, outside)}: no reward weights within reward_bound = {p.reward_bound:.3g} fit"
     return None
 
 
@@ -145,8 +140,9 @@ def _has_sets(part: Any) -> bool:
     return bool(getattr(part, "certifies", False))
 
 
-def _pair(problem: Any, pair: Any) -> str:
-    s, a = (int(i) for i in pair)
+def _pair(problem: Any, outside: Any) -> str:
+    """The first pair [S, A] that is outside."""
+    s, a = (int(i) for i in np.argwhere(outside)[0])
     state = problem.state_names[s] if problem.state_names else s
     action = problem.action_names[a] if problem.action_names else a
     return f"state {state}, action {action}"

@@ -21,6 +21,7 @@ class Shared:
     """The part of `Agent` that its owner has in its place."""
 
     name: ClassVar[str]
+    pause: int
     _own_lock: Lock
     _own_clock: NDArray[np.int64]
     _own_evidence: Floats
@@ -44,6 +45,15 @@ class Shared:
             )
         return self
 
+    def as_part(self, name: str) -> Self:
+        """The same for an agent that is to be a part of another: it must plan whole episodes, and none may be open."""
+        self.free(name)
+        if self.pause:
+            raise ValueError(f"{name} must plan whole episodes, {self.name} plans again within them")
+        if self.is_open:
+            raise ValueError(f"{name} must not be in the middle of an episode")
+        return self
+
     def _taken_by(self) -> str | None:
         if self._owner is not None:
             return f"a {type(self._owner).__name__}"
@@ -59,27 +69,24 @@ class Shared:
         """Taken over by a `Live`, for as long as there is one."""
         self._keeper = weakref.ref(keeper)
 
-    def _root(self) -> Any:
-        root: Any = self
+    def _root(self) -> Self:
+        root = self
         while root._owner is not None:
             root = root._owner
         return root
 
     @property
     def lock(self) -> Lock:
-        lock: Lock = self._root()._own_lock
-        return lock
+        return self._root()._own_lock
 
     @property
     def _clock(self) -> NDArray[np.int64]:
-        clock: NDArray[np.int64] = self._root()._own_clock
-        return clock
+        return self._root()._own_clock
 
     @property
     def evidence(self) -> Floats:
         """What the bets of `refutation` have come to, [8]: the agent's own array."""
-        evidence: Floats = self._root()._own_evidence
-        return evidence
+        return self._root()._own_evidence
 
     @property
     def state(self) -> Any:
@@ -119,8 +126,7 @@ class Shared:
     @property
     def refuted(self) -> str | None:
         """What was seen that contradicts the assumptions, in one sentence; None as long as nothing was."""
-        said: str | None = self._root()._refutation
-        return said
+        return self._root()._refutation
 
     @locked
     def refute(self, sentence: str) -> None:

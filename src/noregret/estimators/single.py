@@ -16,21 +16,35 @@ from ..theory import widths
 from .level import Level
 
 
-class OnePair(Level):
+class Observer(Level):
+    """Learns the outcomes of one pair, of which there are `n_outcomes`, at contexts of `_problem`."""
+
+    n_outcomes: int
+    _problem: Problem
+
+    def _observation(self, x: ArrayLike, outcome: int) -> tuple[Floats, int]:
+        x = self._problem.context(x, "x")
+        y = check.integer("outcome", outcome, 0)
+        if y >= self.n_outcomes:
+            raise ValueError(f"outcome must be below n_outcomes = {self.n_outcomes}, got {check.shown(outcome)}")
+        return x, y
+
+
+class OnePair(Observer):
     """An estimator with a set ||W - W*||_Z^2 <= radius. Subclasses fill in `_parts` and `_step`."""
 
-    _step: Any  # kernel (par, state, work, count, s, a, y, x, norm)
+    _step: Any  # kernel (par, state, work, count, pair, y, x, norm)
 
     def __init__(
         self,
         link: Link,
         n_outcomes: int,
         context_dim: int,
-        weight_bound: float | None,
-        context_bound: float,
-        delta: float,
-        constants: Constants,
-        **options: Any,
+        weight_bound: float | None = None,
+        context_bound: float = 1.0,
+        delta: float = 0.05,
+        constants: Constants = "corrected",
+        regularization: float | None = None,
     ) -> None:
         m = check.integer("n_outcomes", n_outcomes)
         check.one_of("constants", constants, ("corrected", "paper"))
@@ -41,11 +55,11 @@ class OnePair(Level):
         self.link, self.constants, self.n_outcomes = link, constants, m
         check.memory(f"n_outcomes = {m}, context_dim = {context_dim}", 8.0 * (2 * m * context_dim + 3 * context_dim**2))
         self._count = np.full(1, m, np.int64)
-        self._par, self._state, self._work = parts = self._parts(**options)
+        self._par, self._state, self._work = parts = self._parts(regularization)
         with announced(f"the estimator {type(self).__name__}"):
-            self._learn = direct(self._step, *parts, self._count, 0, 0, 0, np.zeros(context_dim), 0.0)
+            self._learn = direct(self._step, *parts, self._count, (0, 0), 0, np.zeros(context_dim), 0.0)
 
-    def _parts(self, **options: Any) -> tuple[Any, Any, Any]:
+    def _parts(self, regularization: float | None) -> tuple[Any, Any, Any]:
         """(par, state, work) of one pair."""
         raise NotImplementedError
 
@@ -53,15 +67,8 @@ class OnePair(Level):
         """Learn from one observation: context x [d], outcome in 0..m-1."""
         self._update(*self._observation(x, outcome))
 
-    def _observation(self, x: ArrayLike, outcome: int) -> tuple[Floats, int]:
-        x = self._problem.context(x, "x")
-        y = check.integer("outcome", outcome, 0)
-        if y >= self.n_outcomes:
-            raise ValueError(f"outcome must be below n_outcomes = {self.n_outcomes}, got {check.shown(outcome)}")
-        return x, y
-
     def _update(self, x: Floats, y: int) -> None:
-        self._learn(self._par, self._state, self._work, self._count, 0, 0, y, x, float(np.linalg.norm(x)))
+        self._learn(self._par, self._state, self._work, self._count, (0, 0), y, x, float(np.linalg.norm(x)))
 
     @property
     def weights(self) -> Floats:

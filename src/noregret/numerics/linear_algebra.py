@@ -252,8 +252,23 @@ def project_on_ball(gram, radius, w, factor, target, step):
 
 
 @inlined
+def dot(u, v):
+    """u'v of two vectors [d]."""
+    total = 0.0
+    for b in range(u.shape[0]):
+        total += u[b] * v[b]
+    return total
+
+
+@inlined
 def norm_of(x):
+    return math.sqrt(dot(x, x))
+
+
+@inlined
+def form(matrix, x):
+    """x' matrix x, the matrix [d, d]."""
     total = 0.0
     for b in range(x.shape[0]):
-        total += x[b] * x[b]
-    return math.sqrt(total)
+        total += dot(matrix[b], x) * x[b]
+    return total

@@ -38,6 +38,25 @@ def masked_layout(listed: NDArray[np.int64], available: NDArray[np.bool_]) -> La
     return Layout(count, np.ascontiguousarray(outcomes[:, :, : count.max()]), available, 0)
 
 
+def used_slots(layout: Layout) -> NDArray[np.bool_]:
+    """[S, A, M]: which slots are a next state's; the others are padding."""
+    return np.asarray(np.arange(layout.outcomes.shape[2]) < layout.count[..., None])
+
+
+def slot_table(layout: Layout) -> NDArray[np.int64]:
+    """[S, A, S']: in which slot a next state is kept; -1: outside the support."""
+    S, A, _ = layout.outcomes.shape
+    s, a, j = np.nonzero(used_slots(layout))
+    made = np.full((S, A, S), -1, np.int64)
+    made[s, a, layout.outcomes[s, a, j]] = j
+    return made
+
+
+def uniform_rows(layout: Layout) -> NDArray[np.float64]:
+    """[S, A, M]: each of a pair's next states equally likely, 0 in the padding."""
+    return np.where(used_slots(layout), 1.0 / layout.count[..., None], 0.0)
+
+
 def listed_support(support: Any, S: int, A: int) -> tuple[NDArray[Any], NDArray[np.int64]]:
     """(`support` as an array of its own, the same as a list): bool [S, A, S'], or next states [S, A, m] with -1 in
     unused places. Memory and time O(S A m) for the latter."""

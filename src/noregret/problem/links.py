@@ -321,22 +321,17 @@ class MultinomialLogit(Link):
     name, form, width = "logit", "A", "tanh"
 
     def __init__(self) -> None:
-        self._gradient = softmax_rows
-        self.coordinates = "centred"
+        super().__init__(softmax_rows, c.logit_alpha_centred, c.LOGIT_BETA, "centred", c.LOGIT_L1, self.name)
 
     def __repr__(self) -> str:
         return "MultinomialLogit()"
 
     def alpha(self, n_outcomes: int, bound: float, constants: Constants = "corrected") -> float:
-        if constants == "paper":
-            return c.logit_alpha_printed(n_outcomes, bound)
-        return c.logit_alpha_centred(n_outcomes, bound)
+        printed = constants == "paper"
+        return c.logit_alpha_printed(n_outcomes, bound) if printed else super().alpha(n_outcomes, bound)
 
     def beta(self, constants: Constants = "corrected") -> float:
         return 1.0 if constants == "paper" else c.LOGIT_BETA
-
-    def l1(self, n_outcomes: int, constants: Constants = "corrected") -> float:
-        return math.sqrt(n_outcomes) if constants == "paper" else c.LOGIT_L1
 
 
 class LinearCombination(Link):
@@ -359,20 +354,10 @@ class LinearCombination(Link):
     name, form, width = "linear", "B", "l2"
 
     def __init__(self) -> None:
-        self._gradient = identity_rows
-        self.coordinates = "free"
+        super().__init__(identity_rows, 1.0, 1.0, "free", c.linear_l1, self.name)
 
     def __repr__(self) -> str:
         return "LinearCombination()"
-
-    def alpha(self, n_outcomes: int, bound: float, constants: Constants = "corrected") -> float:
-        return 1.0
-
-    def beta(self, constants: Constants = "corrected") -> float:
-        return 1.0
-
-    def l1(self, n_outcomes: int, constants: Constants = "corrected") -> float:
-        return math.sqrt(n_outcomes) if constants == "paper" else c.linear_l1(n_outcomes)
 
     def implied_weight_bound(self, context_dim: int) -> float:
         """Entries are probabilities: no row is longer than sqrt(d)."""

@@ -11,20 +11,27 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import checks as check
-from .layout import Layout, full_layout, listed_support, masked_layout
+from .layout import Layout, full_layout, listed_support, masked_layout, used_slots
 from .links import EXP_LIMIT, LinearCombination, Link, MultinomialLogit
 
 _TOLERANCE = 1e-9  # slack for entries of the simplex, which users may have rounded
 _ROUNDING = 1e-12  # slack for norms
-_LEAST_BOUND, _LARGEST_BOUND = (
-    1e-12,
-    1e12,
-)  # of the bounds: their squares and fourth powers are numbers that can be compared
+_LEAST_BOUND, _LARGEST_BOUND = 1e-12, 1e12  # their squares and fourth powers are numbers that can be compared
 
 _WHAT = {
     "weight_bound": "every row of transition weights, how strongly a context can move the odds of a next state",
     "reward_bound": "every vector of reward weights, how strongly a context can move a mean reward",
 }
+
+
+def _numbered(must: str, value: Any, names: tuple[str, ...] | None, n: int) -> int:
+    """`value` as a number below n, given as one or by its name; `must` begins the sentence that refuses it."""
+    if isinstance(value, str) and names and value in names:
+        return names.index(value)
+    if isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < n:
+        return int(value)
+    named = f" or one of {', '.join(names)}" if names else ""
+    raise ValueError(f"{must} number from 0 to {n - 1}{named}, got {check.shown(value)}")
 
 
 @dataclass(frozen=True, eq=False)
@@ -245,30 +252,15 @@ class Problem:
 
     def state(self, value: Any, name: str = "state") -> int:
         """`value` as a state index, by number (or by name, where states have names)."""
-        if isinstance(value, str) and self.state_names and value in self.state_names:
-            return self.state_names.index(value)
-        if isinstance(value, int | np.integer) and not isinstance(value, bool) and 0 <= value < self.n_states:
-            return int(value)
-        names = f" or one of {', '.join(self.state_names)}" if self.state_names else ""
-        raise ValueError(
-            f"{name} must be a state number from 0 to {self.n_states - 1}{names}, got {check.shown(value)}"
-        )
+        return _numbered(f"{name} must be a state", value, self.state_names, self.n_states)
 
     def action(self, value: Any, state: int | None = None, name: str = "action") -> int:
         """`value` as an action index, by number (or by name, where actions have names); available in `state`, if one is
         given."""
-        made: Any = value
-        if isinstance(value, str) and self.action_names and value in self.action_names:
-            made = self.action_names.index(value)
-        whole = isinstance(made, int | np.integer) and not isinstance(made, bool)
-        if not (whole and 0 <= made < self.n_actions):
-            names = f" or one of {', '.join(self.action_names)}" if self.action_names else ""
-            raise ValueError(
-                f"{name} must be an action number from 0 to {self.n_actions - 1}{names}, got {check.shown(value)}"
-            )
+        made = _numbered(f"{name} must be an action", value, self.action_names, self.n_actions)
         if state is not None and not self.layout.available[state, made]:
             raise ValueError(f"{name} {self.action_text(made)} is not available in state {self.state_text(state)}")
-        return int(made)
+        return made
 
     def next_state(self, value: Any, state: int, action: int) -> int:
         """`value` as a state that can follow that pair."""
@@ -367,28 +359,26 @@ class Problem:
 
     def slots_of(self, name: str, weights: Any) -> NDArray[np.float64]:
         """Weights [S, A, S', d], or [S, A, M, d] slot by slot if M < S, as slots of their own, 0 in the padding."""
-        made, shape = self.weights_of(name, weights), self.layout.outcomes.shape
+        made = self.weights_of(name, weights)
         if made.shape[2] == self.n_states:
             return self.to_slots(made)
-        made[np.arange(shape[2]) >= self.layout.count[..., None]] = 0.0
+        made[~used_slots(self.layout)] = 0.0
         return made
 
     def to_slots(self, dense: NDArray[Any]) -> NDArray[Any]:
         """[S, A, S', ...] -> [S, A, M, ...]: keep the supported next states, pad with 0."""
-        count, outcomes = self.layout.count, self.layout.outcomes
         if self.layout.dense:
             return np.ascontiguousarray(dense)
         s, a = np.ogrid[: self.n_states, : self.n_actions]
-        made = dense[s[..., None], a[..., None], outcomes]
-        made[np.arange(outcomes.shape[2]) >= count[..., None]] = 0
+        made = dense[s[..., None], a[..., None], self.layout.outcomes]
+        made[~used_slots(self.layout)] = 0
         return np.ascontiguousarray(made)
 
     def from_slots(self, slots: NDArray[Any]) -> NDArray[Any]:
         """[S, A, M, ...] -> [S, A, S', ...], 0 outside the support."""
-        count, outcomes = self.layout.count, self.layout.outcomes
         if self.layout.dense:
             return slots.copy()
         made = np.zeros((self.n_states, self.n_actions, self.n_states, *slots.shape[3:]), slots.dtype)
-        s, a, j = np.nonzero(np.arange(outcomes.shape[2]) < count[..., None])
-        made[s, a, outcomes[s, a, j]] = slots[s, a, j]
+        s, a, j = np.nonzero(used_slots(self.layout))
+        made[s, a, self.layout.outcomes[s, a, j]] = slots[s, a, j]
         return made

@@ -113,8 +113,8 @@ class _Corrected:
     def radius(self, samples: float, delta: float) -> float:
         p, s = self.problem, self.setting
         return bounds.largest_radius(
-            s.norm2, s.regularization, s.log_weight, s.kappa_min, s.kappa_max, p.context_dim, p.context_bound, samples,
-            delta,
+            s.norm2, s.regularization, s.log_weight, s.kappa_min, s.kappa_max, context_dim=p.context_dim,
+            context_bound=p.context_bound, samples=samples, delta=delta,
         )  # fmt: skip
 
     def reward_radius(self, samples: float, delta: float) -> float:
@@ -130,8 +130,8 @@ class _Corrected:
     def logistic_radius(self, samples: float, delta: float) -> float:
         p, slope = self.problem, radii.theorem_a_log_weight(SLACK)
         return bounds.largest_radius(
-            p.reward_bound**2, self.reward_regularization, slope, *self.reward_kappas, p.context_dim,
-            p.context_bound, samples, delta, gradient2=1.0,
+            p.reward_bound**2, self.reward_regularization, slope, *self.reward_kappas, context_dim=p.context_dim,
+            context_bound=p.context_bound, samples=samples, delta=delta, gradient2=1.0,
         )  # fmt: skip
 
     def potentials(self, episodes: float) -> tuple[float, float]:
@@ -165,8 +165,9 @@ class _Corrected:
         delta = bounds.rlsvi_delta(p.n_pairs, episodes)
         transitions, learned = self.potentials(episodes)
         return bounds.rlsvi_regret(
-            p.n_states, p.n_pairs, p.horizon, episodes, s.l1, self.radius(samples, delta), s.kappa_min, transitions,
-            self.reward_radius(samples, delta), learned,
+            p.n_states, p.n_pairs, p.horizon, episodes, l1=s.l1, radius=self.radius(samples, delta),
+            kappa_min=s.kappa_min, transition_potential=transitions,
+            reward_radius=self.reward_radius(samples, delta), reward_potential=learned,
         )  # fmt: skip
 
     def width(self, samples: float) -> float:
@@ -217,8 +218,8 @@ class _Printed:
         p, s = self.problem, self.setting
         spread = 0.5 * self.alpha * samples * p.context_bound**2 / (PRINTED_REGULARIZATION * p.context_dim)
         return radii.printed(
-            s.outcomes, s.printed_norm2, p.weight_bound, p.context_bound, self.alpha, PRINTED_REGULARIZATION, samples,
-            p.context_dim * math.log1p(spread), self.delta,
+            s.outcomes, s.printed_norm2, p.weight_bound, p.context_bound, self.alpha, PRINTED_REGULARIZATION,
+            samples=samples, logdet=p.context_dim * math.log1p(spread), delta=self.delta,
         )  # fmt: skip
 
     def width(self, samples: int) -> float:
@@ -237,11 +238,11 @@ class _Printed:
         p, s = self.problem, self.setting
         radius = bounds.radius_printed(
             s.outcomes, s.printed_norm2, p.weight_bound, p.context_bound, self.alpha, PRINTED_REGULARIZATION,
-            p.context_dim, episodes * p.horizon, self.delta,
+            context_dim=p.context_dim, samples=episodes * p.horizon, delta=self.delta,
         )  # fmt: skip
         return bounds.regret_printed(
-            p.n_states, p.n_actions, p.horizon, episodes, p.context_dim, p.context_bound, self.alpha, self.beta,
-            PRINTED_REGULARIZATION, radius, self.delta,
+            p.n_states, p.n_actions, p.horizon, episodes, context_dim=p.context_dim, context_bound=p.context_bound,
+            alpha=self.alpha, beta=self.beta, regularization=PRINTED_REGULARIZATION, radius=radius, delta=self.delta,
         )  # fmt: skip
 
     def rlsvi_order(self, episodes: int) -> float:
@@ -253,8 +254,9 @@ class _Printed:
     def mistakes(self, epsilon: float, episodes: int) -> float:
         p = self.problem
         return bounds.mistakes_printed(
-            epsilon, p.n_states, p.n_actions, p.horizon, episodes, p.context_dim, p.context_bound, self.beta,
-            PRINTED_REGULARIZATION, self.radius(episodes * p.horizon),
+            epsilon, p.n_states, p.n_actions, p.horizon, episodes, context_dim=p.context_dim,
+            context_bound=p.context_bound, beta=self.beta, regularization=PRINTED_REGULARIZATION,
+            radius=self.radius(episodes * p.horizon),
         )  # fmt: skip
 
 

@@ -114,6 +114,7 @@ def largest_radius(
     log_weight: float,
     kappa_min: float,
     kappa_max: float,
+    *,
     context_dim: int,
     context_bound: float,
     samples: float,

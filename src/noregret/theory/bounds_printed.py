@@ -33,6 +33,7 @@ def radius_printed(
     context_bound: float,
     alpha: float,
     regularization: float,
+    *,
     context_dim: int,
     samples: int,
     delta: float,
@@ -52,9 +53,8 @@ def radius_printed(
     >>> round(bounds.largest_radius(**theorem_a, **shared))
     311
     """
-    start = radii.printed(
-        n_outcomes, weight_norm2, weight_bound, context_bound, alpha, regularization, samples, 0.0, delta
-    )
+    fixed = n_outcomes, weight_norm2, weight_bound, context_bound, alpha, regularization
+    start = radii.printed(*fixed, samples=samples, logdet=0.0, delta=delta)
     growth = math.log1p(samples * context_bound**2 / (regularization * context_dim))
     return alpha / (2.0 * n_outcomes) + start + 8.0 * context_dim / alpha * growth
 
@@ -65,6 +65,7 @@ def regret_printed(
     n_actions: int,
     horizon: int,
     episodes: int,
+    *,
     context_dim: int,
     context_bound: float,
     alpha: float,
@@ -103,6 +104,7 @@ def mistakes_printed(
     n_actions: int,
     horizon: int,
     episodes: int,
+    *,
     context_dim: int,
     context_bound: float,
     beta: float,

@@ -79,7 +79,7 @@ def logit_alpha_pinned(n_outcomes: int, bound: float) -> float:
 def logit_alpha_simple(n_outcomes: int, bound: float) -> float:
     """A lower bound on `logit_alpha_pinned`, at least 0.62 of it for S <= 20 and M <= 5.
 
-        1 / max{ (1 + nE)(n + 1/E), (1 + (n-1)E + 1/E)(E + n) [n >= 2] }
+        1 / max{ (1 + nE)(n + 1/E), (1 + (n-1)E + 1/E)(E + n) }
 
     >>> from noregret.theory import constants
     >>> exact, simple = constants.logit_alpha_pinned, constants.logit_alpha_simple
@@ -91,12 +91,7 @@ def logit_alpha_simple(n_outcomes: int, bound: float) -> float:
         return 1.0
     high = math.exp(bound)
     low = 1.0 / high
-    worst = (1.0 + n * high) * (n + low)
-    if n >= 2:
-        worst = max(worst, (1.0 + (n - 1) * high + low) * (high + n))
-    else:
-        worst = max(worst, (1.0 + low) * (high + 1.0))
-    return 1.0 / worst
+    return 1.0 / max((1.0 + n * high) * (n + low), (1.0 + (n - 1) * high + low) * (high + n))
 
 
 @formula

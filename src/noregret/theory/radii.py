@@ -20,10 +20,10 @@ gradient_sum = sum_i ||a_i||^2 ||x_i||^2_{Z_{i+1}^{-1}}; displacement = sum of t
 
 import math
 
-from ..compiler.jit import formula
+from ..compiler.jit import answering, formula
 
 
-@formula
+@answering
 def printed(
     n_outcomes: int,
     weight_norm2: float,
@@ -31,6 +31,7 @@ def printed(
     context_bound: float,
     alpha: float,
     regularization: float,
+    *,
     samples: int,
     logdet: float,
     delta: float,
@@ -51,12 +52,23 @@ def printed(
     >>> round(radii.theorem_a(slack=1.0, gradient_sum=0.0, displacement=0.0, **shared))  # enough
     7
     """
+    slope = printed_log_weight(weight_bound, context_bound, alpha)
+    grown = printed_growth(n_outcomes, samples, logdet, alpha, slope) + slope * math.log(1.0 / delta)
+    return regularization * weight_norm2 + 8.0 * weight_bound * context_bound + grown
+
+
+@formula
+def printed_growth(n_outcomes: int, samples: int, logdet: float, alpha: float, log_weight: float) -> float:
+    """What changes in `printed` with the data, at delta = 1: log_weight tau_t + (8/alpha) logdet.
+
+    >>> from noregret.theory import radii
+    >>> slope = radii.printed_log_weight(weight_bound=1.0, context_bound=1.0, alpha=0.19)
+    >>> [round(radii.printed_growth(2, samples, 0.0, 0.19, slope)) for samples in (1, 100)]
+    [66, 584]
+    """
     t = float(max(samples, 1))
     peels = max(1.0, math.ceil(2.0 * math.log(n_outcomes * t)))
-    tau = math.log(2.0 * peels * t * t / delta)
-    slope = printed_log_weight(weight_bound, context_bound, alpha)
-    reach = weight_bound * context_bound
-    return regularization * weight_norm2 + 8.0 * reach + slope * tau + (8.0 / alpha) * logdet
+    return log_weight * math.log(2.0 * peels * t * t) + (8.0 / alpha) * logdet
 
 
 @formula

@@ -11,13 +11,20 @@ ROUNDS = 100  # of Lloyd's algorithm, at most
 
 
 @inlined
+def distance2(u, v):
+    """||u - v||^2."""
+    total = 0.0
+    for j in range(u.shape[0]):
+        total += (u[j] - v[j]) * (u[j] - v[j])
+    return total
+
+
+@inlined
 def group_of(centres, x):
     """The number of the centre [B, d] nearest to x."""
     best, nearest = np.inf, 0
     for b in range(centres.shape[0]):
-        distance = 0.0
-        for j in range(x.shape[0]):
-            distance += (centres[b, j] - x[j]) * (centres[b, j] - x[j])
+        distance = distance2(centres[b], x)
         if distance < best:
             best, nearest = distance, b
     return nearest

@@ -16,7 +16,7 @@ from ...compiler.jit import kernel
 from ...compiler.slots import slot
 from ...planning.bellman import Plan
 from ...problem.problem import Problem
-from ..base import Agent, part_learn, part_plan
+from ..base import Agent, gap_to_lower, part_learn, part_plan
 from ..local.describe import SetPar, SetState, SetWork, judge
 from ..local.diagnostics import watch_certified
 from ..local.lr_orl import LRORL
@@ -61,8 +61,7 @@ def certified_learn(par, state, work, x, k, n, path):
 @kernel
 def certificates(par, state, work, out, gap):
     """gap [S] <- upper - lower at step 0."""
-    for s in range(gap.shape[0]):
-        gap[s] = out.values[0, s] - work.judge.lower[0, s]
+    gap_to_lower(par.judge, state.judge, work.judge, out, gap)
 
 
 @kernel
@@ -124,10 +123,7 @@ class Certified(Agent):
                 "agent must be a compiled noregret agent, or an object with a problem and the verbs "
                 f"{', '.join(VERBS)}, got {type(agent).__name__}"
             )
-        if agent.pause:
-            raise ValueError(f"agent must plan whole episodes, {agent.name} plans again within them")
-        if agent.is_open:
-            raise ValueError("agent must not be in the middle of an episode")
+        agent.as_part("agent")
         options: dict[str, Any] = {
             "delta": check.positive("delta", delta, below=1.0), "sets": sets, "bonus": bonus,
             "reward_sets": reward_sets, "predictor": predictor, "form": form,
@@ -135,7 +131,7 @@ class Certified(Agent):
         refusal = LRORL.refusal(agent.problem)
         if refusal is not None:
             raise ValueError(refusal.replace(LRORL.name, self.name))
-        self.agent, self.judge = agent.free("agent"), LRORL(agent.problem, seed=agent.seed, **options)
+        self.agent, self.judge = agent, LRORL(agent.problem, seed=agent.seed, **options)
         super().__init__(agent.problem, agent.seed, **options)
         self.group, self.fused = agent.group, agent.fused
         self._set_clock(agent.episode)

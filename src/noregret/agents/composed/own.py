@@ -11,7 +11,7 @@ from ...checks import Floats
 from ...compiler.memory import apart
 from ...problem.problem import Problem
 from ..base import Agent
-from ..controls import FixedPar, Nothing, fixed_plan, nothing
+from ..controls import NONE_KEPT, FixedPar, Nothing, first_actions, fixed_plan, nothing
 from ..registry import VERBS
 
 
@@ -37,8 +37,7 @@ class OwnAgent(Agent):
         super().__init__(player.problem)
 
     def build(self) -> tuple[FixedPar, Nothing, Nothing]:
-        first = np.tile(self.problem.layout.available.argmax(1), (self.problem.horizon, 1))
-        return FixedPar(apart(first)), Nothing(np.zeros(0)), Nothing(np.zeros(0))
+        return FixedPar(apart(first_actions(self.problem))), *NONE_KEPT
 
     @property
     def label(self) -> str:

@@ -20,18 +20,11 @@ from ...compiler.memory import apart, copied
 from ...planning.bellman import Plan
 from ...problem.problem import Problem
 from ..base import Agent
-from ..controls import FixedPolicy
+from ..controls import FixedPolicy, first_actions
 from ..locks import locked
 from ..registry import with_kernel
-from .referral_kernels import (
-    ReferralPar,
-    ReferralState,
-    ReferralWork,
-    part_certificate,
-    part_doubt,
-    referral_learn,
-    referral_plan,
-)
+from . import referral_kernels as kernels
+from .referral_kernels import ReferralPar, ReferralState, ReferralWork
 from .referral_report import ReferralReport
 
 CRITERIA = ("certificate", "doubt")
@@ -85,8 +78,8 @@ class Referral(Agent):
     """
 
     name = "referral"
-    plan_kernel = staticmethod(referral_plan)
-    learn_kernel = staticmethod(referral_learn)
+    plan_kernel = staticmethod(kernels.referral_plan)
+    learn_kernel = staticmethod(kernels.referral_learn)
 
     def __init__(
         self,
@@ -104,12 +97,8 @@ class Referral(Agent):
             raise ValueError(_without(agent, doubtful))
         self._ask = expert if callable(expert) and not isinstance(expert, Agent) else None
         self.agent, self.expert = agent, self._expert(agent, expert)
-        for name, part in (("agent", agent), ("expert", self.expert)):
-            part.free(name)
-            if part.pause:
-                raise ValueError(f"{name} must plan whole episodes, {part.name} plans again within them")
-            if part.is_open:
-                raise ValueError(f"{name} must not be in the middle of an episode")
+        agent.as_part("agent")
+        self.expert.as_part("expert")
         limit = check.nonnegative("threshold", threshold)
         if doubtful and limit > 1.0:
             raise ValueError(
@@ -132,8 +121,7 @@ class Referral(Agent):
             raise ValueError("expert must be another agent than the one that refers")
         p = agent.problem
         if not isinstance(expert, Agent):
-            first = np.tile(p.layout.available.argmax(1), (p.horizon, 1))
-            return FixedPolicy(p, first if self._ask is not None else p.policy(expert, "expert"))
+            return FixedPolicy(p, first_actions(p) if self._ask is not None else p.policy(expert, "expert"))
         if not p.same_shape(expert.problem):
             raise ValueError("expert was made for a problem of another shape than the agent's")
         if not expert.fused:
@@ -144,15 +132,14 @@ class Referral(Agent):
         a, e, p = self.agent, self.expert, self.problem
         doubtful, gap = self.options["criterion"] == "doubt", np.zeros(p.n_states)
         head = a.par, a.state, a.work, a._out
-        kernels = *a.kernels_as_part(), *e.kernels_as_part()
+        own, others = a.kernels_as_part(), e.kernels_as_part()
         with announced(f"the certificates of {a.name}"):
             if doubtful:
-                measure = part_doubt.fill(a.doubt_kernel, *head, a._x, 0, gap)
+                measure = kernels.part_doubt.fill(a.doubt_kernel, *head, a._x, 0, gap)
             else:
-                measure = part_certificate.fill(a.certificate_kernel, *head, gap)
+                measure = kernels.part_certificate.fill(a.certificate_kernel, *head, gap)
         par = ReferralPar(
-            kernels[0], kernels[1], measure, kernels[2], kernels[3], int(doubtful), self.options["threshold"],
-            p.starts, a.par, e.par,
+            *own, measure, *others, int(doubtful), self.options["threshold"], p.starts, a.par, e.par
         )  # fmt: skip
         state = ReferralState(a.state, e.state, np.zeros(0, np.int64), np.zeros(0))
         return par, state, ReferralWork(a.work, e.work, e._out, gap)

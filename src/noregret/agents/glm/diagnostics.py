@@ -4,17 +4,8 @@ import math
 
 from ...compiler.jit import kernel
 from ...planning.bellman import spread_of
-from ..diagnostics import (
-    BONUSES,
-    EXCESS,
-    REWARD_WIDTH,
-    SLACK,
-    STEPS,
-    TRANSITION_WIDTH,
-    WORST_RATIO,
-    watch_mistakes,
-    watch_optimism,
-)
+from .. import diagnostics as column
+from ..diagnostics import SLACK, watch_mistakes, watch_optimism
 
 
 @kernel
@@ -49,18 +40,18 @@ def watch_sets(par, state, work, truth, path, out, meter):
         for a in range(A):
             if truth.layout.available[s, a]:
                 v = ratio(par.transitions, state.transitions, truth, s, a, work.log[0])
-                tally[WORST_RATIO] = max(tally[WORST_RATIO], v)
+                tally[column.WORST_RATIO] = max(tally[column.WORST_RATIO], v)
                 error = abs(work.belief.reward[s, a] - truth.r[s, a])
                 held = held and v <= 1.0 + SLACK and error <= work.belief.interval[s, a] + SLACK
     watch_optimism(truth, out, held, tally)
-    tally[EXCESS] += out.values[0, path.states[0]]
+    tally[column.EXCESS] += out.values[0, path.states[0]]
     for h in range(H):
         s, a = path.states[h], path.actions[h]
-        tally[TRANSITION_WIDTH] += work.belief.width[s, a]
-        tally[REWARD_WIDTH] += work.belief.interval[s, a]
+        tally[column.TRANSITION_WIDTH] += work.belief.width[s, a]
+        tally[column.REWARD_WIDTH] += work.belief.interval[s, a]
         scale, limit = spread_of(out.values[h + 1], par.belief.spread)
         bonus = min(scale * work.xi[s, a], limit) + par.scale * work.belief.interval[s, a]
-        tally[EXCESS] -= path.rewards[h]
-        tally[BONUSES] += min(2.0 * bonus, float(H - h))
-    tally[STEPS] += H
+        tally[column.EXCESS] -= path.rewards[h]
+        tally[column.BONUSES] += min(2.0 * bonus, float(H - h))
+    tally[column.STEPS] += H
     watch_mistakes(meter)

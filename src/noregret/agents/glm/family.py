@@ -23,13 +23,7 @@ from ...estimators.newton.conversion import (
     conversion_parts,
 )
 from ...estimators.newton.online_newton import NewtonPar, NewtonState, NewtonWork, newton_learn, newton_parts
-from ...estimators.rewards.means import (
-    RewardPar,
-    RewardState,
-    apply_logistic_beliefs,
-    reward_parts,
-    rewards_learn,
-)
+from ...estimators.rewards.means import RewardPar, RewardState, apply_logistic_beliefs, reward_parts, rewards_learn
 from ...numerics.linear_algebra import norm_of
 from ...planning.bellman import planner_address
 from ...problem.layout import Layout
@@ -165,20 +159,10 @@ class GLMAgent(Agent):
             p.link, p.layout, constants, d, p.reward_bound, lam_r, known, self.width_cap
         )
         par = GLMPar(
-            seed=self.seed,
-            layout=p.layout,
-            believe=EMPTY,
-            planner=EMPTY,
-            steps=EMPTY,
-            transitions=transition_par,
-            rewards=reward_par,
-            belief=belief_par,
-            log_confidence=self._log_confidence(p),
-            scale=self.bonus_scale,
-            exploration=self.exploration,
-            reward_reach=p.reward_bound * p.context_bound,
-            widths=int(self.uses_widths),
-        )
+            seed=self.seed, layout=p.layout, believe=EMPTY, planner=EMPTY, steps=EMPTY, transitions=transition_par,
+            rewards=reward_par, belief=belief_par, log_confidence=self._log_confidence(p), scale=self.bonus_scale,
+            exploration=self.exploration, reward_reach=p.reward_bound * p.context_bound, widths=int(self.uses_widths),
+        )  # fmt: skip
         noise = f((p.horizon, S, A)) if self.perturbs else f((0, 0, 0))
         work = GLMWork(transition_work, belief_work, f((S, A)), f((S, A)), noise, f((S, A)), f(1))
         state = GLMState(transitions, rewards)

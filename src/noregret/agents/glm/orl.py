@@ -7,6 +7,7 @@ from ...numerics.random import tie_key
 from ...planning.bellman import Model, Operator, Solution, apply_planner
 from ...problem.problem import Problem
 from ..declared import BONUS_SCALE, CONSTANTS, DELTA, REGULARIZATION, REWARD_REGULARIZATION
+from ..promise import ALWAYS, OPTIMISM
 from .family import CONFIDENCE, GROUP_BOUND, LEARNER, GLMAgent, apply_beliefs
 
 
@@ -58,6 +59,7 @@ class GLMORL(GLMAgent):
     name = "glm-orl"
     plan_kernel = staticmethod(plan)
     uses_widths = optimistic = consistent_values = True
+    promised = f"{ALWAYS}, {OPTIMISM}"
 
     delta: float = DELTA
     constants: str = CONSTANTS
@@ -77,11 +79,3 @@ class GLMORL(GLMAgent):
         S, A, H = problem.n_states, problem.n_actions, problem.horizon
         events = 2 * S * A + S * H if self.options["constants"] == "paper" else 2 * problem.n_pairs + 1
         return math.log(events / self.options["delta"])
-
-    def _promise(self) -> str | None:
-        if not self.bounds_values:
-            return None
-        return (
-            f"with probability {1 - self.options['delta']:g}, in every episode and for any contexts within the bounds, "
-            "plan.upper is at least the optimal value"
-        )

@@ -3,12 +3,11 @@
 import math
 
 from ...beliefs.point import EUCLIDEAN
-from ...beliefs.spreads import NONE
 from ...compiler.jit import inlined, kernel
-from ...numerics.random import NOISE, normals, tie_key
-from ...planning.bellman import Model, Operator, Solution, apply_planner
+from ...numerics.random import NOISE, normals
 from ...problem.problem import Problem
 from ..declared import BONUS_SCALE, CONSTANTS, REGULARIZATION, REWARD_REGULARIZATION
+from ..plans import plan_model
 from .family import CONFIDENCE, GROUP_BOUND, LEARNER, GLMAgent, apply_beliefs
 
 
@@ -19,10 +18,7 @@ def plan(par, state, work, x, k, out):
     apply_beliefs(par.believe, (par, state, work, x, log))
     belief = work.belief
     perturb(par, k, belief, work.noise)
-    key = tie_key(par.seed, k)
-    model = Model(belief.P, belief.reward, work.xi, work.noise)
-    found = Solution(work.Q, out.policy, out.values)
-    apply_planner(par.planner, (par.layout, model, Operator(NONE, 0, key), found))
+    plan_model(par, work, belief.P, belief.reward, 0, k, out)
 
 
 @inlined

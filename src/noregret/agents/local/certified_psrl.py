@@ -1,17 +1,16 @@
 """Certified PSRL: posterior sampling behind a gate that makes it provable."""
 
 from ... import checks as check
-from ...beliefs.spreads import NONE
 from ...compiler.jit import inlined, kernel
-from ...numerics.random import POSTERIOR, tie_key
-from ...planning.bellman import Model, Operator, Solution, apply_planner
+from ...numerics.random import POSTERIOR
 from ...planning.optimism import assess, optimum
 from ..declared import DELTA, REGULARIZATION, REWARD_REGULARIZATION, option
 from ..locks import locked
+from ..promise import ALWAYS
 from .describe import apply_describe
 from .draws import apply_draw
 from .family import BONUS, FORM, POSTERIOR_SCALE, PREDICTOR, REGRET_SHARE, REWARD_SETS, RUNGS, SETS, SetAgent
-from .psrl_glm import doubt
+from .psrl_glm import doubt, plan_draw
 
 LEAST_PART, LARGEST_PART = 0.2, 0.76  # those parts, in geometric progression
 
@@ -30,9 +29,7 @@ def passes(par, work, top):
 @kernel
 def plan(par, state, work, x, k, out):
     apply_draw(par.draw, (par, state, work, x, k, POSTERIOR))
-    model = Model(work.P[0], work.r[0], work.r[0], work.none)
-    found = Solution(work.Q, work.policy, work.values)
-    apply_planner(par.planner, (par.layout, model, Operator(NONE, 1, tie_key(par.seed, k)), found))
+    plan_draw(par, work, k, work.policy, work.values)
     apply_describe(par.describe, (par, state, work, x))
     search, local, scratch = par.search, work.local, work.search
     optimum(search, local, scratch, work.mean, k, 1.0, out.policy, out.values)
@@ -118,8 +115,7 @@ class CertifiedPSRL(SetAgent):
         n = self.state.gate
         return {"draw": int(n[0]), "part": int(n[1 : RUNGS + 1].sum()), "optimism": int(n[RUNGS + 1])}
 
-    def _promise(self) -> str | None:
-        return (
-            f"with probability {1 - self.options['delta']:g}, in every episode and for any contexts within the bounds, "
-            f"the plan's shortfall is at most plan.certificate and {1 + self.options['kappa']:g} times its own width"
-        )
+    @property
+    def promised(self) -> str:  # type: ignore[override]
+        factor = 1 + self.options["kappa"]
+        return f"{ALWAYS}, the plan's shortfall is at most plan.certificate and {factor:g} times its own width"

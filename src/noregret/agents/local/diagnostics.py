@@ -4,18 +4,8 @@ import math
 
 from ...compiler.jit import inlined, kernel
 from ...numerics.linear_algebra import cholesky
-from ..diagnostics import (
-    CERTIFICATE,
-    CERTIFICATE_FAILURES,
-    EXCESS,
-    REWARD_WIDTH,
-    SLACK,
-    STEPS,
-    TRANSITION_WIDTH,
-    WORST_RATIO,
-    watch_mistakes,
-    watch_optimism,
-)
+from .. import diagnostics as column
+from ..diagnostics import SLACK, watch_mistakes, watch_optimism
 
 
 @inlined
@@ -62,20 +52,20 @@ def watch_certified(par, work, truth, path, out, meter):
                 held = held and local.low[s, a] - SLACK <= truth.r[s, a] <= local.high[s, a] + SLACK
                 if par.logits == 1:
                     v = logits_ratio(local, truth, s, a, work.squares[0], work.squares[1])
-                    tally[WORST_RATIO] = max(tally[WORST_RATIO], v)
+                    tally[column.WORST_RATIO] = max(tally[column.WORST_RATIO], v)
                     held = held and v <= 1.0 + 1e-6
     watch_optimism(truth, out, held, tally)
     for h in range(H):
         s, a = path.states[h], path.actions[h]
-        tally[TRANSITION_WIDTH] += 2.0 * local.half[s, a]
-        tally[REWARD_WIDTH] += 0.5 * (local.high[s, a] - local.low[s, a])
-    tally[STEPS] += H
+        tally[column.TRANSITION_WIDTH] += 2.0 * local.half[s, a]
+        tally[column.REWARD_WIDTH] += 0.5 * (local.high[s, a] - local.low[s, a])
+    tally[column.STEPS] += H
     start = path.states[0]
-    tally[EXCESS] += out.values[0, start]
+    tally[column.EXCESS] += out.values[0, start]
     for h in range(H):
-        tally[EXCESS] -= path.rewards[h]
+        tally[column.EXCESS] -= path.rewards[h]
     if par.certify == 1:
-        tally[CERTIFICATE] += out.values[0, start] - work.lower[0, start]
+        tally[column.CERTIFICATE] += out.values[0, start] - work.lower[0, start]
         wrong = False
         for h in range(H):
             for s in range(S):
@@ -83,7 +73,7 @@ def watch_certified(par, work, truth, path, out, meter):
                 wrong = wrong or own < work.lower[h, s] - SLACK or own > work.upper[h, s] + SLACK
                 wrong = wrong or truth.optimal[h, s] - own > out.values[h, s] - work.lower[h, s] + SLACK
         if wrong:
-            tally[CERTIFICATE_FAILURES] += 1.0
+            tally[column.CERTIFICATE_FAILURES] += 1.0
     watch_mistakes(meter)
 
 

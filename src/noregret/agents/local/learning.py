@@ -81,5 +81,5 @@ def learn_linear(par, state, work, x, k, n, path):
         s, a = path.states[h], path.actions[h]
         y = slot_of(par.layout, s, a, path.states[h + 1])
         count = par.layout.count[s, a : a + 1]
-        sign_union_step(par.transitions, state.transitions, work.transitions, count, s, a, y, x, norm)
+        sign_union_step(par.transitions, state.transitions, work.transitions, count, (s, a), y, x, norm)
         learn_rest(par, state, work, k, h, s, a, y, path.rewards[h], x, norm)

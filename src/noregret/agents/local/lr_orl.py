@@ -5,6 +5,7 @@ import math
 from ...compiler.jit import kernel
 from ...planning.optimism import assess, optimum
 from ..declared import BONUS_SCALE, DELTA, REGULARIZATION, REWARD_REGULARIZATION, choice
+from ..promise import ALWAYS, OPTIMISM
 from .describe import apply_describe
 from .family import BONUS, FORM, PREDICTOR, REGRET_SHARE, REWARD_SETS, SETS, SetAgent
 
@@ -54,6 +55,7 @@ class LRORL(SetAgent):
 
     name = "lr-orl"
     plan_kernel = staticmethod(plan)
+    promised = f"{ALWAYS}, {OPTIMISM} and plan.certificate at least the plan's shortfall from it"
 
     delta: float = DELTA
     sets: str = SETS
@@ -84,7 +86,4 @@ class LRORL(SetAgent):
             return None
         if self.options["optimism"] == "randomised":
             return "in every episode whose sets hold, the plan is optimistic with probability at least 0.158"
-        return (
-            f"with probability {1 - self.options['delta']:g}, in every episode and for any contexts within the bounds, "
-            "plan.upper is at least the optimal value and plan.certificate at least the plan's shortfall from it"
-        )
+        return super()._promise()

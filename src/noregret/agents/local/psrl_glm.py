@@ -7,7 +7,7 @@ from ... import checks as check
 from ...beliefs.spreads import NONE
 from ...checks import Floats
 from ...compiler.announcements import announced
-from ...compiler.jit import direct, kernel
+from ...compiler.jit import direct, inlined, kernel
 from ...compiler.memory import apart, copied
 from ...compiler.slots import EMPTY
 from ...numerics.random import DOUBT, tie_key
@@ -22,17 +22,20 @@ from .family import FORM, POSTERIOR_SCALE, SetAgent
 DRAWS = 32  # models drawn to see how sure a plan is
 
 
+@inlined
+def plan_draw(par, work, k, policy, values):
+    """policy, values <- those of the first model drawn."""
+    model, operator = Model(work.P[0], work.r[0], work.r[0], work.none), Operator(NONE, 1, tie_key(par.seed, k))
+    apply_planner(par.planner, (par.layout, model, operator, Solution(work.Q, policy, values)))
+
+
 @kernel
 def plan(par, state, work, x, k, out):
     draw_model(par, state, work, x, k)
-    key = tie_key(par.seed, k)
     if work.P.shape[0] == 1:
-        model = Model(work.P[0], work.r[0], work.r[0], work.none)
-        apply_planner(
-            par.planner, (par.layout, model, Operator(NONE, 1, key), Solution(work.Q, out.policy, out.values))
-        )
+        plan_draw(par, work, k, out.policy, out.values)
     else:
-        found = Solution(work.Q, out.policy, out.values)
+        found, key = Solution(work.Q, out.policy, out.values), tie_key(par.seed, k)
         apply_several(par.several, (par.layout, par.best_draw, work.P, work.r, key, k, found))
 
 
@@ -43,9 +46,7 @@ def doubt(par, state, work, out, x, k, gap):
         gap[s] = 0.0
     for m in range(DRAWS):
         apply_draw(par.draw, (par, state, work, x, k * DRAWS + m, DOUBT))
-        model = Model(work.P[0], work.r[0], work.r[0], work.none)
-        found = Solution(work.Q, work.policy, work.values)
-        apply_planner(par.planner, (par.layout, model, Operator(NONE, 1, tie_key(par.seed, k)), found))
+        plan_draw(par, work, k, work.policy, work.values)
         for s in range(gap.shape[0]):
             if work.Q[s, out.policy[0, s]] < work.values[0, s] - TIED_WITHIN:
                 gap[s] += 1.0 / DRAWS

@@ -15,13 +15,14 @@ from ...problem.layout import Layout
 from ...problem.links import MultinomialLogit
 from ...problem.problem import Problem
 from ..level import RaisedLevel
+from ..single import Observer
 from .kron import learn_kron_outcome
 from .learn import learn_outcome
 from .sets import PREDICTORS, likelihood_parts, likelihood_query
 from .visit import GIVEN
 
 
-class LikelihoodRatioSet(RaisedLevel):
+class LikelihoodRatioSet(Observer, RaisedLevel):
     """What is known about W* [n_outcomes, context_dim] from outcomes y ~ softmax(W* x), one at a time.
 
     >>> import noregret as nr
@@ -60,7 +61,7 @@ class LikelihoodRatioSet(RaisedLevel):
         check.one_of("predictor", predictor, PREDICTORS)
         check.one_of("form", form, ("full", "kron"))
         self.problem = Problem(1, 1, 1, context_dim, self.link, context_bound, weight_bound, reward_bound=1.0)
-        self.n_outcomes, self.predictor, self.form = n, predictor, form
+        self.n_outcomes, self.predictor, self.form, self._problem = n, predictor, form, self.problem
         size = context_dim if form == "kron" else (n - 1) * context_dim
         check.memory(f"n_outcomes = {n}, context_dim = {context_dim}", 8.0 * (size**2 + n**2))
         self._count = np.full((1, 1), n, np.int64)
@@ -84,10 +85,7 @@ class LikelihoodRatioSet(RaisedLevel):
     def update(self, x: ArrayLike, outcome: int, predicted: ArrayLike | None = None) -> None:
         """Learn from one observation: context x [d], outcome in 0..n-1. Under predictor="given", `predicted` [n] is a
         distribution with no zeros that was fixed before the outcome was seen: that it was is yours to see to."""
-        x = self.problem.context(x, "x")
-        y = check.integer("outcome", outcome, 0)
-        if y >= self.n_outcomes:
-            raise ValueError(f"outcome must be below n_outcomes = {self.n_outcomes}, got {check.shown(outcome)}")
+        x, y = self._observation(x, outcome)
         if (predicted is not None) != (self.predictor == PREDICTORS[GIVEN]):
             raise ValueError('predicted must be given if and only if the set was made with predictor="given"')
         if predicted is not None:

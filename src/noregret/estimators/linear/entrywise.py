@@ -25,22 +25,14 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ... import checks as check
 from ...checks import Floats
 from ...compiler.jit import inlined
-from ...numerics.linear_algebra import (
-    OFTEN,
-    apply_refresh,
-    least_regularization,
-    rank_one,
-    refresh_address,
-    refresh_due,
-    times,
-)
+from ...numerics.linear_algebra import dot, form, least_regularization, rank_one, refresh_address, times
 from ...problem.problem import Problem
 from ...theory.constants import logistic_alpha
 from ...theory.radii import theorem_a_log_weight
 from ...theory.widths import logistic_interval, sigma
+from ..gram import counted, first_grams, stable
 
 SLACK = 0.25  # s of Theorem A
 
@@ -50,7 +42,7 @@ IDENTITY, SIGMA = 0, 1
 class EntryPar(NamedTuple):
     mean: int  # IDENTITY or SIGMA
     refresh: Any  # slot of `refresh_inverse`
-    start: float  # d ln lambda
+    regularization: float
     prior: float  # sqrt(lambda) B, of IDENTITY
     log_weight: float  # coefficient of ln(1/delta) in a squared radius, of SIGMA
     bound: Floats  # [S, A], B: no theta*_j is longer
@@ -80,36 +72,27 @@ def entry_parts(
     largest = float(bound.max())
     kappa = (2.0 - SLACK) * logistic_alpha(largest * R) if mean == SIGMA else 1.0
     least = least_regularization((2.0 - SLACK) * logistic_alpha(0.0) if mean == SIGMA else 1.0, R, d)
-    if regularization is None:
-        regularization = max(d / (kappa * largest**2) if mean == SIGMA else 1.0, least)
-    lam = check.positive("regularization", regularization)
-    if lam < least:
-        raise ValueError(f"regularization must be at least {least:.3g} for stable arithmetic, got {lam:g}")
-    par = EntryPar(
-        mean, refresh_address(d), d * math.log(lam), math.sqrt(lam) * weight_bound, theorem_a_log_weight(SLACK), bound
-    )
-    grams = np.tile(lam * np.eye(d), (S, A, 1, 1)), np.tile(np.eye(d) / lam, (S, A, 1, 1))
+    lam = stable(regularization, d / (kappa * largest**2) if mean == SIGMA else 1.0, least)
+    prior, log_weight = math.sqrt(lam) * weight_bound, theorem_a_log_weight(SLACK)
+    par = EntryPar(mean, refresh_address(d), lam, prior, log_weight, bound)
+    grams = first_grams(lam, (S, A), d)
     radius = np.repeat((lam * bound**2 if mean == SIGMA else 0.0 * bound)[:, :, None], M, axis=2)
     return par, EntryState(np.zeros((S, A, M, d)), *grams, np.zeros((S, A)), radius, np.zeros((S, A), np.int64))
 
 
 @inlined
-def entry_step(par, state, count, s, a, y, x, norm, zx, factor):
-    """Learn that pair (s, a), with `count` outcomes, was followed by its outcome y at context x; norm = ||x||, zx [d]
-    and factor [d, d] are scratch."""
-    d = x.shape[0]
-    W, inverse, logdet = state.weights[s, a], state.inverse[s, a], state.logdet[s, a : a + 1]
+def entry_step(par, state, work, count, pair, y, x, norm):
+    """Learn that pair (s, a), with `count` outcomes, was followed by its outcome y at context x; norm = ||x||, work.zx
+    [d] and work.factor [d, d] are scratch."""
+    (s, a), zx = pair, work.zx
+    W, inverse = state.weights[s, a], state.inverse[s, a]
     times(inverse, x, zx)
-    q, kappa, reach = 0.0, 1.0, par.bound[s, a] * norm
-    for b in range(d):
-        q += zx[b] * x[b]
+    q, kappa, reach = dot(zx, x), 1.0, par.bound[s, a] * norm
     if par.mean == SIGMA:
         kappa = (2.0 - SLACK) * logistic_alpha(reach)
     shrink = 1.0 / (1.0 + kappa * q)
     for j in range(count):
-        z = 0.0
-        for b in range(d):
-            z += W[j, b] * x[b]
+        z = dot(W[j], x)
         v, step, error = z, 0.0, z
         if par.mean == SIGMA:
             v = min(max(z, -reach), reach)
@@ -120,42 +103,32 @@ def entry_step(par, state, count, s, a, y, x, norm, zx, factor):
             step = (v - z) / q
         if par.mean == SIGMA:
             state.radius[s, a, j] += error * error * q * shrink
-        for b in range(d):
+        for b in range(x.shape[0]):
             W[j, b] += (step - error * shrink) * zx[b]
-    rank_one(state.gram[s, a], inverse, logdet, x, zx, q, kappa)
-    state.samples[s, a] += 1
-    if state.samples[s, a] % OFTEN == 0 and refresh_due(state.gram[s, a], state.samples[s, a], math.exp(par.start / d)):
-        apply_refresh(par.refresh, (state.gram[s, a], inverse, logdet, par.start, factor, zx))
+    rank_one(state.gram[s, a], inverse, state.logdet[s, a : a + 1], x, zx, q, kappa)
+    counted(par, state, s, a, work.factor, zx)
 
 
 @inlined
-def entry_beliefs(par, state, count, x, norm, log, P, width):
-    """P, width [S, A, M] <- estimated entries and their half-widths at context x; count [S, A], log = ln(1/delta)."""
+def entry_beliefs(par, state, counts, x, norm, log, P, width):
+    """P, width [S, A, M] <- estimated entries and their half-widths at context x; counts [S, A], log = ln(1/delta)."""
     S, A, M = P.shape
-    d = x.shape[0]
     for s in range(S):
         for a in range(A):
-            form, reach = 0.0, par.bound[s, a] * norm
-            for b in range(d):
-                t = 0.0
-                for c in range(d):
-                    t += state.inverse[s, a, b, c] * x[c]
-                form += t * x[b]
-            if not form >= 0.0:
+            q, reach, count = form(state.inverse[s, a], x), par.bound[s, a] * norm, counts[s, a]
+            if not q >= 0.0:
                 raise ValueError("a Gram matrix is no longer positive definite: a context or a bound is out of range")
-            ridge = (par.prior + 0.5 * math.sqrt(2.0 * log + state.logdet[s, a])) * math.sqrt(form)
+            ridge = (par.prior + 0.5 * math.sqrt(2.0 * log + state.logdet[s, a])) * math.sqrt(q)
             for j in range(M):
-                z = 0.0
-                for b in range(d):
-                    z += state.weights[s, a, j, b] * x[b]
-                if j >= count[s, a]:
+                z = dot(state.weights[s, a, j], x)
+                if j >= count:
                     P[s, a, j], width[s, a, j] = 0.0, 0.0
-                elif count[s, a] == 1:
+                elif count == 1:
                     P[s, a, j], width[s, a, j] = 1.0, 0.0
                 elif par.mean == IDENTITY:
                     P[s, a, j], width[s, a, j] = min(max(z, 0.0), 1.0), min(1.0, ridge)
                 else:
                     v = min(max(z, -reach), reach)
-                    w2 = (state.radius[s, a, j] + par.log_weight * log) * form - (v - z) * (v - z)
+                    w2 = (state.radius[s, a, j] + par.log_weight * log) * q - (v - z) * (v - z)
                     w = math.sqrt(w2) if w2 >= 0.0 else math.inf  # an empty set says nothing
                     P[s, a, j], width[s, a, j] = sigma(v), logistic_interval(w, v, reach)

@@ -29,18 +29,10 @@ from ... import checks as check
 from ...beliefs.local import LocalSets, local_sets
 from ...checks import Floats
 from ...compiler.jit import inlined, kernel, merged
-from ...numerics.linear_algebra import (
-    OFTEN,
-    apply_refresh,
-    least_regularization,
-    predictors,
-    rank_one,
-    refresh_address,
-    refresh_due,
-    times,
-)
+from ...numerics.linear_algebra import least_regularization, predictors, rank_one, refresh_address, times
 from ...problem.layout import Layout
 from ...problem.links import LinearCombination, apply_projection
+from ..gram import counted, first_grams, stable
 from ..level import FixedLevel
 from ..single import OnePair
 
@@ -84,45 +76,39 @@ def sign_union_parts(
     """Parameters, initial state and scratch for one estimator per pair; count [S, A] is the number of outcomes,
     log_confidence ln(1/delta) of each pair's set, a number or [S, A]."""
     (S, A), M, d, f = count.shape, int(count.max()), context_dim, np.zeros
-    lam = check.positive("regularization", REGULARIZATION if regularization is None else regularization)
-    least = least_regularization(1.0, 1.0, context_dim)
-    if lam < least:
-        raise ValueError(f"regularization must be at least {least:g} for stable arithmetic, got {lam:g}")
+    lam = stable(regularization, REGULARIZATION, least_regularization(1.0, 1.0, context_dim))
     splits = np.zeros(M + 1)
     for n in np.unique(count):
         splits[n] = log_splits(int(n))
     log = np.ascontiguousarray(np.broadcast_to(np.asarray(log_confidence, np.float64), (S, A)) + splits[count])
     weights = np.repeat((1.0 / np.maximum(count, 1.0))[..., None, None], d, axis=3) * np.ones((M, 1))
     weights[np.arange(M) >= count[..., None]] = 0.0
-    grams = np.tile(lam * np.eye(d), (S, A, 1, 1)), np.tile(np.eye(d) / lam, (S, A, 1, 1))
     where = LinearCombination().region_address("corrected"), refresh_address(d)
+    grams = first_grams(lam, (S, A), d)
     state = SignUnionState(weights, *grams, f((S, A)), lam * weights, np.zeros((S, A), np.int64))
     return SignUnionPar(*where, lam, log), state, SignUnionWork(f(M), f(d), f((d, d)), f(S * A))
 
 
 @inlined
-def sign_union_step(par, state, work, count, s, a, y, x, norm):
+def sign_union_step(par, state, work, count, pair, y, x, norm):
     """Learn that pair (s, a), with count[0] outcomes, was followed by its outcome y at context x. norm is not needed;
     the arguments are those of `newton_step`."""
-    W, gram, inverse, moment = state.weights[s, a], state.gram[s, a], state.inverse[s, a], state.moment[s, a]
-    d, z, zx = x.shape[0], work.z, work.zx
+    (s, a), d, z, zx = pair, x.shape[0], work.z, work.zx
+    W, inverse, moment = state.weights[s, a], state.inverse[s, a], state.moment[s, a]
     times(W, x, z)
     times(inverse, x, zx)
     q = 0.0
     for b in range(d):
         q += zx[b] * x[b]
         moment[y, b] += x[b]
-    rank_one(gram, inverse, state.logdet[s, a : a + 1], x, zx, q, 1.0)
+    rank_one(state.gram[s, a], inverse, state.logdet[s, a : a + 1], x, zx, q, 1.0)
     shrink = 1.0 / (1.0 + q)
     z[y] -= 1.0
     for j in range(count[0]):
         v = z[j] * shrink
         for b in range(d):
             W[j, b] -= v * zx[b]
-    state.samples[s, a] += 1
-    if state.samples[s, a] % OFTEN == 0 and refresh_due(gram, state.samples[s, a], par.regularization):
-        start = d * math.log(par.regularization)
-        apply_refresh(par.refresh, (gram, inverse, state.logdet[s, a : a + 1], start, work.factor, zx))
+    if counted(par, state, s, a, work.factor, zx):
         for j in range(count[0]):
             times(inverse, moment[j], W[j])
 
@@ -178,17 +164,14 @@ class SignUnionSet(FixedLevel, OnePair):
         self, n_outcomes: int, context_dim: int, delta: float = 0.05, regularization: float | None = None
     ) -> None:
         check.memory(f"n_outcomes = {check.integer('n_outcomes', n_outcomes)}", 32.0 * float(n_outcomes) ** 2)
-        super().__init__(
-            LinearCombination(), n_outcomes, context_dim, None, 1.0, delta, "corrected", regularization=regularization
-        )
+        super().__init__(LinearCombination(), n_outcomes, context_dim, delta=delta, regularization=regularization)
         n = self.n_outcomes
         layout = Layout(self._count[None], np.arange(n)[None, None], np.ones((1, 1), bool), 1)
         self._sets, self._layout = local_sets(layout), layout
 
-    def _parts(self, **options: Any) -> tuple[SignUnionPar, SignUnionState, SignUnionWork]:
-        return sign_union_parts(
-            self._count[None], self._problem.context_dim, options["regularization"], math.log(1.0 / self.delta)
-        )
+    def _parts(self, regularization: float | None) -> tuple[SignUnionPar, SignUnionState, SignUnionWork]:
+        d, log = self._problem.context_dim, math.log(1.0 / self.delta)
+        return sign_union_parts(self._count[None], d, regularization, log)
 
     @property
     def radius(self) -> float:

@@ -14,12 +14,13 @@ from ...compiler.jit import direct
 from ...problem.links import MultinomialLogit
 from ...problem.problem import Problem
 from ..level import RaisedLevel
+from ..single import Observer
 from ..store import empty_store, remember, with_room
 from .refresh import mixture_refresh
 from .sets import mixture_due, mixture_fill, mixture_parts
 
 
-class MixtureSet(RaisedLevel):
+class MixtureSet(Observer, RaisedLevel):
     """Weights of one multinomial logit, from all its observations, within an ellipsoid (`estimators.mixture.sets`).
 
     >>> import noregret as nr
@@ -62,10 +63,7 @@ class MixtureSet(RaisedLevel):
 
     def update(self, x: ArrayLike, outcome: int) -> None:
         """Learn from one observation: context x [d], outcome in 0..m-1."""
-        x = self._problem.context(x, "x")
-        y = check.integer("outcome", outcome, 0)
-        if y >= self.n_outcomes:
-            raise ValueError(f"outcome must be below n_outcomes = {self.n_outcomes}, got {check.shown(outcome)}")
+        x, y = self._observation(x, outcome)
         n = self.samples
         self._store = with_room(self._store, n + 1)
         self._store.contexts[n] = x

@@ -36,12 +36,13 @@ from numpy.typing import ArrayLike, NDArray
 from ... import checks as check
 from ...checks import Floats
 from ...compiler.jit import inlined, kernel
-from ...compiler.slots import EMPTY, slot
-from ...numerics.linear_algebra import OFTEN, apply_refresh, rank_one, refresh_due, times
+from ...compiler.slots import EMPTY
+from ...numerics.linear_algebra import dot, rank_one, times
 from ...problem.layout import slot_of
 from ...problem.links import LinearCombination, Link, MultinomialLogit, apply_gradient, apply_projection
 from ...theory import radii
 from ...theory.constants import logit_alpha_centred
+from ..gram import counted
 from ..single import OnePair
 from .group_ball import apply_group_descent, group_address
 from .hindsight import ExactHindsight
@@ -149,13 +150,13 @@ def conversion_parts(
 
 
 @kernel
-def conversion_step(par, state, work, count, s, a, y, x, norm):
+def conversion_step(par, state, work, count, pair, y, x, norm):
     """Learn that pair (s, a), with count[0] outcomes, was followed by its outcome y at context x; norm = ||x||.
 
     Under GIVEN, work.z[0] holds the prediction."""
+    (s, a), d, live = pair, x.shape[0], count[0]
     W, U, N = state.iterate[s, a], state.moment[s, a], state.slope[s, a]
-    gram, inverse, totals = state.gram[s, a], state.inverse[s, a], state.totals[s, a]
-    d, live = x.shape[0], count[0]
+    inverse, totals = state.inverse[s, a], state.totals[s, a]
     rows = live - par.pinned
     z, before, zx = work.z, work.before, work.zx
     shift = 0.0
@@ -166,9 +167,7 @@ def conversion_step(par, state, work, count, s, a, y, x, norm):
         for j in range(live):
             z[0, j] += shift
     times(inverse, x, zx)
-    q = 0.0
-    for b in range(d):
-        q += zx[b] * x[b]
+    q = dot(zx, x)
     for j in range(live):
         before[j] = z[0, j]
     apply_projection(par.region, (z, par.weight_bound * norm, count, work.moved))
@@ -190,20 +189,16 @@ def conversion_step(par, state, work, count, s, a, y, x, norm):
         for b in range(d):
             U[j, b] += alpha * u * x[b]
             N[j, b] += (v - alpha * u) * x[b]
-    rank_one(gram, inverse, state.logdet[s, a : a + 1], x, zx, q, alpha)
-    state.samples[s, a] += 1
+    rank_one(state.gram[s, a], inverse, state.logdet[s, a : a + 1], x, zx, q, alpha)
     if par.learner == ONS:
         for j in range(rows):
             for b in range(d):
                 W[j, b] -= z[0, j] / (1.0 + alpha * q) * zx[b]
-    if state.samples[s, a] % OFTEN == 0 and refresh_due(gram, state.samples[s, a], par.regularization):
-        begun = d * math.log(par.regularization)
-        apply_refresh(par.refresh, (gram, inverse, state.logdet[s, a : a + 1], begun, work.factor, work.target))
+    counted(par, state, s, a, work.factor, work.target)
     point = work.point
     if par.learner == SPARSE:
-        apply_group_descent(
-            par.descend, (gram, par.regularization, N, par.group_bound, W, work.pull, work.spare, work.columns)
-        )
+        quadratic = state.gram[s, a], par.regularization, N
+        apply_group_descent(par.descend, (*quadratic, par.group_bound, W, work.pull, work.spare, work.columns))
         point = W
     else:
         products(N, inverse, -1.0, point)
@@ -211,7 +206,7 @@ def conversion_step(par, state, work, count, s, a, y, x, norm):
             for j in range(rows):
                 for b in range(d):
                     W[j, b] = point[j, b]
-    totals[2] = hindsight(gram, par.regularization, N, totals[0], point, par.norm2[s, a], par.group_bound, work)
+    totals[2] = hindsight(par, state, work, s, a, point)
     centre = state.weights[s, a]
     products(U, inverse, 1.0, centre)
     inner = 0.0
@@ -229,10 +224,7 @@ def conversion_learn(par, state, work, layout, x, norm, n, path):
     for h in range(n):
         s, a = path.states[h], path.actions[h]
         y = slot_of(layout, s, a, path.states[h + 1])
-        conversion_step(par, state, work, layout.count[s, a : a + 1], s, a, y, x, norm)
-
-
-apply_conversion = slot("conversion")
+        conversion_step(par, state, work, layout.count[s, a : a + 1], (s, a), y, x, norm)
 
 
 @inlined
@@ -248,27 +240,27 @@ def products(left, matrix, scale, out):
 
 
 @inlined
-def hindsight(gram, regularization, slope, constant, point, norm2, group_bound, work):
+def hindsight(par, state, work, s, a, point):
     """B_t = -q + gap at `point` [m, d], with q of curvature gram - regularization I and linear part `slope`."""
     m, d = point.shape
-    pull, columns = work.pull, work.columns
-    products(point, gram, 1.0, pull)
-    value, along, size = constant, 0.0, 0.0
+    pull, columns, slope = work.pull, work.columns, state.slope[s, a]
+    products(point, state.gram[s, a], 1.0, pull)
+    value, along, size = state.totals[s, a, 0], 0.0, 0.0
     for b in range(d):
         columns[b] = 0.0
     for j in range(m):
         for b in range(d):
-            g = pull[j, b] - regularization * point[j, b] + slope[j, b]
+            g = pull[j, b] - par.regularization * point[j, b] + slope[j, b]
             value += 0.5 * point[j, b] * (g + slope[j, b])
             along += point[j, b] * g
             size += g * g
             columns[b] += g * g
-    dual = math.sqrt(norm2 * size)
-    if group_bound > 0.0:
+    dual = math.sqrt(par.norm2[s, a] * size)
+    if par.group_bound > 0.0:
         steepest = 0.0
         for b in range(d):
             steepest = max(steepest, columns[b])
-        dual = min(dual, group_bound * math.sqrt(steepest))
+        dual = min(dual, par.group_bound * math.sqrt(steepest))
     return along + dual - value
 
 
@@ -312,6 +304,7 @@ class Conversion(OnePair):
         context_bound: float = 1.0,
         delta: float = 0.05,
         learner: str | Learner = "ons",
+        *,
         group_bound: float | None = None,
         regularization: float | None = None,
         hindsight: str = "quadratic",
@@ -329,15 +322,16 @@ class Conversion(OnePair):
                 f"learner must be one of {', '.join(LEARNERS)} or an object with predict and update, got "
                 f"{check.shown(learner)}"
             )
+        self._learner = number, group_bound
         super().__init__(
-            link, n_outcomes, context_dim, weight_bound, context_bound, delta, "corrected",
-            regularization=regularization, learner=number, group_bound=group_bound,
-        )  # fmt: skip
+            link, n_outcomes, context_dim, weight_bound, context_bound, delta, regularization=regularization
+        )
         self._exact = None if hindsight == "quadratic" else ExactHindsight(link, self._par, self._count)
 
-    def _parts(self, **options: Any) -> tuple[ConversionPar, ConversionState, ConversionWork]:
+    def _parts(self, regularization: float | None) -> tuple[ConversionPar, ConversionState, ConversionWork]:
         p = self._problem
-        return conversion_parts(self.link, self._count[None], p.context_dim, p.weight_bound, p.context_bound, **options)
+        head = self.link, self._count[None], p.context_dim, p.weight_bound, p.context_bound
+        return conversion_parts(*head, regularization, *self._learner)
 
     def update(self, x: ArrayLike, outcome: int) -> None:
         x, y = self._observation(x, outcome)

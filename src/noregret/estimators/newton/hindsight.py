@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from ...checks import Floats
 from ...problem.links import Link, MultinomialLogit
+from .group_ball import project_on_group_ball
 
 STEPS = 400  # of projected gradient, at most
 GAP = 1e-4  # stop at this Frank-Wolfe gap
@@ -93,10 +94,6 @@ class ExactHindsight:
         if group == 0.0:
             size = float(np.linalg.norm(W))
             return W * (limit / size) if size > limit else W
-        columns = np.linalg.norm(W, axis=0)
-        if columns.sum() <= group:
-            return W
-        falling = np.sort(columns)[::-1]
-        surplus = (np.cumsum(falling) - group) / np.arange(1, falling.size + 1)
-        threshold = surplus[np.flatnonzero(falling > surplus)[-1]]
-        return np.asarray(W * np.maximum(1.0 - threshold / np.maximum(columns, 1e-300), 0.0))
+        made = np.array(W)
+        project_on_group_ball(made, group, np.zeros(W.shape[1]))
+        return made

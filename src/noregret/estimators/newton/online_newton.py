@@ -17,7 +17,6 @@ Neither cost nor memory depends on the number of observations. The inverse is re
 Caveat: the set is about W*, not about the data: a link or bound that is wrong makes it wrong, silently.
 """
 
-import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -28,21 +27,13 @@ from ... import checks as check
 from ...checks import Floats
 from ...compiler.jit import inlined, kernel
 from ...compiler.slots import EMPTY, slot
-from ...numerics.linear_algebra import (
-    OFTEN,
-    apply_refresh,
-    least_regularization,
-    project_on_ball,
-    rank_one,
-    refresh_address,
-    refresh_due,
-    times,
-)
+from ...numerics.linear_algebra import dot, least_regularization, project_on_ball, rank_one, refresh_address, times
 from ...problem.layout import slot_of
 from ...problem.links import Constants, Link, apply_gradient, apply_projection
 from ...theory import radii
 from ...theory.constants import logit_alpha_centred
-from ...theory.radii import printed
+from ...theory.radii import printed_growth
+from ..gram import counted, first_grams, stable
 from ..single import OnePair
 
 SLACK = 0.25  # s of Theorem A
@@ -120,12 +111,8 @@ def newton_parts(
     else:
         kappa, log_weight = STEP * alpha, per_pair(lambda m: radii.theorem_b_log_weight(alpha_of(m), STEP))
     least = least_regularization(float(kappa.max()), context_bound, d)
-    if regularization is None:
-        regularization = max(default_regularization(form, d, float(kappa.min()), float(norm2.max())), least)
-    lam = check.positive("regularization", regularization)
-    if lam < least:
-        raise ValueError(f"regularization must be at least {least:.3g} for stable arithmetic, got {lam:g}")
-    eye, f = np.eye(d), np.zeros
+    lam = stable(regularization, default_regularization(form, d, float(kappa.min()), float(norm2.max())), least)
+    f = np.zeros
     work = NewtonWork(f((1, M)), f(M), f(1), f(d), f((d, d)), f(d), f(d))
     addresses = link.gradient_address(), link.region_address(constants), refresh_address(d), EMPTY
     kept = link.coordinates_for(constants)
@@ -133,24 +120,10 @@ def newton_parts(
     par = NewtonPar(*addresses, *flags, lam, weight_bound, context_bound, alpha, kappa, norm2, log_weight)
     weights = np.zeros((S, A, M, d)) + per_pair(lambda m: link.initial_weight(m, constants))[:, :, None, None]
     weights[np.arange(M) >= count[..., None]] = 0.0
-    radius = lam * norm2
+    state = NewtonState(weights, *first_grams(lam, (S, A), d), f((S, A)), lam * norm2, np.zeros((S, A), np.int64))
     if form == PRINTED:
-        radius = per_pair(
-            lambda m: radii.printed(
-                m,
-                link.weight_norm2(m, weight_bound, d, constants),
-                weight_bound,
-                context_bound,
-                alpha_of(m),
-                lam,
-                0,
-                0.0,
-                1.0,
-            )
-        )
-    grams = np.tile(lam * eye, (S, A, 1, 1)), np.tile(eye / lam, (S, A, 1, 1))
-    state = NewtonState(weights, *grams, f((S, A)), radius, np.zeros((S, A), np.int64))
-    if form == PRINTED:
+        for s, a in np.ndindex(S, A):
+            state.radius[s, a] = printed_radius(par, state, s, a, count[s, a])
         par = par._replace(finish=apply_finish.fill(finish_printed, par, state, work, 0, 0, 1))
     return par, state, work
 
@@ -162,38 +135,36 @@ def default_regularization(form: int, context_dim: int, kappa: float, norm2: flo
     return 2.0 * context_dim / (kappa * norm2) if form == THEOREM_A and norm2 > 0.0 else 1.0
 
 
+@inlined
+def printed_radius(par, state, s, a, live):
+    """gamma of Theorem 3.1 without its ln(1/delta) term: `theory.radii.printed` at delta = 1."""
+    grown = printed_growth(live, state.samples[s, a], state.logdet[s, a], par.alpha[s, a], par.log_weight[s, a])
+    return par.regularization * par.norm2[s, a] + 8.0 * par.weight_bound * par.context_bound + grown
+
+
 @kernel
 def finish_printed(par, state, work, s, a, live):
     """After a step as printed: rows outside their ball are projected on it in the Z-norm; gamma of Theorem 3.1."""
-    W, gram, bound = state.weights[s, a], state.gram[s, a], par.weight_bound
+    W, bound = state.weights[s, a], par.weight_bound
     for j in range(live - par.pinned):
-        total = 0.0
-        for b in range(W.shape[1]):
-            total += W[j, b] * W[j, b]
-        if total > bound * bound:
-            project_on_ball(gram, bound, W[j], work.factor, work.target, work.step)
-    state.radius[s, a] = printed(
-        live, par.norm2[s, a], bound, par.context_bound, par.alpha[s, a], par.regularization, state.samples[s, a],
-        state.logdet[s, a], 1.0,
-    )  # fmt: skip
+        if dot(W[j], W[j]) > bound * bound:
+            project_on_ball(state.gram[s, a], bound, W[j], work.factor, work.target, work.step)
+    state.radius[s, a] = printed_radius(par, state, s, a, live)
 
 
 apply_finish = slot("finish")  # by address, and compiled for the printed constants only
 
 
 @inlined
-def newton_step(par, state, work, count, s, a, y, x, norm):
+def newton_step(par, state, work, count, pair, y, x, norm):
     """Learn that pair (s, a), with count[0] outcomes, was followed by its outcome y at context x; norm = ||x||."""
-    W, gram, inverse = state.weights[s, a], state.gram[s, a], state.inverse[s, a]
-    d, live = x.shape[0], count[0]
+    (s, a), d, live = pair, x.shape[0], count[0]
+    W, inverse = state.weights[s, a], state.inverse[s, a]
     rows = live - par.pinned
     z, before, zx = work.z, work.before, work.zx
     times(W, x, z[0])
     times(inverse, x, zx)
-    q = 0.0
-    for b in range(d):
-        q += zx[b] * x[b]
-    gain = 0.0  # how gamma changes
+    q, gain = dot(zx, x), 0.0  # gain: how gamma changes
     if par.form != PRINTED:
         for j in range(live):
             before[j] = z[0, j]
@@ -209,17 +180,14 @@ def newton_step(par, state, work, count, s, a, y, x, norm):
     kappa = par.kappa[s, a]
     if par.form == THEOREM_A and norm < par.context_bound * (1.0 - 1e-12):
         kappa = (2.0 - SLACK) * logit_alpha_centred(live, par.weight_bound * norm)
-    rank_one(gram, inverse, state.logdet[s, a : a + 1], x, zx, q, kappa)
+    rank_one(state.gram[s, a], inverse, state.logdet[s, a : a + 1], x, zx, q, kappa)
     shrink, size = 1.0 / (1.0 + kappa * q), 0.0
     for j in range(rows):
         v = z[0, j] * shrink
         size += z[0, j] * z[0, j]
         for b in range(d):
             W[j, b] -= v * zx[b]
-    state.samples[s, a] += 1
-    if state.samples[s, a] % OFTEN == 0 and refresh_due(gram, state.samples[s, a], par.regularization):
-        start = d * math.log(par.regularization)
-        apply_refresh(par.refresh, (gram, inverse, state.logdet[s, a : a + 1], start, work.factor, work.target))
+    counted(par, state, s, a, work.factor, work.target)
     if par.form == PRINTED:
         apply_finish(par.finish, (par, state, work, s, a, live))
     else:
@@ -232,7 +200,7 @@ def newton_learn(par, state, work, layout, x, norm, n, path):
     for h in range(n):
         s, a = path.states[h], path.actions[h]
         y = slot_of(layout, s, a, path.states[h + 1])
-        newton_step(par, state, work, layout.count[s, a : a + 1], s, a, y, x, norm)
+        newton_step(par, state, work, layout.count[s, a : a + 1], (s, a), y, x, norm)
 
 
 class OnlineNewton(OnePair):
@@ -249,22 +217,7 @@ class OnlineNewton(OnePair):
 
     _step = staticmethod(newton_step)
 
-    def __init__(
-        self,
-        link: Link,
-        n_outcomes: int,
-        context_dim: int,
-        weight_bound: float | None = None,
-        context_bound: float = 1.0,
-        delta: float = 0.05,
-        constants: Constants = "corrected",
-        regularization: float | None = None,
-    ) -> None:
-        super().__init__(
-            link, n_outcomes, context_dim, weight_bound, context_bound, delta, constants, regularization=regularization
-        )
-
-    def _parts(self, **options: Any) -> tuple[NewtonPar, NewtonState, NewtonWork]:
+    def _parts(self, regularization: float | None) -> tuple[NewtonPar, NewtonState, NewtonWork]:
         p = self._problem
         bounds = p.weight_bound, p.context_bound
-        return newton_parts(self.link, self._count[None], p.context_dim, *bounds, self.constants, **options)
+        return newton_parts(self.link, self._count[None], p.context_dim, *bounds, self.constants, regularization)

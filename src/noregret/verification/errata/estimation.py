@@ -264,7 +264,8 @@ def norm_bound_for_b() -> Outcome:
     est.update([1.0], 0)
     distance = norm2(est.weights - np.array([[bound], [0.0]]), est.gram)
     alpha = c.logit_alpha_printed(S, bound)
-    gamma = [radii.printed(S, b2, bound, 1.0, alpha, lam, 1, est.logdet, 0.05) for b2 in (0.25**2, 0.25)]
+    fixed, logdet = (bound, 1.0, alpha, lam), est.logdet
+    gamma = [radii.printed(S, b2, *fixed, samples=1, logdet=logdet, delta=0.05) for b2 in (0.25**2, 0.25)]
     said = f"squared distance {distance:.0f}; gamma {gamma[0]:.0f} with 1/4 for B, {gamma[1]:.0f} with 1/4 for B^2"
     return distance <= gamma[0], distance <= gamma[1], said
 
@@ -275,9 +276,12 @@ def radius_growth() -> Outcome:
     what a decade adds stops growing (with log^2 t the last decade would add 1.8 times what the one to 10^8 adds)."""
     decades = range(2, 15)
     S, d, alpha = 5, 4, 0.02
-    gamma = np.array([
-        radii.printed(S, 4.0, 1.0, 1.0, alpha, 1.0, 10**k, d * math.log1p(alpha / 2 * 10**k / d), 0.05) for k in decades
-    ])  # fmt: skip
+
+    def at(t: int) -> float:
+        logdet = d * math.log1p(alpha / 2 * t / d)
+        return radii.printed(S, 4.0, 1.0, 1.0, alpha, 1.0, samples=t, logdet=logdet, delta=0.05)
+
+    gamma = np.array([at(10**k) for k in decades])
     added = dict(zip(decades[1:], np.diff(gamma), strict=True))
     squares = gamma / np.array(decades) ** 2
     said = f"the decade to 10^8 adds {added[8]:.0f} to gamma, the one to 10^14 {added[14]:.0f}: linear in ln t"

@@ -215,7 +215,8 @@ def mistakes_unreachable_pair() -> Outcome:
     S, A, H, lam, eps, K, alpha = 2, 1, 2, 1.0, 1.0, 10**9, 1.0
 
     def gamma(n: int) -> float:
-        return radii.printed(S, 1.0, 1.0, 1.0, alpha, lam, n, math.log1p(alpha / 2 * n / lam), CONFIDENCE)
+        logdet = math.log1p(alpha / 2 * n / lam)
+        return radii.printed(S, 1.0, 1.0, 1.0, alpha, lam, samples=n, logdet=logdet, delta=CONFIDENCE)
 
     prior = math.sqrt(S * gamma(0) / lam)  # beta = 1, ||x|| = 1
     count = K if prior >= eps / (4 * H**2) else 0

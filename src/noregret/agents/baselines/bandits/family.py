@@ -14,21 +14,21 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ....beliefs.spreads import NONE
 from ....checks import Floats
 from ....compiler.announcements import announced
 from ....compiler.jit import inlined
 from ....estimators.newton.online_newton import NewtonPar, NewtonState, NewtonWork, newton_parts
 from ....estimators.rewards.means import RewardState, reward_parts
 from ....estimators.store import ENDLESS, chain
-from ....numerics.linear_algebra import least_regularization, refresh_address
-from ....numerics.random import tie_key
-from ....planning.bellman import Model, Operator, Solution, apply_planner, planner_address
+from ....numerics.linear_algebra import form, least_regularization, refresh_address
+from ....planning.bellman import planner_address
 from ....problem.layout import Layout
 from ....problem.links import MultinomialLogit
 from ....problem.problem import Problem
+from ....theory.constants import logistic_alpha
 from ...base import Agent
-from ...promise import rewards_assumed
+from ...plans import plan_model
+from ...promise import ALWAYS, OPTIMISM, rewards_assumed
 
 
 class BanditPar(NamedTuple):
@@ -87,22 +87,9 @@ class BanditWork(NamedTuple):
 
 
 @inlined
-def dot(u, v):
-    total = 0.0
-    for b in range(u.shape[0]):
-        total += u[b] * v[b]
-    return total
-
-
-@inlined
 def length_in(inverse, x):
     """||x|| in the norm of a matrix [d, d], here always an inverse."""
-    total = 0.0
-    for i in range(x.shape[0]):
-        row = 0.0
-        for j in range(x.shape[0]):
-            row += inverse[i, j] * x[j]
-        total += row * x[i]
+    total = form(inverse, x)
     if not total >= 0.0:
         raise ValueError("a Gram matrix is no longer positive definite: a context or a bound is out of range")
     return math.sqrt(total)
@@ -111,10 +98,7 @@ def length_in(inverse, x):
 @inlined
 def take_best(par, work, k, out):
     """policy <- the available pair of the highest work.score in every state; values[0] <- that score."""
-    key = tie_key(par.seed, k)
-    model = Model(work.P, work.score, work.xi, work.noise)
-    found = Solution(work.Q, out.policy, out.values)
-    apply_planner(par.planner, (par.layout, model, Operator(NONE, 0, key), found))
+    plan_model(par, work, work.P, work.score, 0, k, out)
 
 
 def _none_of(state: Any) -> Any:
@@ -130,6 +114,7 @@ class BanditAgent(Agent):
     regularization  lambda; None: recommended"""
 
     group = "bandit"
+    promised = f"{ALWAYS}, {OPTIMISM}"
     consistent_values = True
     logistic = True  # whether rewards are taken for logistic; if not, for linear
     constants = "corrected"
@@ -153,7 +138,8 @@ class BanditAgent(Agent):
 
     # What a subclass decides
     def _curvature(self) -> float:
-        return 1.0
+        reach = self.problem.reward_bound * self.problem.context_bound
+        return logistic_alpha(reach) if self.logistic else 1.0
 
     def _regularization(self, curvature: float) -> float:
         return 1.0
@@ -185,21 +171,12 @@ class BanditAgent(Agent):
             planner, refresh = planner_address(p.layout), refresh_address(d)
         newton_par = newton_par._replace(alpha=np.full((S, A), curvature), kappa=np.full((S, A), kappa))
         par = BanditPar(
-            seed=self.seed,
-            layout=p.layout,
-            planner=planner,
-            refresh=refresh,
-            newton=newton_par,
-            outcomes=np.full(1, 2, np.int64),
-            recalled=int(self.constants == "paper"),
+            seed=self.seed, layout=p.layout, planner=planner, refresh=refresh, newton=newton_par,
+            outcomes=np.full(1, 2, np.int64), recalled=int(self.constants == "paper"),
             log_confidence=math.log(p.n_pairs / o["delta"]),
-            scale=float(o["bonus_scale"]),
-            bound=p.reward_bound,
-            context_bound=p.context_bound,
-            curvature=curvature,
-            regularization=lam,
-            start=d * math.log(lam),
-        )
+            scale=float(o["bonus_scale"]), bound=p.reward_bound, context_bound=p.context_bound, curvature=curvature,
+            regularization=lam, start=d * math.log(lam),
+        )  # fmt: skip
         if not self.uses_ridge:
             ridge = _none_of(ridge)
         if self._newton_scale(curvature) is None:
@@ -216,11 +193,3 @@ class BanditAgent(Agent):
 
     def _assumed(self) -> tuple[str, ...]:
         return rewards_assumed(self.problem)
-
-    def _promise(self) -> str | None:
-        if not self.bounds_values:
-            return None
-        return (
-            f"with probability {1 - self.options['delta']:g}, in every episode and for any contexts within the bounds, "
-            "plan.upper is at least the optimal value"
-        )

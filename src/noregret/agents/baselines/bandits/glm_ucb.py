@@ -5,12 +5,11 @@ import math
 from .... import checks as check
 from ....compiler.jit import inlined, kernel
 from ....estimators.rewards.means import ridge_step
-from ....numerics.linear_algebra import cholesky, norm_of, project_on_ball, solve_factored
+from ....numerics.linear_algebra import cholesky, dot, norm_of, project_on_ball, solve_factored
 from ....theory.bandits import constrained_mle, glm_ucb_recalled
-from ....theory.constants import logistic_alpha
 from ....theory.widths import sigma
 from ...declared import BONUS_SCALE, CONSTANTS, DELTA, REGULARIZATION, option
-from .family import BanditAgent, dot, length_in, take_best
+from .family import BanditAgent, length_in, take_best
 
 STEPS = 50  # of Newton's method for one estimate, at most; from the last estimate a few are enough
 HALVINGS = 30  # of one step, at most
@@ -71,34 +70,26 @@ def remember(memory, s, a, x):
 
 
 @kernel
-def loss(memory, moment, penalty, first, theta):
-    """L(theta) = sum ln(1 + e^{theta'x}) - theta'sum x r + penalty/2 ||theta||^2 over the rows from `first` back."""
+def loss(memory, moment, penalty, first, theta, gradient, hessian):
+    """L(theta) = sum ln(1 + e^{theta'x}) - theta'sum x r + penalty/2 ||theta||^2 over the rows from `first` back;
+    gradient [d] and hessian [d, d] (lower triangle) <- its derivatives there."""
+    d, row = theta.shape[0], first
     total = 0.5 * penalty * dot(theta, theta) - dot(theta, moment)
-    row = first
-    while row >= 0:
-        z = dot(theta, memory.contexts[row])
-        total += memory.times[row] * (max(z, 0.0) + math.log1p(math.exp(-abs(z))))
-        row = memory.earlier[row]
-    return total
-
-
-@kernel
-def derivatives(memory, moment, penalty, first, theta, gradient, hessian):
-    """gradient [d] and hessian [d, d] (lower triangle) of L at theta."""
-    d = theta.shape[0]
     for i in range(d):
         gradient[i] = penalty * theta[i] - moment[i]
         for j in range(i + 1):
             hessian[i, j] = penalty if i == j else 0.0
-    row = first
     while row >= 0:
         x, times = memory.contexts[row], memory.times[row]
-        p = sigma(dot(theta, x))
+        z = dot(theta, x)
+        total += times * (max(z, 0.0) + math.log1p(math.exp(-abs(z))))
+        p = sigma(z)
         for i in range(d):
             gradient[i] += times * p * x[i]
             for j in range(i + 1):
                 hessian[i, j] += times * p * (1.0 - p) * x[i] * x[j]
         row = memory.earlier[row]
+    return total
 
 
 @kernel
@@ -110,8 +101,7 @@ def fit(memory, moment, penalty, bound, s, a, work):
     steps are halved until L falls enough."""
     theta, first = memory.theta[s, a], memory.last[s, a]
     d, g, hessian, point, factor = theta.shape[0], work.gradient, work.hessian, work.point, work.newton.factor
-    derivatives(memory, moment, penalty, first, theta, g, hessian)
-    value = loss(memory, moment, penalty, first, theta)
+    value = loss(memory, moment, penalty, first, theta, g, hessian)
     for _ in range(STEPS):
         cholesky(hessian, 0.0, factor)
         for i in range(d):
@@ -132,14 +122,13 @@ def fit(memory, moment, penalty, bound, s, a, work):
         for _ in range(HALVINGS):
             for i in range(d):
                 work.newton.zx[i] = theta[i] + share * point[i]
-            after = loss(memory, moment, penalty, first, work.newton.zx)
+            after = loss(memory, moment, penalty, first, work.newton.zx, g, hessian)
             if after <= value + 1e-4 * share * slope + 1e-14 * abs(value):
                 break
             share *= 0.5
         for i in range(d):
             theta[i] += share * point[i]
         value = after
-        derivatives(memory, moment, penalty, first, theta, g, hessian)
         if share * size <= CLOSE:
             break
     return max(dot(g, theta) + bound * math.sqrt(dot(g, g)), 0.0)
@@ -191,6 +180,3 @@ class GLMUCB(BanditAgent):
     def _settle(self) -> None:
         super()._settle()
         self.bounds_values = self.bounds_values and self.constants == "corrected"
-
-    def _curvature(self) -> float:
-        return logistic_alpha(self.problem.reward_bound * self.problem.context_bound)

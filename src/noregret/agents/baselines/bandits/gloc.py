@@ -5,12 +5,11 @@ import math
 from ....compiler.jit import inlined, kernel
 from ....estimators.newton.online_newton import SLACK, newton_step
 from ....estimators.rewards.means import ridge_step
-from ....numerics.linear_algebra import norm_of
+from ....numerics.linear_algebra import dot, norm_of
 from ....theory.bandits import gloc, gloc_recalled
-from ....theory.constants import logistic_alpha
 from ....theory.widths import sigma
 from ...declared import BONUS_SCALE, CONSTANTS, DELTA, REGULARIZATION
-from .family import BanditAgent, dot, length_in, take_best
+from .family import BanditAgent, length_in, take_best
 
 
 @kernel
@@ -44,7 +43,7 @@ def learn(par, state, work, x, k, n, path):
         if not math.isnan(reward):
             z = dot(state.newton.weights[s, a, 0], x)
             outcome = 0 if reward > 0.5 else 1
-            newton_step(par.newton, state.newton, work.newton, par.outcomes, s, a, outcome, x, norm)
+            newton_step(par.newton, state.newton, work.newton, par.outcomes, (s, a), outcome, x, norm)
             length = (sigma(z) - reward) * length_in(state.newton.inverse[s, a], x)
             state.totals[s, a, 0] += z * z
             state.totals[s, a, 1] += length * length
@@ -92,9 +91,6 @@ class GLOC(BanditAgent):
     constants: str = CONSTANTS
     bonus_scale: float = BONUS_SCALE
     regularization: float | None = REGULARIZATION
-
-    def _curvature(self) -> float:
-        return logistic_alpha(self.problem.reward_bound * self.problem.context_bound)
 
     def _newton_scale(self, curvature: float) -> tuple[float, float]:
         return curvature, curvature

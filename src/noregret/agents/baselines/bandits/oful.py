@@ -4,9 +4,10 @@ import math
 
 from ....compiler.jit import kernel
 from ....estimators.rewards.means import ridge_step
+from ....numerics.linear_algebra import dot
 from ....theory.widths import ridge_radius
 from ...declared import BONUS_SCALE, DELTA, REGULARIZATION
-from .family import BanditAgent, dot, length_in, take_best
+from .family import BanditAgent, length_in, take_best
 
 
 @kernel

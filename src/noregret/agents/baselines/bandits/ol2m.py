@@ -7,12 +7,11 @@ from .... import checks as check
 from ....compiler.jit import inlined, kernel
 from ....estimators.newton.online_newton import newton_step
 from ....estimators.rewards.means import default_regularization
-from ....numerics.linear_algebra import norm_of
+from ....numerics.linear_algebra import dot, norm_of
 from ....theory.bandits import ol2m, ol2m_curvature, ol2m_recalled
-from ....theory.constants import logistic_alpha
 from ....theory.widths import sigma
 from ...declared import BONUS_SCALE, CONSTANTS, DELTA, REGULARIZATION, option
-from .family import BanditAgent, dot, length_in, take_best
+from .family import BanditAgent, length_in, take_best
 
 
 @kernel
@@ -42,7 +41,7 @@ def learn(par, state, work, x, k, n, path):
         s, a, reward = path.states[h], path.actions[h], path.rewards[h]
         if not math.isnan(reward):
             outcome = 0 if reward > 0.5 else 1
-            newton_step(par.newton, state.newton, work.newton, par.outcomes, s, a, outcome, x, norm)
+            newton_step(par.newton, state.newton, work.newton, par.outcomes, (s, a), outcome, x, norm)
 
 
 def slope(name: str, value: Any) -> float:
@@ -100,8 +99,7 @@ class OL2M(BanditAgent):
 
     def _settle(self) -> None:
         super()._settle()
-        reach = self.problem.reward_bound * self.problem.context_bound
-        self.bounds_values = self.bounds_values and self._curvature() <= logistic_alpha(reach)
+        self.bounds_values = self.bounds_values and self._curvature() <= super()._curvature()
 
     def _curvature(self) -> float:
         reach = self.problem.reward_bound * self.problem.context_bound

@@ -1,13 +1,13 @@
 """Optimism over entrywise confidence boxes (Abbasi-Yadkori and Neu 2014, Algorithm 1)."""
 
 from .... import checks as check
-from ....beliefs.spreads import NONE
 from ....compiler.jit import kernel
 from ....estimators.linear.entrywise import IDENTITY, SIGMA
-from ....numerics.random import tie_key
-from ....planning.bellman import Hooks, Known, Operator, Solution, backward_induction_with, expectation
+from ....planning.bellman import expectation
 from ....problem.links import LinearCombination, MultinomialLogit
 from ...declared import BONUS_SCALE, DELTA, REGULARIZATION, REWARD_REGULARIZATION, option
+from ...plans import plan_hooked
+from ...promise import ALWAYS, OPTIMISM
 from .box import close_box, poured, sort_down
 from .family import EntrywiseAgent, believe
 
@@ -23,10 +23,7 @@ def plan(par, state, work, x, k, out):
                 work.empty[0] += close_box(
                     work.P[s, a], work.width[s, a], par.scale, count[s, a], work.low[s, a], work.high[s, a]
                 )
-    key = tie_key(par.seed, k)
-    found = Solution(work.Q, out.policy, out.values)
-    hooks, known = Hooks(par.adjust, par.settle, k), Known(work.P, work.r)
-    backward_induction_with(hooks, par.layout, known, Operator(NONE, 1, key), par, state, work, found)
+    plan_hooked(par, state, work, work.P, work.r, k, out.policy, out.values)
 
 
 @kernel
@@ -82,6 +79,7 @@ class AbbasiYadkoriNeu(EntrywiseAgent):
     name = "abbasi-yadkori-neu"
     plan_kernel = staticmethod(plan)
     hooks = adjust, None
+    promised = f"{ALWAYS}, {OPTIMISM}, where transitions are linear in the context or a logit with two outcomes"
 
     delta: float = DELTA
     repaired: bool = option(False, check.flag)
@@ -90,7 +88,7 @@ class AbbasiYadkoriNeu(EntrywiseAgent):
     reward_regularization: float | None = REWARD_REGULARIZATION
 
     def _settle(self) -> None:
-        p = self.problem
+        p, self.variant = self.problem, self.repaired
         binary = isinstance(p.link, MultinomialLogit) and int(p.layout.count.max()) <= 2
         self.bounds_values = (isinstance(p.link, LinearCombination) or binary) and self.bonus_scale == 1.0
 
@@ -100,19 +98,7 @@ class AbbasiYadkoriNeu(EntrywiseAgent):
         mean = IDENTITY if isinstance(p.link, LinearCombination) else SIGMA
         return mean, p.weight_bound, S * S * A + (S * A if p.known_rewards is None else 0)
 
-    def _variant(self) -> bool:
-        return bool(self.options["repaired"])
-
     @property
     def empty_sets(self) -> int:
         """Pairs whose intervals allowed no distribution in the last plan (0 unless repaired)."""
         return int(self.work.empty[0])
-
-    def _promise(self) -> str | None:
-        if not self.bounds_values:
-            return None
-        return (
-            f"with probability {1 - self.options['delta']:g}, in every episode and for any contexts within the bounds, "
-            "plan.upper is at least the optimal value, where transitions are linear in the context or a logit with two "
-            "outcomes"
-        )

@@ -16,17 +16,18 @@ from ....compiler.jit import inlined, kernel, merged
 from ....compiler.slots import EMPTY
 from ....estimators.linear.entrywise import EntryPar, EntryState, entry_beliefs, entry_parts, entry_step
 from ....estimators.rewards.means import RewardPar, RewardState, apply_logistic_beliefs, reward_parts, rewards_learn
-from ....numerics.linear_algebra import norm_of
-from ....planning.bellman import hook_addresses
-from ....problem.layout import Layout, slot_of
+from ....numerics.linear_algebra import dot, form, norm_of
+from ....problem.layout import Layout, slot_of, slot_table
 from ...base import Agent
+from ...plans import with_hooks
 
 
 class EntrywisePar(NamedTuple):
     seed: int
     layout: Layout
-    adjust: Any  # slot of the agent's hook that adds the bonus
-    settle: Any  # slot of its hook for lower values, or EMPTY
+    hooked: Any  # slots of `agents.plans.with_hooks`
+    adjust: Any
+    settle: Any
     entries: EntryPar
     rewards: RewardPar
     reward_prior: float  # sqrt(lambda_r) B_r
@@ -63,21 +64,15 @@ class EntrywiseWork(NamedTuple):
 @inlined
 def reward_beliefs(par, rewards, x, norm, work):
     """work.reward, work.interval <- r_hat, xi_r."""
-    d, log = x.shape[0], par.log_confidence
+    log = par.log_confidence
     theta, inverse, growth = merged(rewards.theta), merged(rewards.inverse), merged(rewards.growth)
     means, intervals, forms = merged(work.reward), merged(work.interval), work.forms
     for i in range(forms.shape[0]):
-        z, form = 0.0, 0.0
-        for b in range(d):
-            t = 0.0
-            for c in range(d):
-                t += inverse[i, b, c] * x[c]
-            form += t * x[b]
-            z += theta[i, b] * x[b]
-        forms[i] = form
+        forms[i] = form(inverse[i], x)
         if par.rewards.logistic == 0:
             zeta = par.reward_prior + 0.5 * math.sqrt(2.0 * log + growth[i])
-            means[i], intervals[i] = min(max(z, 0.0), 1.0), min(par.reward_cap, zeta * math.sqrt(form))
+            means[i] = min(max(dot(theta[i], x), 0.0), 1.0)
+            intervals[i] = min(par.reward_cap, zeta * math.sqrt(forms[i]))
     if par.rewards.logistic == 1:
         bound, term = par.rewards.bound * norm, par.rewards.log_weight * log
         apply_logistic_beliefs(
@@ -104,7 +99,7 @@ def learn(par, state, work, x, k, n, path):
         s, a = path.states[h], path.actions[h]
         y, count = slot_of(par.layout, s, a, path.states[h + 1]), par.layout.count[s, a]
         if count > 1:
-            entry_step(par.entries, state.entries, count, s, a, y, x, norm, zx, factor)
+            entry_step(par.entries, state.entries, work, count, (s, a), y, x, norm)
     rewards_learn(par.rewards, state.rewards, par.entries.refresh, x, norm, n, path, zx, factor)
 
 
@@ -119,12 +114,10 @@ class EntrywiseAgent(Agent):
     group = "contextual"
     learn_kernel = staticmethod(learn)
     hooks: ClassVar[Any] = None, None  # the two kernels of `planning.bellman.backward_induction_with`
+    variant: bool  # what the agent's option of its own says
 
     def _model(self) -> tuple[int, float, int]:
         """(IDENTITY or SIGMA, bound on every theta_j, number of events that delta is split over)."""
-        raise NotImplementedError
-
-    def _variant(self) -> bool:
         raise NotImplementedError
 
     def _kept(self) -> float:
@@ -137,23 +130,12 @@ class EntrywiseAgent(Agent):
         mean, bound, events = self._model()
         entry_par, entries = entry_parts(p, mean, bound, o["regularization"])
         reward_par, rewards, lam_r = reward_parts(p, "corrected", o["reward_regularization"])
-        slots = np.full((S, A, S), -1, np.int64)
-        s, a, j = np.nonzero(np.arange(M) < p.layout.count[..., None])
-        slots[s, a, p.layout.outcomes[s, a, j]] = j
         par = EntrywisePar(
-            seed=self.seed,
-            layout=p.layout,
-            adjust=EMPTY,
-            settle=EMPTY,
-            entries=entry_par,
-            rewards=reward_par,
-            reward_prior=math.sqrt(lam_r) * p.reward_bound,
-            reward_cap=1.0 if p.known_rewards is None else 0.0,
-            log_confidence=math.log(events / o["delta"]),
-            scale=o["bonus_scale"],
-            variant=int(self._variant()),
-            slots=slots,
-        )
+            seed=self.seed, layout=p.layout, hooked=EMPTY, adjust=EMPTY, settle=EMPTY, entries=entry_par,
+            rewards=reward_par, reward_prior=math.sqrt(lam_r) * p.reward_bound,
+            reward_cap=1.0 if p.known_rewards is None else 0.0, log_confidence=math.log(events / o["delta"]),
+            scale=o["bonus_scale"], variant=int(self.variant), slots=slot_table(p.layout),
+        )  # fmt: skip
         cube, table, d = (S, A, M), (S, A), p.context_dim
         work = EntrywiseWork(
             f(cube), f(cube), f(cube), f(cube), f(table), f(table), f(table), f(table), f(S * A), f(S * A),
@@ -162,5 +144,4 @@ class EntrywiseAgent(Agent):
         state = EntrywiseState(entries, rewards)
         adjust, settle = self.hooks
         with announced(f"the bonus of {self.name}"):
-            adjust, settle = hook_addresses(adjust, settle, par, state, work)
-        return par._replace(adjust=adjust, settle=settle), state, work
+            return with_hooks(adjust, settle, par, state, work), state, work

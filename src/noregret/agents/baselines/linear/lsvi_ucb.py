@@ -7,18 +7,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .... import checks as check
-from ....beliefs.spreads import NONE
 from ....checks import Floats
 from ....compiler.announcements import announced
 from ....compiler.jit import inlined, kernel
 from ....compiler.slots import EMPTY
-from ....numerics.linear_algebra import apply_refresh, refresh_address, times
-from ....numerics.random import tie_key
-from ....planning.bellman import Hooks, Known, Operator, Solution, backward_induction_with, hook_addresses
+from ....estimators.gram import first_grams
+from ....numerics.linear_algebra import apply_refresh, dot, form, refresh_address, times
 from ....problem.layout import Layout
 from ....problem.problem import Problem
 from ...base import Agent
 from ...declared import BONUS_SCALE, DELTA, option
+from ...plans import plan_hooked, with_hooks
 
 BETA = 1.0  # c of beta = c d_phi H sqrt(ln(2 d_phi T/delta)): the paper has "an absolute constant"
 LEAST_REGULARIZATION = 1e-6  # of lambda/R^2: below, taking old episodes out of a Gram matrix would lose too many digits
@@ -27,7 +26,9 @@ LEAST_REGULARIZATION = 1e-6  # of lambda/R^2: below, taking old episodes out of 
 class LSVIPar(NamedTuple):
     seed: int
     layout: Layout
-    adjust: Any  # slot of the hook
+    hooked: Any  # slots of `agents.plans.with_hooks`
+    adjust: Any
+    settle: Any
     refresh: Any  # slot of `refresh_inverse`
     dim: float  # d_phi = S A d
     log_confidence: float  # ln(1/delta)
@@ -71,24 +72,14 @@ def plan(par, state, work, x, k, out):
     work.beta[0] = (
         par.scale * BETA * par.dim * H * math.sqrt(math.log(2.0 * par.dim * (k + 1.0) * H) + par.log_confidence)
     )
-    key = tie_key(par.seed, k)
-    found = Solution(work.Q, out.policy, out.values)
-    hooks, known = Hooks(par.adjust, EMPTY, k), Known(work.P, work.r)
-    backward_induction_with(hooks, par.layout, known, Operator(NONE, 1, key), par, state, work, found)
+    plan_hooked(par, state, work, work.P, work.r, k, out.policy, out.values)
 
 
 @inlined
 def value(state, work, h, s, a, x):
     """w_h'phi + beta ||phi||_{Lambda_h^-1} at phi = e_sa (x) x."""
-    d = x.shape[0]
-    mean, form = 0.0, 0.0
-    for b in range(d):
-        t = 0.0
-        for c in range(d):
-            t += state.inverse[h, s, a, b, c] * x[c]
-        form += t * x[b]
-        mean += work.weights[h, s, a, b] * x[b]
-    return mean + work.beta[0] * math.sqrt(max(form, 0.0))
+    width = math.sqrt(max(form(state.inverse[h, s, a], x), 0.0))
+    return dot(work.weights[h, s, a], x) + work.beta[0] * width
 
 
 @kernel
@@ -189,26 +180,15 @@ class LSVIUCB(Agent):
     def build(self) -> tuple[LSVIPar, LSVIState, LSVIWork]:
         p, o, f = self.problem, self.options, np.zeros
         (S, A, M), H, d = p.layout.outcomes.shape, p.horizon, p.context_dim
-        N, lam, least = o["memory"], o["regularization"], LEAST_REGULARIZATION * p.context_bound**2
+        N, lam, least, i = o["memory"], o["regularization"], LEAST_REGULARIZATION * p.context_bound**2, np.int64
         if lam < least:
             raise ValueError(f"regularization must be at least {least:.3g} for stable arithmetic, got {lam:g}")
 
-        def whole(*shape: int) -> NDArray[np.int64]:
-            return np.zeros(shape, np.int64)
-
-        par = LSVIPar(
-            self.seed,
-            p.layout,
-            EMPTY,
-            refresh_address(d),
-            float(S * A * d),
-            math.log(1.0 / o["delta"]),
-            o["bonus_scale"],
-        )
-        grams = np.tile(lam * np.eye(d), (H, S, A, 1, 1)), np.tile(np.eye(d) / lam, (H, S, A, 1, 1))
-        state = LSVIState(f((N, d)), whole(N, H + 1), whole(N, H), f((N, H)), whole(N, H), *grams)
+        numbers = float(S * A * d), math.log(1.0 / o["delta"]), o["bonus_scale"]
+        par = LSVIPar(self.seed, p.layout, EMPTY, EMPTY, EMPTY, refresh_address(d), *numbers)
+        grams = first_grams(lam, (H, S, A), d)
+        state = LSVIState(f((N, d)), f((N, H + 1), i), f((N, H), i), f((N, H)), f((N, H), i), *grams)
         tables = f((S, A, M)), f((S, A)), f((S, A)), f(d), f(1), f((H, S, A, d)), f((S, A, d))
         work = LSVIWork(*tables, f(1), f(d), f((d, d)))
         with announced(f"the regressions of {self.name}"):
-            hook, _ = hook_addresses(adjust, None, par, state, work)
-        return par._replace(adjust=hook), state, work
+            return with_hooks(adjust, None, par, state, work), state, work

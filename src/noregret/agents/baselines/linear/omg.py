@@ -8,18 +8,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .... import checks as check
-from ....beliefs.spreads import NONE
 from ....checks import Floats
 from ....compiler.announcements import announced
 from ....compiler.jit import inlined, kernel, merged
-from ....numerics.linear_algebra import cholesky, solve_factored
-from ....numerics.random import EXPLORE, tie_key, uniforms
-from ....planning.bellman import Model, Operator, Solution, apply_planner, evaluate, expectation
+from ....numerics.linear_algebra import cholesky, dot, solve_factored
+from ....numerics.random import EXPLORE, uniforms
+from ....planning.bellman import evaluate, expectation
 from ....problem.problem import Problem
 from ...base import Trajectory, part_learn
 from ...declared import CONSTANTS, REGULARIZATION, REWARD_REGULARIZATION, option
 from ...glm.family import GLMAgent, GLMPar, GLMState, GLMWork, apply_beliefs
 from ...glm.family import learn as learn_estimates
+from ...plans import plan_model
 
 MIX = 1e-3  # of the uniform distribution over the support in every P_hat, so that what is possible stays reachable
 STEPS = 500  # of Newton's method, at most
@@ -60,9 +60,7 @@ def plan(par, state, work, x, k, out):
     for s in range(S):
         for a in range(A):
             work.glm.r[s, a] = belief.reward[s, a] + S * A / gamma
-    model = Model(belief.P, work.glm.r, work.glm.xi, work.glm.noise)
-    found = Solution(work.glm.Q, out.policy, out.values)
-    apply_planner(glm.planner, (layout, model, Operator(NONE, 0, tie_key(glm.seed, k)), found))
+    plan_model(glm, work.glm, belief.P, work.glm.r, 0, k, out)
     multipliers(par, layout, gamma, belief.P, belief.reward, out.values, work)
     draw(glm.seed, k, layout, belief.P, belief.reward, out.values, work.chances, out.policy)
     evaluate(belief.P, layout, belief.reward, out.policy, out.values)
@@ -95,15 +93,13 @@ def multipliers(par, layout, gamma, P, r, V, work):
                         g[i] -= u
                         hessian[i, i] += u * u
                         if h + 1 < H:
-                            add_flow(layout, P, s, a, i, (h + 1) * S, u, g, hessian)
+                            add_flow(layout, P, h, s, a, u, work)
         cholesky(hessian, 0.0, work.factor)
-        decrement, values, step = 0.0, merged(V), work.step
+        values, step = merged(V), work.step
         for i in range(n):
             step[i] = g[i]
         solve_factored(work.factor, step)
-        for i in range(n):
-            decrement += g[i] * step[i]
-        decrement = math.sqrt(max(decrement, 0.0))
+        decrement = math.sqrt(max(dot(g, step), 0.0))
         share = 1.0 if decrement < NEAR else 1.0 / (1.0 + decrement)
         for i in range(n):
             values[i] -= share * step[i]
@@ -112,8 +108,10 @@ def multipliers(par, layout, gamma, P, r, V, work):
 
 
 @inlined
-def add_flow(layout, P, s, a, now, after, u, g, hessian):
-    """The part of u^2 c c' and u c, c = e_now - P(s, a, .), that lies in the next step (lower triangle)."""
+def add_flow(layout, P, h, s, a, u, work):
+    """The part of u^2 c c' and u c, c = e_now - P(s, a, .), that lies in the step after h (lower triangle)."""
+    g, hessian, S = work.gradient, work.hessian, P.shape[0]
+    now, after = h * S + s, (h + 1) * S
     for j in range(layout.count[s, a]):
         to, p = after + layout.outcomes[s, a, j], u * P[s, a, j]
         g[to] += p

@@ -3,15 +3,15 @@
 import math
 
 from .... import checks as check
-from ....beliefs.spreads import NONE
 from ....checks import Floats
 from ....compiler.jit import inlined, kernel, merged
 from ....estimators.linear.entrywise import IDENTITY
-from ....numerics.random import tie_key
-from ....planning.bellman import Hooks, Known, Operator, Solution, backward_induction_with, expectation
+from ....planning.bellman import expectation
 from ....problem.links import LinearCombination, simplex_rows
 from ...base import gap_to_lower
 from ...declared import BONUS_SCALE, DELTA, REGULARIZATION, REWARD_REGULARIZATION, option
+from ...plans import plan_hooked
+from ...promise import OPTIMISM
 from .family import EntrywiseAgent, believe
 
 
@@ -26,10 +26,7 @@ def plan(par, state, work, x, k, out):
                     work.width[i, a, j] = min(1.0, 2.0 * work.width[i, a, j])
     for s in range(work.lower.shape[1]):
         work.lower[work.lower.shape[0] - 1, s] = 0.0
-    key = tie_key(par.seed, k)
-    found = Solution(work.Q, out.policy, out.values)
-    hooks, known = Hooks(par.adjust, par.settle, k), Known(work.P, work.r)
-    backward_induction_with(hooks, par.layout, known, Operator(NONE, 1, key), par, state, work, found)
+    plan_hooked(par, state, work, work.P, work.r, k, out.policy, out.values)
 
 
 @inlined
@@ -98,6 +95,7 @@ class ORLCSI(EntrywiseAgent):
     plan_kernel = staticmethod(plan)
     certificate_kernel = staticmethod(gap_to_lower)
     hooks = adjust, settle
+    promised = f"in every episode and for any contexts in the simplex, {OPTIMISM} and plan.lower at most the policy's"
 
     delta: float = DELTA
     normalise: bool = option(False, check.flag)
@@ -106,6 +104,7 @@ class ORLCSI(EntrywiseAgent):
     reward_regularization: float | None = REWARD_REGULARIZATION
 
     def _settle(self) -> None:
+        self.variant = self.normalise
         self.bounds_values = isinstance(self.problem.link, LinearCombination) and self.bonus_scale == 1.0
 
     def _model(self) -> tuple[int, float, int]:
@@ -114,16 +113,5 @@ class ORLCSI(EntrywiseAgent):
         bound = p.weight_bound if isinstance(p.link, LinearCombination) else math.sqrt(p.context_dim)
         return IDENTITY, bound, S * (S * A + A + H)
 
-    def _variant(self) -> bool:
-        return bool(self.options["normalise"])
-
     def _lower(self) -> Floats | None:
         return self.work.lower.copy() if self.bounds_values else None
-
-    def _promise(self) -> str | None:
-        if not self.bounds_values:
-            return None
-        return (
-            f"with probability {1 - self.options['delta']:g}, in every episode and for any contexts in the simplex, "
-            "plan.upper is at least the optimal value and plan.lower at most the policy's"
-        )

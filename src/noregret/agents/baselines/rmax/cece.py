@@ -7,15 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .... import checks as check
-from ....beliefs.spreads import NONE
 from ....checks import Floats
 from ....compiler.jit import inlined, kernel
-from ....numerics.random import EXPLORE, tie_key, uniforms
-from ....planning.bellman import Model, Operator, Solution, apply_planner, planner_address
-from ....problem.layout import Layout, slot_of
+from ....numerics.random import EXPLORE, uniforms
+from ....planning.bellman import planner_address
+from ....problem.layout import Layout, slot_of, uniform_rows
 from ....problem.problem import Problem
-from ...base import Agent
+from ...base import Agent, PlanBuffer
 from ...declared import option
+from ...plans import plan_model
 from .cece_x import explore
 
 
@@ -85,9 +85,8 @@ def weigh(par, state, work, i):
     for c in range(state.share.shape[0]):
         work.log[c] = math.log(state.share[c])
         for h in range(state.steps[i]):
-            work.log[c] += evidence(
-                par, state, c, state.states[i, h], state.actions[i, h], state.slots[i, h], state.rewards[i, h]
-            )  # fmt: skip
+            s, a = state.states[i, h], state.actions[i, h]
+            work.log[c] += evidence(par, state, c, s, a, state.slots[i, h], state.rewards[i, h])
     normalise(work.log, state.weights[i])
 
 
@@ -125,10 +124,7 @@ def fit(par, state, work, filled):
 @inlined
 def exploit(par, state, work, k, c, first, out):
     """Rows `first` and on of the policy, and all values, from the model of cluster c."""
-    key = tie_key(par.seed, k)
-    model = Model(state.P[c], state.r[c], work.xi, work.noise)
-    found = Solution(work.Q, work.policy, out.values)
-    apply_planner(par.planner, (par.layout, model, Operator(NONE, 0, key), found))
+    plan_model(par, work, state.P[c], state.r[c], 0, k, PlanBuffer(work.policy, out.values))
     for h in range(first, out.policy.shape[0]):
         for s in range(out.policy.shape[1]):
             out.policy[h, s] = work.policy[h, s]
@@ -251,16 +247,14 @@ class CECE(Agent):
 
     def build(self) -> tuple[CecePar, CeceState, CeceWork]:
         p, o, f, i = self.problem, self.options, np.zeros, np.int64
-        S, A, M = p.layout.outcomes.shape
-        H, B, C = p.horizon, o["memory"], o["clusters"]
+        S, A, H, B, C = p.n_states, p.n_actions, p.horizon, o["memory"], o["clusters"]
         par = CecePar(
             self.seed, p.layout, planner_address(p.layout), o["explore"], o["recluster"], o["rounds"],
             float(o["smoothing"]), int(o["use_rewards"]),
         )  # fmt: skip
-        uniform = np.where(np.arange(M) < p.layout.count[..., None], 1.0 / p.layout.count[..., None], 0.0)
         state = CeceState(
             f(B, i), f((B, H), i), f((B, H), i), f((B, H), i), f((B, H)), np.full((B, C), 1.0 / C),
-            np.full(C, 1.0 / C), np.tile(uniform, (C, 1, 1, 1)), np.full((C, S, A), 0.5),
+            np.full(C, 1.0 / C), np.tile(uniform_rows(p.layout), (C, 1, 1, 1)), np.full((C, S, A), 0.5),
         )  # fmt: skip
         work = CeceWork(f((C, S, A)), f(C), f((S, A)), f((0, 0, 0)), f((S, A)), f((H, S), i))
         return par, state, work

@@ -4,15 +4,14 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .... import checks as check
-from ....beliefs.spreads import NONE
 from ....compiler.jit import inlined, kernel
-from ....numerics.random import EXPLORE, tie_key, uniforms
-from ....planning.bellman import Model, Operator, Solution, apply_planner
+from ....numerics.random import EXPLORE, uniforms
 from ....problem.problem import Problem
 from ...base import Agent
 from ...controls import random_action
 from ...declared import CENTRES, option
-from .group_models import GroupPar, GroupState, GroupWork, ball_of, group_parts, learn
+from ...plans import ModelWork, plan_model
+from .group_models import GroupPar, GroupState, ball_of, group_parts, learn
 
 
 @kernel
@@ -24,10 +23,7 @@ def plan(par, state, work, x, k, out):
             for j in range(m):
                 work.P[s, a, j] = (state.counts[b, s, a, j] + before) / (state.visits[b, s, a] + m * before)
             work.r[s, a] = (state.total[b, s, a] + before) / (state.rated[b, s, a] + 2.0 * before)
-    key = tie_key(par.seed, k)
-    model = Model(work.P, work.r, work.xi, work.noise)
-    found = Solution(work.Q, out.policy, out.values)
-    apply_planner(par.planner, (par.layout, model, Operator(NONE, 0, key), found))
+    plan_model(par, work, work.P, work.r, 0, k, out)
     explore(par, k, out.policy)
 
 
@@ -83,7 +79,7 @@ class CECEx(Agent):
     def refusal(cls, problem: Problem) -> str | None:
         return None if problem.horizon > 1 else f"horizon must be at least 2 for {cls.name}, got {problem.horizon}"
 
-    def build(self) -> tuple[GroupPar, GroupState, GroupWork]:
+    def build(self) -> tuple[GroupPar, GroupState, ModelWork]:
         o, centres = self.options, self.options["centres"]
         return group_parts(
             self.problem, self.seed, centres, len(centres), prefix=o["explore"], smoothing=o["smoothing"]

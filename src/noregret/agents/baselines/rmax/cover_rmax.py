@@ -1,21 +1,18 @@
 """Cover-Rmax: a cover of context space by balls, and Rmax in each of them (Modi, Jiang, Singh and Tewari 2018)."""
 
 import math
-from typing import Any
 
 import numpy as np
 
 from .... import checks as check
-from ....beliefs.spreads import NONE
-from ....compiler.jit import inlined, kernel
-from ....numerics.random import tie_key
-from ....planning.bellman import Model, Operator, Solution, apply_planner
+from ....compiler.jit import kernel
 from ....problem.links import LinearCombination
 from ....problem.problem import Problem
 from ....theory import pac
-from ...base import Agent
 from ...declared import CONSTANTS, DELTA, EPSILON, option
-from .group_models import GroupPar, GroupState, GroupWork, ball_of, group_parts, learn, outside
+from ...plans import ModelWork, plan_model
+from .family import RmaxAgent, add_slack
+from .group_models import GroupPar, GroupState, ball_of, group_parts, learn, outside
 
 
 @kernel
@@ -35,31 +32,16 @@ def plan(par, state, work, x, k, out):
                 for j in range(work.P.shape[2]):
                     work.P[s, a, j] = 0.0
                 work.r[s, a] = float(H)  # clipped: worth H - h, as much as anything can be
-    key = tie_key(par.seed, k)
-    model = Model(work.P, work.r, work.xi, work.noise)
-    found = Solution(work.Q, out.policy, out.values)
-    apply_planner(par.planner, (par.layout, model, Operator(NONE, 1, key), found))
+    plan_model(par, work, work.P, work.r, 1, k, out)
     add_slack(par.slack, out.values)
-
-
-@inlined
-def add_slack(slack, values):
-    """values [H+1, S] += what the known models may be off, and at most H - h."""
-    H = values.shape[0] - 1
-    for h in range(H):
-        for s in range(values.shape[1]):
-            values[h, s] = min(values[h, s] + slack[h], float(H - h))
 
 
 def transition_lipschitz(problem: Problem) -> float:
     """L_p with ||P_x - P_x'||_1 <= L_p ||x - x'||_2, from the link and weight_bound."""
     p = problem
-    counts = np.unique(p.layout.count[p.layout.available])
-    generic = max(
-        0.0 if m == 1 else p.link.l1(int(m)) * math.sqrt(p.link.weight_norm2(int(m), p.weight_bound, p.context_dim,
-                                                                            "corrected"))
-        for m in counts
-    )  # fmt: skip
+    counts = (int(m) for m in np.unique(p.layout.count[p.layout.available]))
+    norm2 = {m: p.link.weight_norm2(m, p.weight_bound, p.context_dim, "corrected") for m in counts}
+    generic = max(0.0 if m == 1 else p.link.l1(m) * math.sqrt(bound) for m, bound in norm2.items())
     if isinstance(p.link, LinearCombination):  # columns are distributions: ||W u||_1 <= ||u||_1
         return min(generic, math.sqrt(p.context_dim))
     return float(generic)
@@ -70,7 +52,7 @@ def reward_lipschitz_of(problem: Problem) -> float:
     return problem.reward_bound * (0.25 if problem.rewards == "logistic" else 1.0)
 
 
-class CoverRmax(Agent):
+class CoverRmax(RmaxAgent):
     """Cover-Rmax (Modi et al. 2018): a cover of context space by balls, and Rmax in each of them.
 
     Everybody within r0 of a ball's centre shares one tabular model; a pair of it is known after m visits.
@@ -105,7 +87,7 @@ class CoverRmax(Agent):
     True
     """
 
-    name, group = "cover-rmax", "PAC"
+    name = "cover-rmax"
     plan_kernel = staticmethod(plan)
     learn_kernel = staticmethod(learn)
 
@@ -122,7 +104,7 @@ class CoverRmax(Agent):
         S, A, M = self.problem.layout.outcomes.shape
         return float(self.options["max_balls"] * (S * A * (M + 3) + self.problem.context_dim))
 
-    def build(self) -> tuple[GroupPar, GroupState, GroupWork]:
+    def build(self) -> tuple[GroupPar, GroupState, ModelWork]:
         p, o = self.problem, self.options
         H, epsilon, delta, balls = p.horizon, o["epsilon"], o["delta"], o["max_balls"]
         smooth = (
@@ -140,46 +122,23 @@ class CoverRmax(Agent):
             r0 = pac.printed_radius(H, epsilon, *smooth)
         m, r0 = m if o["m"] is None else o["m"], min(r0 if o["r0"] is None else o["r0"], far)
         self.sound = o["constants"] == "corrected" and m >= visits and r0 <= radius
-        slack = None
+        slack = np.zeros(H + 1)
         if self.sound:
             e_r = pac.reward_rate(log) / math.sqrt(m) + 2.0 * smooth[1] * r0
             slack = pac.slack(H, e_r, pac.transition_rate(outcomes, log) / math.sqrt(m) + 2.0 * smooth[0] * r0)
-        centres = np.zeros((balls, p.context_dim))
-        return group_parts(p, self.seed, centres, 0, r0, m, slack=slack)
+        return group_parts(p, self.seed, np.zeros((balls, p.context_dim)), 0, radius=r0, enough=m, slack=slack)
 
     @property
     def bounds_values(self) -> bool:  # type: ignore[override]
         return self.sound and int(self.state.forced[0]) == 0
 
-    @property
-    def mistake_bound(self) -> float | None:
-        """How many plans may be worse than optimal by more than epsilon; None without a guarantee."""
-        if not self.bounds_values:
-            return None
-        escapes = self.options["max_balls"] * self.problem.n_pairs * self.par.enough
-        return pac.mistakes(self.problem.horizon, self.options["epsilon"], escapes, 0.5 * self.options["delta"])
+    def _escapes(self) -> float:
+        return float(self.max_balls * self.problem.n_pairs * self.par.enough)
 
     def _assumed(self) -> tuple[str, ...]:
         return ()  # its promise says what
 
-    def _promise(self) -> str | None:
-        o = self.options
-        if not self.bounds_values:
-            return None
-        return (
-            f"with probability {1 - o['delta']:g}, where transitions and rewards are as smooth in the context as "
-            f"assumed and {o['max_balls']} balls cover the contexts, plan.upper is at least the optimal value and, if "
-            f"every reward is seen, at most {self.mistake_bound:.3g} plans are worse than optimal by more than "
-            f"{o['epsilon']:g}"
-        )
-
     @property
-    def label(self) -> str:
-        return label_without_guarantee(super().label, self.sound)
-
-
-def label_without_guarantee(label: str, sound: Any) -> str:
-    """The label, which says so where the options leave no guarantee."""
-    if sound:
-        return label
-    return f"{label[:-1]}, no guarantee)" if label.endswith(")") else f"{label} (no guarantee)"
+    def promised(self) -> str:  # type: ignore[override]
+        smooth = "where transitions and rewards are as smooth in the context as assumed"
+        return f"{smooth} and {self.max_balls} balls cover the contexts, {self._mistakes()}"

@@ -14,7 +14,8 @@ from ....compiler.jit import inlined, kernel
 from ....planning.bellman import planner_address
 from ....problem.layout import Layout, slot_of
 from ....problem.problem import Problem
-from ..groups import group_of
+from ...plans import ModelWork, model_work
+from ..groups import distance2, group_of
 
 
 class GroupPar(NamedTuple):
@@ -41,12 +42,10 @@ class GroupState(NamedTuple):
         return {"cells": (0, len(self.centres))}
 
 
-class GroupWork(NamedTuple):
-    P: Floats  # [S, A, M]
-    r: Floats  # [S, A]
-    xi: Floats  # [S, A], zeros
-    noise: Floats  # [0, 0, 0]
-    Q: Floats  # [S, A]
+@inlined
+def outside(par, state, b, x):
+    """Whether x lies outside of ball b."""
+    return distance2(state.centres[b], x) > par.radius * par.radius
 
 
 @inlined
@@ -54,21 +53,9 @@ def ball_of(par, state, x):
     """The first ball that x lies in; -1 if none does; but the nearest one if there is no room for another."""
     n = state.cells[0]
     for b in range(n):
-        distance = 0.0
-        for j in range(x.shape[0]):
-            distance += (state.centres[b, j] - x[j]) * (state.centres[b, j] - x[j])
-        if distance <= par.radius * par.radius:
+        if not outside(par, state, b, x):
             return b
     return group_of(state.centres, x) if n == state.centres.shape[0] else -1
-
-
-@inlined
-def outside(par, state, b, x):
-    """Whether x lies outside of ball b."""
-    distance = 0.0
-    for j in range(x.shape[0]):
-        distance += (state.centres[b, j] - x[j]) * (state.centres[b, j] - x[j])
-    return distance > par.radius * par.radius
 
 
 @kernel
@@ -91,24 +78,19 @@ def learn(par, state, work, x, k, n, path):
 
 
 def group_parts(
-    problem: Problem,
-    seed: int,
-    centres: Floats,
-    used: int,
-    radius: float = 0.0,
-    enough: int = 2**62,
-    prefix: int = 0,
-    smoothing: float = 0.0,
-    slack: Floats | None = None,
-) -> tuple[GroupPar, GroupState, GroupWork]:
-    """centres [N, d], the first `used` of them in use."""
+    problem: Problem, seed: int, centres: Floats, used: int, **fields: Any
+) -> tuple[GroupPar, GroupState, ModelWork]:
+    """centres [N, d], the first `used` of them in use; fields of par that are not what they are without a cover."""
     p, f, i = problem, np.zeros, np.int64
-    S, A, M = p.layout.outcomes.shape
-    N = centres.shape[0]
-    added = f(p.horizon + 1) if slack is None else slack
-    par = GroupPar(seed, p.layout, planner_address(p.layout), radius, enough, prefix, smoothing, added)
-    state = GroupState(
-        centres.copy(), np.full(1, used, i), f(1, i), f((N, S, A), i), f((N, S, A, M), i), f((N, S, A), i),
-        f((N, S, A)),
-    )  # fmt: skip
-    return par, state, GroupWork(f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), f((S, A)))
+    (S, A, M), N = p.layout.outcomes.shape, len(centres)
+    known: dict[str, Any] = {
+        "radius": 0.0,
+        "enough": 2**62,
+        "prefix": 0,
+        "smoothing": 0.0,
+        "slack": f(p.horizon + 1),
+    } | fields
+    par = GroupPar(seed, p.layout, planner_address(p.layout), **known)
+    counts = f((N, S, A), i), f((N, S, A, M), i), f((N, S, A), i)
+    state = GroupState(centres.copy(), np.full(1, used, i), f(1, i), *counts, f((N, S, A)))
+    return par, state, model_work(p.layout)

@@ -8,19 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .... import checks as check
-from ....beliefs.spreads import NONE
 from ....checks import Floats
 from ....compiler.jit import inlined, kernel, merged
-from ....numerics.linear_algebra import apply_refresh, rank_one, refresh_address, rows_times
-from ....numerics.random import tie_key
-from ....planning.bellman import Model, Operator, Solution, apply_planner, planner_address
+from ....estimators.gram import first_grams
+from ....numerics.linear_algebra import apply_refresh, dot, rank_one, refresh_address, rows_times
+from ....planning.bellman import planner_address
 from ....problem.layout import Layout, slot_of
 from ....problem.links import LinearCombination, simplex_rows
 from ....problem.problem import Problem
 from ....theory import pac
-from ...base import Agent
 from ...declared import DELTA, EPSILON, option
-from .cover_rmax import add_slack, label_without_guarantee
+from ...plans import ModelWork, model_work, plan_model
+from .family import RmaxAgent, add_slack
 
 REFRESH = 1000  # samples between direct inversions
 
@@ -51,11 +50,7 @@ class KwikState(NamedTuple):
 
 
 class KwikWork(NamedTuple):
-    P: Floats  # [S, A, M]
-    r: Floats  # [S, A]
-    xi: Floats  # [S, A], zeros
-    noise: Floats  # [0, 0, 0]
-    Q: Floats  # [S, A]
+    model: ModelWork
     moved: Floats  # [S A]
     zx: Floats  # [d]
     mean: Floats  # [1]
@@ -66,59 +61,50 @@ class KwikWork(NamedTuple):
 def uncertainty(regression, s, a, x, zx):
     """||x||^2_{Z^-1} of pair (s, a); zx [d] <- Z^{-1} x."""
     rows_times(regression.inverse[s, a], x, zx)
-    q = 0.0
-    for j in range(x.shape[0]):
-        q += x[j] * zx[j]
-    return q
+    return dot(x, zx)
 
 
 @inlined
-def add(regression, refresh, s, a, row, y, x, zx, q, factor):
-    """One sample: y in `row`, zeros in the others."""
-    gram, inverse, logdet = regression.gram[s, a], regression.inverse[s, a], regression.logdet[s, a : a + 1]
-    for j in range(x.shape[0]):
-        regression.moment[s, a, row, j] += y * x[j]
-    rank_one(gram, inverse, logdet, x, zx, q, 1.0)
-    regression.samples[s, a] += 1
-    if regression.samples[s, a] % REFRESH == 0:
-        apply_refresh(refresh, (gram, inverse, logdet, 0.0, factor, zx))
+def add(par, regression, work, s, a, row, y, x):
+    """One sample, y in `row` and zeros in the others, where the regression does not know."""
+    q = uncertainty(regression, s, a, x, work.zx)
+    if q > par.threshold or par.always == 1:
+        for j in range(x.shape[0]):
+            regression.moment[s, a, row, j] += y * x[j]
+        where = regression.gram[s, a], regression.inverse[s, a], regression.logdet[s, a : a + 1]
+        rank_one(*where, x, work.zx, q, 1.0)
+        regression.samples[s, a] += 1
+        if regression.samples[s, a] % REFRESH == 0:
+            apply_refresh(par.refresh, (*where, 0.0, work.factor, work.zx))
 
 
 @kernel
 def plan(par, state, work, x, k, out):
-    H, S = out.policy.shape
+    (H, S), model = out.policy.shape, work.model
     for s in range(S):
-        for a in range(work.r.shape[1]):
+        for a in range(model.r.shape[1]):
             known = uncertainty(state.transitions, s, a, x, work.zx) <= par.threshold
-            rows_times(state.transitions.moment[s, a], work.zx, work.P[s, a])
+            rows_times(state.transitions.moment[s, a], work.zx, model.P[s, a])
             known = known and uncertainty(state.rewards, s, a, x, work.zx) <= par.threshold
             rows_times(state.rewards.moment[s, a], work.zx, work.mean)
-            work.r[s, a] = min(max(work.mean[0], 0.0), 1.0)
+            model.r[s, a] = min(max(work.mean[0], 0.0), 1.0)
             if not known:
-                work.r[s, a] = float(H)  # clipped: worth H - h, as much as anything can be
-    simplex_rows(merged(work.P), 1.0, merged(par.layout.count), work.moved)
-    key = tie_key(par.seed, k)
-    model = Model(work.P, work.r, work.xi, work.noise)
-    found = Solution(work.Q, out.policy, out.values)
-    apply_planner(par.planner, (par.layout, model, Operator(NONE, 1, key), found))
+                model.r[s, a] = float(H)  # clipped: worth H - h, as much as anything can be
+    simplex_rows(merged(model.P), 1.0, merged(par.layout.count), work.moved)
+    plan_model(par, model, model.P, model.r, 1, k, out)
     add_slack(par.slack, out.values)
 
 
 @kernel
 def learn(par, state, work, x, k, n, path):
-    """A sample is taken where the regression does not know."""
     for h in range(n):
         s, a = path.states[h], path.actions[h]
-        q = uncertainty(state.transitions, s, a, x, work.zx)
-        if q > par.threshold or par.always == 1:
-            y = slot_of(par.layout, s, a, path.states[h + 1])
-            add(state.transitions, par.refresh, s, a, y, 1.0, x, work.zx, q, work.factor)
-        q = uncertainty(state.rewards, s, a, x, work.zx)
-        if (q > par.threshold or par.always == 1) and not math.isnan(path.rewards[h]):
-            add(state.rewards, par.refresh, s, a, 0, path.rewards[h], x, work.zx, q, work.factor)
+        add(par, state.transitions, work, s, a, slot_of(par.layout, s, a, path.states[h + 1]), 1.0, x)
+        if not math.isnan(path.rewards[h]):
+            add(par, state.rewards, work, s, a, 0, path.rewards[h], x)
 
 
-class KWIKLRRmax(Agent):
+class KWIKLRRmax(RmaxAgent):
     """KWIK-LR-Rmax (Modi et al. 2018): Rmax over regressions that know what they know.
 
     Ridge regressions of transitions and rewards on the context; a pair is known at x where both are certain.
@@ -155,7 +141,7 @@ class KWIKLRRmax(Agent):
     ValueError: link must be LinearCombination() for kwik-lr-rmax, got MultinomialLogit()
     """
 
-    name, group = "kwik-lr-rmax", "PAC"
+    name = "kwik-lr-rmax"
     plan_kernel = staticmethod(plan)
     learn_kernel = staticmethod(learn)
 
@@ -188,35 +174,17 @@ class KWIKLRRmax(Agent):
         self._samples = pac.kwik_samples(d, alpha, size[-1])
 
         def regression(rows: int) -> Regression:
-            eye = np.tile(np.eye(d), (S, A, 1, 1))
-            return Regression(eye, eye.copy(), f((S, A)), f((S, A, rows, d)), np.zeros((S, A), np.int64))
+            return Regression(*first_grams(1.0, (S, A), d), f((S, A)), f((S, A, rows, d)), f((S, A), np.int64))
 
         always = int(o["keep_learning"])
         par = KwikPar(self.seed, p.layout, planner_address(p.layout), refresh_address(d), alpha**2, always, slack)
-        work = KwikWork(
-            f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), f((S, A)), f(S * A), f(d), f(1), f((d, d))
-        )  # fmt: skip
+        work = KwikWork(model_work(p.layout), f(S * A), f(d), f(1), f((d, d)))
         self.bounds_values = self.sound
         return par, KwikState(regression(M), regression(1)), work
 
-    @property
-    def mistake_bound(self) -> float | None:
-        """How many plans may be worse than optimal by more than epsilon; None without a guarantee."""
-        if not self.sound:
-            return None
-        escapes = self.problem.n_pairs * self._samples
-        return pac.mistakes(self.problem.horizon, self.options["epsilon"], escapes, 0.5 * self.options["delta"])
-
-    def _promise(self) -> str | None:
-        o = self.options
-        if not self.sound:
-            return None
-        return (
-            f"with probability {1 - o['delta']:g}, for any contexts, plan.upper is at least the optimal value and, if "
-            f"every reward is seen, at most {self.mistake_bound:.3g} plans are worse than optimal by more than "
-            f"{o['epsilon']:g}"
-        )
+    def _escapes(self) -> float:
+        return float(self.problem.n_pairs * self._samples)
 
     @property
-    def label(self) -> str:
-        return label_without_guarantee(super().label, self.sound)
+    def promised(self) -> str:  # type: ignore[override]
+        return f"for any contexts, {self._mistakes()}"

@@ -18,24 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .... import checks as check
-from ....beliefs.spreads import NONE
 from ....checks import Floats
 from ....compiler.announcements import announced
 from ....compiler.jit import inlined, kernel
 from ....compiler.slots import EMPTY
-from ....planning.bellman import (
-    Hooks,
-    Known,
-    Operator,
-    Solution,
-    backward_induction_with,
-    call_hooked,
-    hook_addresses,
-    planner_address,
-)
-from ....problem.layout import Layout, slot_of
+from ....planning.bellman import planner_address
+from ....problem.layout import Layout, slot_of, slot_table, uniform_rows
 from ....problem.problem import Problem
 from ...base import Agent
+from ...plans import with_hooks
 from ..groups import group_of
 
 
@@ -43,9 +34,9 @@ class TabularPar(NamedTuple):
     seed: int
     layout: Layout
     planner: Any  # slot of `planning.bellman.backward_induction`
-    hooked: Any  # slot of `planning.bellman.backward_induction_with`
-    adjust: Any  # slot of the agent's hook that adds the bonus, or EMPTY
-    settle: Any  # slot of its hook after a step was planned, or EMPTY
+    hooked: Any  # slots of `agents.plans.with_hooks`, or EMPTY
+    adjust: Any
+    settle: Any
     centres: Floats  # [B, d]
     slots: NDArray[np.int64]  # [S, A, S'], where next state s' is kept, -1 if it is not supported; or [0, 0, 0]
     log: float  # the fixed part of the logarithm in the bonus
@@ -216,6 +207,10 @@ class TabularAgent(Agent):
     def _assumed(self) -> tuple[str, ...]:
         return ()  # nothing but `where`
 
+    def _promise(self) -> str | None:
+        promise = super()._promise()
+        return promise and f"{promise}, {self.where}"
+
     def _kept(self) -> float:
         (S, A, M), H = self.problem.layout.outcomes.shape, self.problem.horizon
         steps = (self.n_groups * self.keeps_Q + self.perturbs) * H * S * A
@@ -225,69 +220,33 @@ class TabularAgent(Agent):
         p, o, f = self.problem, self.options, np.zeros
         S, A, M = p.layout.outcomes.shape
         H, B = p.horizon, self.n_groups
-        slots = np.zeros((0, 0, 0), np.int64)
-        if self.ranks:
-            slots = np.full((S, A, S), -1, np.int64)
-            s, a, j = np.nonzero(np.arange(M) < p.layout.count[..., None])
-            slots[s, a, p.layout.outcomes[s, a, j]] = j
         numbers = {"log": 0.0, "growth": 0.0, "kind": 0, "prior": 0.0} | self._numbers()
         par = TabularPar(
-            seed=self.seed,
-            layout=p.layout,
-            planner=EMPTY,
-            hooked=EMPTY,
-            adjust=EMPTY,
-            settle=EMPTY,
+            seed=self.seed, layout=p.layout, planner=EMPTY, hooked=EMPTY, adjust=EMPTY, settle=EMPTY,
             centres=f((1, p.context_dim)) if o["centres"] is None else o["centres"],
-            slots=slots,
-            scale=float(o.get("bonus_scale", 1.0)),
-            pad=self.pad,
-            lazy=int(self.lazy),
-            stepwise=int(self.stepwise),
+            slots=slot_table(p.layout) if self.ranks else np.zeros((0, 0, 0), np.int64),
+            scale=float(o.get("bonus_scale", 1.0)), pad=self.pad, lazy=int(self.lazy), stepwise=int(self.stepwise),
             **numbers,
-        )
+        )  # fmt: skip
 
         def when(needed: bool, *shape: int) -> Floats:
             return f(shape if needed else (0,) * len(shape))
 
-        P = np.where(np.arange(M) < p.layout.count[..., None], 1.0 / p.layout.count[..., None], 0.0)
         state = TabularState(
-            episodes=f(B),
-            counts=f((B, S, A, M)),
-            visits=f((B, S, A)),
-            reward_sums=f((B, S, A)),
-            reward_visits=f((B, S, A)),
-            P=f((B, S, A, M)) + (P if self.pad == 0.0 else 0.0),
+            episodes=f(B), counts=f((B, S, A, M)), visits=f((B, S, A)), reward_sums=f((B, S, A)),
+            reward_visits=f((B, S, A)), P=f((B, S, A, M)) + (uniform_rows(p.layout) if self.pad == 0.0 else 0.0),
             step_visits=when(self.stepwise, B, H, S),
             Q=when(self.keeps_Q, B, H, S, A) + (H - np.arange(H)[:, None, None] if self.keeps_Q else 0.0),
-            planned=when(self.lazy, B, S, A),
-            stale=np.ones(B),
-            policy=when(self.lazy, B, H, S).astype(np.int64),
+            planned=when(self.lazy, B, S, A), stale=np.ones(B), policy=when(self.lazy, B, H, S).astype(np.int64),
             values=when(self.lazy, B, H + 1, S),
-        )
+        )  # fmt: skip
         work = TabularWork(
-            group=np.zeros(1, np.int64),
-            log=f(1),
-            P=f((S, A, M)),
-            r=f((S, A)),
-            low=f((S, A)),
-            xi=f((S, A)),
-            bonus=f((S, A)),
-            noise=when(self.perturbs, H, S, A),
-            Q=f((S, A)),
-            order=np.zeros(S, np.int64),
-            room=f(S),
-            draws=f((5, self._draws())),
-            lower=f((H + 1, S)),
-        )
+            group=np.zeros(1, np.int64), log=f(1), P=f((S, A, M)), r=f((S, A)), low=f((S, A)), xi=f((S, A)),
+            bonus=f((S, A)), noise=when(self.perturbs, H, S, A), Q=f((S, A)), order=np.zeros(S, np.int64), room=f(S),
+            draws=f((5, self._draws())), lower=f((H + 1, S)),
+        )  # fmt: skip
         with announced(f"the planner of {self.name}"):
             par = par._replace(planner=planner_address(p.layout))
             if self.adjust is not None:
-                first, second = hook_addresses(self.adjust, self.settle, par, state, work)
-                known, operator = Known(f((1, 1, 1)), f((1, 1))), Operator(NONE, 1, np.uint64(0))
-                found = Solution(f((1, 1)), np.zeros((1, 1), np.int64), f((1, 1)))
-                where = call_hooked.fill(
-                    backward_induction_with, Hooks(EMPTY, EMPTY, 0), p.layout, known, operator, par, state, work, found
-                )
-                par = par._replace(hooked=where, adjust=first, settle=second)
+                par = with_hooks(self.adjust, self.settle, par, state, work)
         return par, state, work

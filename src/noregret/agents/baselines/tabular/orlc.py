@@ -5,13 +5,13 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ....beliefs.spreads import NONE
 from ....checks import Floats
 from ....compiler.jit import kernel
-from ....numerics.random import tie_key
-from ....planning.bellman import Hooks, Known, Operator, Solution, call_hooked, expectation
+from ....planning.bellman import expectation
 from ...base import gap_to_lower
 from ...declared import BONUS_SCALE, CENTRES, CONSTANTS, DELTA
+from ...plans import plan_hooked
+from ...promise import OPTIMISM
 from .family import TabularAgent, enter, variance
 
 CORRECTED, PAPER = 0, 1
@@ -40,10 +40,7 @@ def plan(par, state, work, x, k, out):
                     width = par.scale * math.sqrt((log + 2.0 * math.log(seen)) / (2.0 * seen))
                 work.r[s, a], work.low[s, a] = min(1.0, mean + width), max(0.0, mean - width)
                 work.xi[s, a] = (log + 2.0 * math.log(n)) / (n - 1.0) if n > 1.0 else math.inf
-    key = tie_key(par.seed, k)
-    known, found = Known(state.P[b], work.r), Solution(work.Q, out.policy, out.values)
-    hooks = Hooks(par.adjust, par.settle, k)
-    call_hooked(par.hooked, (hooks, par.layout, known, Operator(NONE, 1, key), par, state, work, found))
+    plan_hooked(par, state, work, state.P[b], work.r, k, out.policy, out.values)
 
 
 @kernel
@@ -127,6 +124,7 @@ class ORLC(TabularAgent):
     certificate_kernel = staticmethod(gap_to_lower)
     adjust = staticmethod(adjust)
     settle = staticmethod(settle)
+    promised = f"in every episode, {OPTIMISM} and plan.lower at most the plan's own"
 
     delta: float = DELTA
     constants: str = CONSTANTS
@@ -147,11 +145,3 @@ class ORLC(TabularAgent):
 
     def _lower(self) -> Floats | None:
         return self.work.lower.copy() if self.bounds_values else None
-
-    def _promise(self) -> str | None:
-        if not self.bounds_values:
-            return None
-        return (
-            f"with probability {1 - self.options['delta']:g}, in every episode, plan.upper is at least the optimal "
-            f"value and plan.lower at most the plan's own, {self.where}"
-        )

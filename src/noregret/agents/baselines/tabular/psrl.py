@@ -5,11 +5,10 @@ from typing import Any
 from numpy.typing import ArrayLike
 
 from .... import checks as check
-from ....beliefs.spreads import NONE
 from ....compiler.jit import inlined, kernel
-from ....numerics.random import POSTERIOR, gammas, gammas_from, tie_key
-from ....planning.bellman import Model, Operator, Solution, apply_planner
+from ....numerics.random import POSTERIOR, gammas, gammas_from
 from ...declared import CENTRES, choice, option
+from ...plans import plan_model
 from .family import TabularAgent, due, enter, keep, recall
 
 
@@ -23,10 +22,7 @@ def plan(par, state, work, x, k, out):
         draw_all(par, state, work, b, k)
     else:
         draw_supported(par, state, work, b, k)
-    key = tie_key(par.seed, k)
-    model = Model(work.P, work.r, work.xi, work.noise)
-    found = Solution(work.Q, out.policy, out.values)
-    apply_planner(par.planner, (par.layout, model, Operator(NONE, 0, key), found))
+    plan_model(par, work, work.P, work.r, 0, k, out)
     if par.lazy == 1:
         H, S = out.policy.shape
         for s in range(S):

@@ -5,11 +5,10 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ....beliefs.spreads import NONE
 from ....compiler.jit import kernel, merged
-from ....numerics.random import NOISE, fill_normals, tie_key
-from ....planning.bellman import Model, Operator, Solution, apply_planner
+from ....numerics.random import NOISE, fill_normals
 from ...declared import BONUS_SCALE, CENTRES
+from ...plans import plan_model
 from .family import TabularAgent, enter
 
 BETA = 0.5  # beta_k = BETA S H^3 ln(2HSAk)
@@ -29,10 +28,7 @@ def plan(par, state, work, x, k, out):
     noise, deviation = merged(merged(work.noise)), merged(work.xi)
     for i in range(H * S * A):
         noise[i] = work.draws[i % 2, i // 2] * deviation[i % (S * A)]
-    key, none = tie_key(par.seed, k), work.xi
-    model = Model(state.P[b], work.r, none, work.noise)
-    found = Solution(work.Q, out.policy, out.values)
-    apply_planner(par.planner, (par.layout, model, Operator(NONE, 0, key), found))
+    plan_model(par, work, state.P[b], work.r, 0, k, out)
 
 
 class TabularRLSVI(TabularAgent):

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .... import checks as check
-from ....beliefs.spreads import NONE
 from ....compiler.jit import kernel
-from ....numerics.random import tie_key
-from ....planning.bellman import Hooks, Known, Operator, Solution, call_hooked, expectation
+from ....planning.bellman import expectation
 from ...declared import BONUS_SCALE, CENTRES, DELTA, choice, option
+from ...plans import plan_hooked
+from ...promise import OPTIMISM
 from .family import TabularAgent, enter, variance
 
 HOEFFDING, BERNSTEIN, TIGHT, MONOTONE = 0, 1, 2, 3
@@ -35,10 +35,7 @@ def plan(par, state, work, x, k, out):
             if seen > 0.0:
                 work.r[s, a] = min(1.0, state.reward_sums[b, s, a] / seen + par.scale * math.sqrt(0.5 * L / seen))
             work.xi[s, a] = par.scale * CH * H * L / math.sqrt(max(1.0, state.visits[b, s, a]))
-    key = tie_key(par.seed, k)
-    known, found = Known(state.P[b], work.r), Solution(work.Q, out.policy, out.values)
-    hooks = Hooks(par.adjust, par.settle, k)
-    call_hooked(par.hooked, (hooks, par.layout, known, Operator(NONE, 1, key), par, state, work, found))
+    plan_hooked(par, state, work, state.P[b], work.r, k, out.policy, out.values)
 
 
 @kernel
@@ -128,6 +125,9 @@ class UCBVI(TabularAgent):
         super()._settle()
         self.stepwise = self.bonus == "bernstein"
         self.bounds_values = self.bonus in ("hoeffding", "monotone") and self.bonus_scale == 1.0
+        K = self.episodes
+        when = "in every episode" if K is None else f"in the first {K:,} episodes (of every cell)"
+        self.promised = f"{when}, {OPTIMISM}"
 
     def _numbers(self) -> dict[str, Any]:
         p, o = self.problem, self.options
@@ -135,16 +135,6 @@ class UCBVI(TabularAgent):
         events = (5.0, 5.0, 3.0, 5.0 * p.horizon)[kind] * p.n_states * p.n_actions * self.n_groups
         steps = 1.0 if K is None else float(K * p.horizon)
         return {"kind": kind, "log": float(np.log(events * steps / o["delta"])), "growth": 2.0 if K is None else 0.0}
-
-    def _promise(self) -> str | None:
-        if not self.bounds_values:
-            return None
-        K = self.options["episodes"]
-        when = "in every episode" if K is None else f"in the first {K:,} episodes (of every cell)"
-        return (
-            f"with probability {1 - self.options['delta']:g}, {when}, plan.upper is at least the optimal value, "
-            f"{self.where}"
-        )
 
 
 class UCBVIBF(UCBVI):

@@ -5,11 +5,10 @@ from typing import Any
 
 from numpy.typing import ArrayLike
 
-from ....beliefs.spreads import NONE
 from ....compiler.jit import kernel
-from ....numerics.random import tie_key
-from ....planning.bellman import Hooks, Known, Operator, Solution, call_hooked
 from ...declared import BONUS_SCALE, CENTRES, DELTA
+from ...plans import plan_hooked
+from ...promise import OPTIMISM
 from .family import TabularAgent, due, enter, keep, recall
 
 REWARD = 7.0 / 2.0  # squared reward width: REWARD ln(2SAt/delta)/n
@@ -21,10 +20,7 @@ def plan(par, state, work, x, k, out):
     b = enter(par, state, work, x)
     if due(state, b, k):
         widths(par, state, work, b)
-        key = tie_key(par.seed, k)
-        known, found = Known(state.P[b], work.r), Solution(work.Q, state.policy[b], state.values[b])
-        hooks = Hooks(par.adjust, par.settle, k)
-        call_hooked(par.hooked, (hooks, par.layout, known, Operator(NONE, 1, key), par, state, work, found))
+        plan_hooked(par, state, work, state.P[b], work.r, k, state.policy[b], state.values[b])
         keep(state, b, k)
     recall(state, b, out)
 
@@ -114,6 +110,7 @@ class UCRL2(TabularAgent):
     plan_kernel = staticmethod(plan)
     adjust = staticmethod(adjust)
     lazy = ranks = True
+    promised = f"in every episode, {OPTIMISM}"
 
     delta: float = DELTA
     bonus_scale: float = BONUS_SCALE
@@ -125,11 +122,3 @@ class UCRL2(TabularAgent):
 
     def _numbers(self) -> dict[str, Any]:
         return {"log": math.log(2.0 * self.problem.n_actions * self.n_groups / self.options["delta"]), "growth": 1.0}
-
-    def _promise(self) -> str | None:
-        if not self.bounds_values:
-            return None
-        return (
-            f"with probability {1 - self.options['delta']:g}, in every episode, plan.upper is at least the optimal "
-            f"value, {self.where}"
-        )
