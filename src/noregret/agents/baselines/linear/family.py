@@ -1,7 +1,7 @@
 """The parts shared by agents that estimate every transition probability on its own: ORLC-SI, Abbasi-Yadkori and Neu.
 
 They differ in their plan kernel and in the hooks of `planning.bellman.backward_induction_with`; types, `learn` and with
-them the compiled loop are common. Rewards are estimated in the form the problem states (`estimators.rewards.means`).
+them the compiled loop are common. Rewards are estimated in the form the problem states (`estimators.rewards.forms`).
 """
 
 import math
@@ -12,10 +12,19 @@ from numpy.typing import NDArray
 
 from ....checks import Floats
 from ....compiler.announcements import announced
-from ....compiler.jit import inlined, kernel, merged
+from ....compiler.jit import kernel
 from ....compiler.slots import EMPTY
 from ....estimators.linear.entrywise import EntryPar, EntryState, entry_beliefs, entry_parts, entry_step
-from ....estimators.rewards.means import RewardPar, RewardState, apply_logistic_beliefs, reward_parts, rewards_learn
+from ....estimators.rewards.forms import (
+    RewardPar,
+    RewardState,
+    RewardWork,
+    call_estimates,
+    estimated,
+    reward_parts,
+    rewards_learn,
+    with_kernels,
+)
 from ....numerics.linear_algebra import norm_of
 from ....planning.bellman import hook_addresses
 from ....problem.layout import Layout, slot_of
@@ -29,8 +38,6 @@ class EntrywisePar(NamedTuple):
     settle: Any  # slot of its hook for lower values, or EMPTY
     entries: EntryPar
     rewards: RewardPar
-    reward_prior: float  # sqrt(lambda_r) B_r
-    reward_cap: float  # of reward intervals: 1, or 0 where rewards are known
     log_confidence: float  # ln(1/delta') of each entry's and each mean reward's interval
     scale: float  # on every width
     variant: int  # 1: rows are normalised (ORLC-SI), probabilities sum to one (Abbasi-Yadkori and Neu)
@@ -43,6 +50,7 @@ class EntrywiseState(NamedTuple):
 
 
 class EntrywiseWork(NamedTuple):
+    rewards: RewardWork
     P: Floats  # [S, A, M], estimated entries
     width: Floats  # [S, A, M], their half-widths
     low: Floats  # [S, A, M], ends of the box around them
@@ -51,38 +59,10 @@ class EntrywiseWork(NamedTuple):
     interval: Floats  # xi_r, [S, A]
     r: Floats  # [S, A], rewards as planned with
     Q: Floats  # [S, A]
-    forms: Floats  # [S * A], ||x||^2 in the rewards' V^{-1}
     moved: Floats  # [S * A]
     order: NDArray[np.int64]  # [S], states by falling value
     empty: NDArray[np.int64]  # [1], pairs whose set was empty in the last plan
     lower: Floats  # [H+1, S], lower values of the last plan
-    zx: Floats  # [d]
-    factor: Floats  # [d, d]
-
-
-@inlined
-def reward_beliefs(par, rewards, x, norm, work):
-    """work.reward, work.interval <- r_hat, xi_r."""
-    d, log = x.shape[0], par.log_confidence
-    theta, inverse, growth = merged(rewards.theta), merged(rewards.inverse), merged(rewards.growth)
-    means, intervals, forms = merged(work.reward), merged(work.interval), work.forms
-    for i in range(forms.shape[0]):
-        z, form = 0.0, 0.0
-        for b in range(d):
-            t = 0.0
-            for c in range(d):
-                t += inverse[i, b, c] * x[c]
-            form += t * x[b]
-            z += theta[i, b] * x[b]
-        forms[i] = form
-        if par.rewards.logistic == 0:
-            zeta = par.reward_prior + 0.5 * math.sqrt(2.0 * log + growth[i])
-            means[i], intervals[i] = min(max(z, 0.0), 1.0), min(par.reward_cap, zeta * math.sqrt(form))
-    if par.rewards.logistic == 1:
-        bound, term = par.rewards.bound * norm, par.rewards.log_weight * log
-        apply_logistic_beliefs(
-            par.rewards.beliefs, (theta, forms, growth, x, bound, term, par.reward_cap, means, intervals)
-        )
 
 
 @kernel
@@ -90,7 +70,8 @@ def believe(par, state, work, x):
     """P_hat, r_hat and their half-widths for context x; rewards as an optimist plans with them in work.r."""
     norm = norm_of(x)
     entry_beliefs(par.entries, state.entries, par.layout.count, x, norm, par.log_confidence, work.P, work.width)
-    reward_beliefs(par, state.rewards, x, norm, work)
+    rewards = par.rewards, state.rewards, work.rewards, x, par.log_confidence, work.reward, work.interval
+    call_estimates(par.rewards.estimates, rewards)
     for s in range(work.r.shape[0]):
         for a in range(work.r.shape[1]):
             work.r[s, a] = work.reward[s, a] + par.scale * work.interval[s, a]
@@ -99,13 +80,12 @@ def believe(par, state, work, x):
 @kernel
 def learn(par, state, work, x, k, n, path):
     norm = norm_of(x)
-    zx, factor = work.zx, work.factor
     for h in range(n):
         s, a = path.states[h], path.actions[h]
         y, count = slot_of(par.layout, s, a, path.states[h + 1]), par.layout.count[s, a]
         if count > 1:
-            entry_step(par.entries, state.entries, count, s, a, y, x, norm, zx, factor)
-    rewards_learn(par.rewards, state.rewards, par.entries.refresh, x, norm, n, path, zx, factor)
+            entry_step(par.entries, state.entries, count, s, a, y, x, norm, work.rewards.h, work.rewards.factor)
+    rewards_learn(par.rewards, state.rewards, work.rewards, x, n, path)
 
 
 class EntrywiseAgent(Agent):
@@ -114,7 +94,7 @@ class EntrywiseAgent(Agent):
     delta                  every interval holds, in all episodes, with probability 1 - delta together
     bonus_scale            multiplies every width; anything but 1 carries no guarantee
     regularization         lambda of the transition estimates; None: recommended (`estimators.linear.entrywise`)
-    reward_regularization  lambda of the reward estimates; None: recommended (`estimators.rewards.means`)"""
+    reward_regularization  lambda of the reward estimates; None: recommended (`estimators.rewards.forms`)"""
 
     group = "contextual"
     learn_kernel = staticmethod(learn)
@@ -136,7 +116,8 @@ class EntrywiseAgent(Agent):
         S, A, M = p.layout.outcomes.shape
         mean, bound, events = self._model()
         entry_par, entries = entry_parts(p, mean, bound, o["regularization"])
-        reward_par, rewards, lam_r = reward_parts(p, "corrected", o["reward_regularization"])
+        lam_r = o["reward_regularization"]
+        reward_par, rewards, reward_work = reward_parts(p, estimated(p), 0.0, lam_r, "reward_regularization")
         slots = np.full((S, A, S), -1, np.int64)
         s, a, j = np.nonzero(np.arange(M) < p.layout.count[..., None])
         slots[s, a, p.layout.outcomes[s, a, j]] = j
@@ -147,20 +128,20 @@ class EntrywiseAgent(Agent):
             settle=EMPTY,
             entries=entry_par,
             rewards=reward_par,
-            reward_prior=math.sqrt(lam_r) * p.reward_bound,
-            reward_cap=1.0 if p.known_rewards is None else 0.0,
             log_confidence=math.log(events / o["delta"]),
             scale=o["bonus_scale"],
             variant=int(self._variant()),
             slots=slots,
         )
-        cube, table, d = (S, A, M), (S, A), p.context_dim
+        cube, table = (S, A, M), (S, A)
         work = EntrywiseWork(
-            f(cube), f(cube), f(cube), f(cube), f(table), f(table), f(table), f(table), f(S * A), f(S * A),
-            np.arange(S), np.zeros(1, np.int64), f((p.horizon + 1, S)), f(d), f((d, d)),
+            reward_work, f(cube), f(cube), f(cube), f(cube), f(table), f(table), f(table), f(table), f(S * A),
+            np.arange(S), np.zeros(1, np.int64), f((p.horizon + 1, S)),
         )  # fmt: skip
         state = EntrywiseState(entries, rewards)
         adjust, settle = self.hooks
         with announced(f"the bonus of {self.name}"):
+            asked = ("learn", "estimates") if p.rewards == "logistic" else ("estimates",)
+            par = par._replace(rewards=with_kernels(reward_par, rewards, reward_work, *asked))
             adjust, settle = hook_addresses(adjust, settle, par, state, work)
         return par._replace(adjust=adjust, settle=settle), state, work
