@@ -489,6 +489,4 @@ def test_bad_input_is_one_sentence():
     with pytest.raises(ValueError, match=r"^reward must be 0 or 1"):
         RewardSet(2, form="logistic").update([0.6, 0.8], 0.5)
     with pytest.raises(ValueError, match=r'^form must be "logistic" exactly'):
-        forms.reward_parts(
-            nr.Problem(1, 1, 1, 2, rewards="logistic", weight_bound=1.0, reward_bound=1.0), "ridge", 3.0
-        )
+        forms.reward_parts(nr.Problem(1, 1, 1, 2, rewards="logistic", weight_bound=1.0, reward_bound=1.0), "ridge", 3.0)

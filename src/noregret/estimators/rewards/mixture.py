@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from ...checks import Floats
 from ...compiler.jit import inlined, kernel
 from ...compiler.slots import EMPTY, slot
-from ...numerics.linear_algebra import apply_refresh
+from ...numerics.linear_algebra import apply_refresh, times
 from ...problem.problem import Problem
 from .regression import form_of, largest_mean, ridge_step
 from .tilts import multiplier, sample_bounds
@@ -179,19 +179,17 @@ def half_width(par, state, s, a, form, hh, rest):
 @kernel
 def dual_vector(par, state, s, a, inverse, x, vectors, pieces):
     """vectors [3, d] <- h = inverse x, G h, J h; pieces [4] <- h'sum x_i r_i, h'J h, ||h||^2, ||x - G h||^2."""
-    h, gram, J = vectors[0], state.gram[s, a], state.mixture.sums[s, a, 0]
-    form_of(inverse, x, h)
+    h, gh, jh = vectors[0], vectors[1], vectors[2]
+    times(inverse, x, h)
+    times(state.gram[s, a], h, gh)
+    times(state.mixture.sums[s, a, 0], h, jh)
     centre, form, hh, rest = 0.0, 0.0, 0.0, 0.0
     for i in range(x.shape[0]):
-        gh, jh = -par.regularization * h[i], 0.0
-        for j in range(x.shape[0]):
-            gh += gram[i, j] * h[j]
-            jh += J[i, j] * h[j]
-        vectors[1, i], vectors[2, i] = gh, jh
+        gh[i] -= par.regularization * h[i]
         centre += h[i] * state.moment[s, a, i]
-        form += h[i] * jh
+        form += h[i] * jh[i]
         hh += h[i] * h[i]
-        rest += (x[i] - gh) * (x[i] - gh)
+        rest += (x[i] - gh[i]) * (x[i] - gh[i])
     pieces[0], pieces[1], pieces[2], pieces[3] = centre, max(form, 0.0), hh, rest
 
 
