@@ -337,14 +337,14 @@ def distance(agent, pair, truth):
         square = bandits.ol2m(B, beta, lam, state.newton.logdet[pair], log)
     elif agent.name == "glm-ucb":
         centre, gram = state.memory.theta[pair], state.ridge.gram[pair]
-        square = bandits.constrained_mle(B, slope, lam, state.ridge.growth[pair], state.totals[pair][0], log) ** 2
+        square = bandits.constrained_mle(B, slope, lam, state.ridge.logdet[pair], state.totals[pair][0], log) ** 2
     else:
         centre, gram = state.ridge.theta[pair], state.ridge.gram[pair]
         if agent.name == "gloc":
             square = bandits.gloc(state.totals[pair][1], B, slope, lam, 0.25, log) + lam * B**2
             square -= state.totals[pair][0] - centre @ state.ridge.moment[pair]
         else:
-            square = (math.sqrt(lam) * B + 0.5 * math.sqrt(2 * log + state.ridge.growth[pair])) ** 2
+            square = (math.sqrt(lam) * B + 0.5 * math.sqrt(2 * log + state.ridge.logdet[pair])) ** 2
     return (centre - truth) @ gram @ (centre - truth) / square
 
 

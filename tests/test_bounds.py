@@ -309,7 +309,7 @@ def test_a_run_stays_below_what_was_claimed_beforehand(problem):
     D = bounds.potential(problem.n_pairs, d, s.kappa_max, K, H, problem.context_bound, s.regularization)
     DV = bounds.potential(problem.n_pairs, d, 1.0, K, H, problem.context_bound, 1.0)
     assert newton.logdet[learns].sum() <= D
-    assert agent.state.rewards.growth.sum() <= DV
+    assert agent.state.rewards.logdet.sum() <= DV
     gamma, zeta = (
         bounds.largest_radius(*args, samples=K * H, **more),
         bounds.largest_reward_radius(problem.reward_bound, 1.0, d, problem.context_bound, K * H, delta),

@@ -65,7 +65,7 @@ class Kept:
         if self.kind == "kron":
             gram, kept = made._state.gram[0, 0].reshape(d, d), made._state.covariance[0, 0].reshape(d, d)
         elif self.kind == "reward-ridge":
-            gram, kept = made._state.gram[0, 0], made._state.inverse[0, 0, 0]
+            gram, kept = made._state.gram[0, 0], made._state.inverse[0, 0]
         else:
             gram, kept = made.gram, made.inverse
         return np.array([x @ kept @ x]), np.array([u @ inverse_of(gram) @ u])

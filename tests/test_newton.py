@@ -8,7 +8,8 @@ import noregret as nr
 from noregret.agents.glm.diagnostics import ratio
 from noregret.beliefs import point as beliefs
 from noregret.estimators.newton.online_newton import newton_parts, newton_step
-from noregret.estimators.rewards.means import reward_parts, ridge_step
+from noregret.estimators.rewards.forms import reward_parts
+from noregret.estimators.rewards.regression import ridge_step
 from noregret.numerics.linear_algebra import project_on_ball, rank_one, refresh_inverse
 from noregret.theory import widths
 
@@ -24,17 +25,18 @@ def test_a_million_updates_stay_within_1e8_of_a_direct_solve():
     link, d, n = nr.MultinomialLogit(), 4, 1_000_000
     count = np.full((1, 1), 3)
     par, state, work = newton_parts(link, count, d, 2.0, 1.0, "corrected", 1.0)
-    ridge = reward_parts(nr.Problem(1, 1, 1, d, weight_bound=1.0, reward_bound=1.0), "corrected", 1.0)[1]
+    rewards = reward_parts(nr.Problem(1, 1, 1, d, weight_bound=1.0, reward_bound=1.0), "ridge")
+    ridge = rewards[1]
     g = np.random.default_rng(0)
     X = contexts(n, d, 1)
     X[:, -1] *= 1e-3
     y, r = g.integers(0, 3, n), g.random(n)
     norms = np.linalg.norm(X, axis=1)
-    feed(par, state, work, ridge, count[0], X, y, r, norms)
+    feed(par, state, work, *rewards, count[0], X, y, r, norms)
     alpha = np.array([nr.theory.constants.logit_alpha_centred(3, 2.0 * m) for m in norms])
     Z = np.eye(d) + (1.75 * alpha * X.T) @ X
     V = np.eye(d) + X.T @ X
-    for ours, logdet, direct in ((state, state.logdet, Z), (ridge, ridge.growth, V)):
+    for ours, logdet, direct in ((state, state.logdet, Z), (ridge, ridge.logdet, V)):
         inverse = np.linalg.inv(direct)
         assert np.abs(ours.inverse[0, 0] - inverse).max() / np.abs(inverse).max() < 1e-8
         assert logdet[0, 0] == pytest.approx(np.linalg.slogdet(direct)[1], rel=1e-8)
@@ -43,10 +45,10 @@ def test_a_million_updates_stay_within_1e8_of_a_direct_solve():
 
 
 @nr.kernel
-def feed(par, state, work, ridge, count, X, y, r, norms):
+def feed(par, state, work, reward_par, ridge, reward_work, count, X, y, r, norms):
     for i in range(X.shape[0]):
         newton_step(par, state, work, count, (0, 0), y[i], X[i], norms[i])
-        ridge_step(ridge, par.refresh, 0.0, 0, 0, r[i], X[i], work.zx, work.factor)
+        ridge_step(reward_par, ridge, reward_work, 0, 0, r[i], X[i])
 
 
 def test_ball_projection_is_the_nearest_point_in_the_gram_norm():

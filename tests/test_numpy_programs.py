@@ -96,7 +96,7 @@ def test_same_beliefs(sizes: tuple[int, int, int, int], weight_bound: float, mon
         "inverse of Z": (twin.inverse[0], newton.inverse.swapaxes(0, 1)),
         "inverse of V": (twin.inverse[1], ridge.inverse.swapaxes(0, 1)),
         "gamma": (8.0 * twin.sheet[-4], (newton.radius + 8.0 * agent.par.log_confidence).T),
-        "ln det V": (4.0 * twin.sheet[-3], (ridge.growth + 2.0 * agent.par.log_confidence).T),
+        "ln det V": (4.0 * twin.sheet[-3], (ridge.logdet + 2.0 * agent.par.log_confidence).T),
     }
     for name, (ours, theirs) in expected.items():
         np.testing.assert_allclose(ours.ravel(), theirs.ravel(), rtol=1e-9, atol=1e-10, err_msg=name)

@@ -59,8 +59,8 @@ def test_same_sets_and_bounds(sizes, options, episodes, delta, program, monkeypa
         "W": (twin.W, by_action(sets.weights)),
         "inverse": (twin.inverse, inverse),
         "rho2": (twin.rho2, by_action(sets.radius)),
-        "theta": (twin.theta, by_action((rewards.inverse[:, :, 0] @ rewards.moment[..., None])[..., 0])),
-        "inverse of V": (twin.ridge, by_action(rewards.inverse[:, :, 0])),
+        "theta": (twin.theta, by_action((rewards.inverse @ rewards.moment[..., None])[..., 0])),
+        "inverse of V": (twin.ridge, by_action(rewards.inverse)),
     }
     for name, (ours, theirs) in expected.items():
         np.testing.assert_allclose(ours, theirs, rtol=1e-8, atol=1e-9, err_msg=name)

@@ -226,10 +226,11 @@ def test_unseen_rewards_and_short_episodes():
 
 def know_rewards(agent, learner, theta, weight=1e4):
     """As after so many rewards in every direction that gave theta."""
-    d, agent.state.means.theta[...] = theta.shape[-1], theta
+    d = theta.shape[-1]
     for state in (agent.state.means, agent.state.rewards):
+        state.theta[...] = theta
         state.gram[...], state.inverse[...] = weight * np.eye(d), np.eye(d) / weight
-        state.growth[...], state.moment[...] = d * math.log(weight), weight * theta
+        state.logdet[...], state.moment[...] = d * math.log(weight), weight * theta
     for pair, reward in learner.rewards.items():
         reward.V, reward.moment = weight * np.eye(d), weight * theta[pair]
 

@@ -181,7 +181,7 @@ def test_an_ellipsoid_far_from_the_ball_is_outside():
     p, sets, rewards = agent.problem, agent.state.transitions, agent.state.rewards
     s, a = np.unravel_index(sets.samples.argmax(), sets.samples.shape)
     sets.weights[s, a, 0, 0] += 12 * p.weight_bound
-    rewards.moment[s, a] *= 20.0
+    rewards.theta[s, a] *= 20.0
     assert np.argwhere(transition_sets_outside(sets, p.layout, p.weight_bound)).tolist() == [[s, a]]
     assert np.argwhere(reward_sets_outside(agent.par.rewards, rewards, p.layout.available)).tolist() == [[s, a]]
 

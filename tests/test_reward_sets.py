@@ -8,10 +8,9 @@ import pytest
 from scipy import integrate, optimize, stats
 
 import noregret as nr
+from noregret.estimators.rewards import forms, tilts
 from noregret.estimators.rewards import mixture as mix
 from noregret.estimators.rewards import refresh as again
-from noregret.estimators.rewards import sets as sets
-from noregret.estimators.rewards import tilts as tilts
 from noregret.estimators.rewards.logistic import log_predicted, log_sigma, stable_sigma
 from noregret.estimators.store import empty_store, remember
 from noregret.theory.widths import lower_curvature
@@ -104,16 +103,19 @@ def test_gaussian_spread_costs_at_most_the_jensen_term():
 
 
 # The width against direct integration, d = 1 --------------------------------------------------------------------------
-LAMBDAS, WEIGHTS = np.array(sets.LAMBDAS) / 3, np.array(sets.WEIGHTS)  # d = 3 below; any would do here
+LAMBDAS, WEIGHTS = np.array(mix.LAMBDAS) / 3, np.array(mix.WEIGHTS)  # d = 3 below; any would do here
 PRIOR = -0.5 * np.log(LAMBDAS) - np.log(WEIGHTS)
 
 
 def width_of(V, w, xs, log, reach, prior=PRIOR):
     """`mixture_width` at h = 1 for samples xs [n] of one dimension."""
-    J, W = np.array([[np.sum(V * xs * xs)]]), np.array([[np.sum(w * xs * xs)]])
-    Q, head, trace = np.zeros((4, 1, 1)), np.zeros(4), np.zeros(4)
-    mix.set_covariances(J, W, LAMBDAS, Q, head, trace, np.zeros((1, 1)), np.zeros(1))
-    return mix.mixture_width(log, LAMBDAS, prior, head, trace, reach, J[0, 0], 1.0, np.zeros(4))
+    problem = nr.Problem(1, 1, 1, 1, reward_bound=1.0, weight_bound=1.0)
+    par, state, work = forms.reward_parts(problem, "hoeffding", log)
+    par = par._replace(mixture=par.mixture._replace(lambdas=LAMBDAS, prior=prior))
+    J, W = np.sum(V * xs * xs), np.sum(w * xs * xs)
+    state.mixture.sums[0, 0, :, 0, 0], state.mixture.reach[...] = (J, W), reach
+    mix.renew(par, state, work, 0, 0)
+    return mix.mixture_width(par, state, 0, 0, float(J), 1.0)
 
 
 def exact_limit(mu, xs, log, sign):
@@ -197,7 +199,7 @@ class Twin:
         rho = math.sqrt(2 * beta)
         return rho if rho <= self.reach else beta / self.reach + self.reach / 2
 
-    def raw(self, x, shift=sets.SHIFTS[0]):
+    def raw(self, x, shift=mix.SHIFTS[0]):
         """centre, half-width at any vector x."""
         d = x.size
         h = np.linalg.solve(self.G + shift * np.eye(d), x)
@@ -209,7 +211,7 @@ class Twin:
             best = min(best, (self.factor(beta) * math.sqrt(form + lam * hh), beta, lam, np.trace(Q), rest))
         w, beta, lam, trace, rest = best
         c2 = min(2 * beta, self.reach**2) / (form + lam * hh)
-        pi = np.array(sets.WEIGHTS) * np.exp(-0.5 * LAMBDAS * (c2 * hh + trace) + 0.5 * d * np.log(LAMBDAS))
+        pi = np.array(mix.WEIGHTS) * np.exp(-0.5 * LAMBDAS * (c2 * hh + trace) + 0.5 * d * np.log(LAMBDAS))
         pi /= pi.sum()
         kl = np.sum(pi * (0.5 * LAMBDAS * trace - 0.5 * d * np.log(LAMBDAS) + np.log((pi + 1e-300) / WEIGHTS)))
         w = min(w, self.factor(rest + kl) * math.sqrt(form + pi @ LAMBDAS * hh))
@@ -218,7 +220,7 @@ class Twin:
     def interval(self, x):
         parts = [self.raw(x)]
         if parts[0][1] > 0.2:
-            parts.append(self.raw(x, sets.SHIFTS[1]))
+            parts.append(self.raw(x, mix.SHIFTS[1]))
         low, high = max(0.0, *(c - w for c, w in parts)), min(1.0, *(c + w for c, w in parts))
         return (low, high) if low <= high else (0.0, 1.0)
 
@@ -230,16 +232,16 @@ def test_hoeffding_ranges_are_those_of_the_twin(n):
     for x, y in zip(X, r, strict=True):
         est.update(x, y)
     loose = [est.interval(x) for x in population(np.random.default_rng(9), 20)[0]]
-    Q, W = est._state.Q[0, 0], est._state.curvature[0, 0]  # Q may be old, W is not
+    Q, W = est._state.mixture.Q[0, 0], est._state.mixture.sums[0, 0, 1]  # Q may be old, W is not
     cost = [0.5 * (np.trace(W @ q) - 3 - np.linalg.slogdet(q)[1]) for q in Q]
-    np.testing.assert_allclose(est._state.head[0, 0], cost, atol=1e-9)
+    np.testing.assert_allclose(est._state.mixture.head[0, 0], cost, atol=1e-9)
     mix.renew(est._par, est._state, est._work, 0, 0)
     twin = Twin(X, r, np.full(n, 0.25), np.full(n, 0.25), math.inf, math.log(100), math.sqrt(2))
     for x, old in zip(population(np.random.default_rng(9), 20)[0], loose, strict=True):
         assert est.interval(x) == pytest.approx(twin.interval(x), abs=3e-7)
         assert est.interval(x) == pytest.approx(old, abs=2e-3)  # covariances up to 5% of the data old cost little
     for reach in (2.0, 4.5):  # tilts that may not go as far as they should
-        est._state.reach[0, 0] = twin.reach = reach
+        est._state.mixture.reach[0, 0] = twin.reach = reach
         assert est.interval(x) == pytest.approx(twin.interval(x), abs=3e-7)
 
 
@@ -258,10 +260,10 @@ def test_refresh_is_that_of_the_twin_and_extremes_are_worth_their_multipliers(n)
     the multipliers of the two constraints."""
     est, X, r, _, queries = filled(n)
     before = np.array([est.interval(x) for x in X])
-    state, d = est._state, 3
-    betas = est._par.log + state.head[0, 0] + 0.5 * LAMBDAS * state.trace[0, 0] + est._par.prior
-    k = np.argmin(betas * (1 + LAMBDAS * d / np.trace(state.variance[0, 0])))
-    present = state.variance[0, 0].copy()
+    state, d = est._state.mixture, 3
+    betas = est._par.log + state.head[0, 0] + 0.5 * LAMBDAS * state.trace[0, 0] + est._par.mixture.prior
+    k = np.argmin(betas * (1 + LAMBDAS * d / np.trace(state.sums[0, 0, 0])))
+    present = state.sums[0, 0, 0].copy()
     est.refresh()
     reach = math.sqrt(2 * betas[k])
     assert state.reach[0, 0] == pytest.approx(reach)
@@ -272,8 +274,8 @@ def test_refresh_is_that_of_the_twin_and_extremes_are_worth_their_multipliers(n)
         A = np.linalg.inv((X * V0[:, None]).T @ X + LAMBDAS[0] * np.eye(d))
     V, w = np.array([tilts.sample_bounds(A, reach, x, *i, np.zeros(d)) for x, i in zip(X, before, strict=True)]).T
     twin = Twin(X, r, V, w, reach, math.log(100), math.sqrt(2))
-    np.testing.assert_allclose(state.variance[0, 0], twin.J, rtol=1e-9, atol=1e-12)
-    np.testing.assert_allclose(state.curvature[0, 0], twin.W, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(state.sums[0, 0, 0], twin.J, rtol=1e-9, atol=1e-12)
+    np.testing.assert_allclose(state.sums[0, 0, 1], twin.W, rtol=1e-9, atol=1e-12)
     assert (V <= 0.25).all()
     assert (w <= 0.25).all()
     # J covers what it claims: the tilts of every direction stay below reach l_i
@@ -301,7 +303,7 @@ def test_extremes_hold_for_every_theta_the_raw_ranges_allow():
     """Members of the set (raw ranges over many directions, means in [0, 1] at both extremes) are in every range."""
     est, _, _, theta, queries = filled(1500, level=0.5, slope=0.5)
     est.refresh()
-    state = est._state
+    state, ends = est._state.mixture, est._work.mixture.ends
     assert state.active[0, 0].tolist() == [1, 1]
     g = np.random.default_rng(4)
     directions = np.concatenate((g.standard_normal((300, 3)), queries))
@@ -309,10 +311,10 @@ def test_extremes_hold_for_every_theta_the_raw_ranges_allow():
     active = state.active.copy()
     state.active[:] = 0
     for z in directions:
-        a, b = np.full(1, -np.inf), np.full(1, np.inf)
-        mix.mixture_range(est._par, state, est._work, 0, 0, z, a, b)
-        low.append(a[0])
-        high.append(b[0])
+        ends[:] = -np.inf, np.inf
+        mix.mixture_range(est._par, est._state, est._work, 0, 0, z, 0)
+        low.append(ends[0])
+        high.append(ends[1])
     state.active[:] = active
     members = theta + 0.08 * g.standard_normal((200_000, 3))
     Z = members @ directions.T
@@ -332,7 +334,8 @@ def test_extremes_hold_for_every_theta_the_raw_ranges_allow():
 def test_a_store_with_gaps_or_without_a_reward():
     """Missing rewards are passed over, other pairs too; a store that lacks a learned reward changes nothing."""
     problem = nr.Problem(2, 2, 2, 3, reward_bound=math.sqrt(2), weight_bound=1.0)
-    par, state, work = sets.reward_set_parts(problem, "bernstein", 5.0)
+    par, state, work = parts = forms.reward_parts(problem, "bernstein", 5.0)
+    par, of = forms.with_kernels(*parts, "learn"), state.mixture
     store = empty_store(2, 2, 2, 3, 400)
     X, r, _ = population(np.random.default_rng(5), 400, level=0.03, slope=0.0)
     seen = np.arange(400) % 4 > 0
@@ -342,24 +345,24 @@ def test_a_store_with_gaps_or_without_a_reward():
         remember(store, k, 0, 1, 0, 0, r[k] if seen[k] else -1.0)
         remember(store, k, 1, 0, k % 2, 0, 0.5)
         if seen[k]:
-            sets.reward_learn(par, state, work, 1, 0, r[k], X[k], 1.0)
+            forms.reward_learn(par, state, work, 1, 0, r[k], X[k])
             alone.update(X[k], r[k])
-    assert sets.reward_due(par, state, 1, 0) == 1
-    assert sets.reward_due(par, state, 0, 0) == 0
+    assert forms.reward_due(par, state, 1, 0) == 1
+    assert forms.reward_due(par, state, 0, 0) == 0
     before = np.array([alone.interval(x) for x in X[seen]])
-    par = sets.with_refresh(par, state, work, store)
-    sets.reward_refresh(par, state, work, store, 1, 0)
-    assert sets.reward_due(par, state, 1, 0) == 0
+    par = forms.with_refresh(par, state, work, store)
+    forms.reward_refresh(par, state, work, store, 1, 0)
+    assert forms.reward_due(par, state, 1, 0) == 0
     V0 = np.array([tilts.variance_proxy(*i, 0.0) for i in before])  # the guess of one pass fails: 0.9 J is too much
     A = np.linalg.inv((X[seen] * V0[:, None]).T @ X[seen] + LAMBDAS[0] * np.eye(3))
     samples = zip(X[seen], before, strict=True)
-    V = np.array([tilts.sample_bounds(A, state.reach[1, 0], x, *i, np.zeros(3))[0] for x, i in samples])
-    np.testing.assert_allclose(state.variance[1, 0], (X[seen] * V[:, None]).T @ X[seen], rtol=1e-9)
-    assert np.isinf(state.reach[0, 0])
+    V = np.array([tilts.sample_bounds(A, of.reach[1, 0], x, *i, np.zeros(3))[0] for x, i in samples])
+    np.testing.assert_allclose(of.sums[1, 0, 0], (X[seen] * V[:, None]).T @ X[seen], rtol=1e-9)
+    assert np.isinf(of.reach[0, 0])
     store.rewards[9, 0] = -1.0
-    kept = state.variance[1, 0].copy()
+    kept = of.sums[1, 0, 0].copy()
     again.mixture_refresh(par, state, work, store, 1, 0)
-    np.testing.assert_array_equal(kept, state.variance[1, 0])
+    np.testing.assert_array_equal(kept, of.sums[1, 0, 0])
 
 
 @pytest.mark.parametrize("d", [3, 8, 16])
@@ -376,10 +379,11 @@ def test_ridge_is_that_of_mean_reward_and_known_means_are_points(d):
     for kind in ("linear", "logistic"):
         theta = np.array([[[0.2, 0.5]]])
         problem = nr.Problem(1, 1, 1, 2, rewards=kind, known_rewards=theta, weight_bound=1.0, reward_bound=1.0)
-        par, state, work = sets.reward_set_parts(problem, "bernstein", 3.0)
+        parts = forms.reward_parts(problem, "bernstein", 3.0)
         low, high = np.zeros((1, 1)), np.zeros((1, 1))
-        sets.reward_learn(par, state, work, 0, 0, 1.0, np.array([0.6, 0.8]), 1.0)
-        sets.reward_ranges(par, state, work, np.array([0.6, 0.8]), 1.0, low, high)
+        forms.reward_learn(*parts, 0, 0, 1.0, np.array([0.6, 0.8]))
+        ranges, _ = forms.kernel_of("ranges", *parts)
+        ranges(*parts, np.array([0.6, 0.8]), low, high)
         assert low[0, 0] == high[0, 0] == pytest.approx(0.52 if kind == "linear" else 1 / (1 + math.exp(-0.52)))
 
 
@@ -413,8 +417,8 @@ def test_logistic_set_is_that_of_the_twin():
         np.testing.assert_allclose(theta, -np.linalg.solve(L, linear), atol=1e-9)
         least = constant - 0.5 * linear @ np.linalg.solve(L, linear)
         assert rho2 == pytest.approx(lam * bound**2 + 2 * math.log(1 / delta) + 2 * losses - 2 * least)
-        np.testing.assert_allclose(est._state.moment[0, 0], theta, atol=1e-9)
-        assert est._state.growth[0, 0] == pytest.approx(rho2, abs=1e-8)
+        np.testing.assert_allclose(est._state.theta[0, 0], theta, atol=1e-9)
+        assert est._state.radius[0, 0] == pytest.approx(rho2, abs=1e-8)
     x = np.array([0.6, 0.8])
     z, w = theta @ x, math.sqrt(rho2 * (x @ np.linalg.solve(L, x)))
     ends = max(-bound, z - w), min(bound, z + w)
@@ -485,6 +489,4 @@ def test_bad_input_is_one_sentence():
     with pytest.raises(ValueError, match=r"^reward must be 0 or 1"):
         RewardSet(2, form="logistic").update([0.6, 0.8], 0.5)
     with pytest.raises(ValueError, match=r'^form must be "logistic" exactly'):
-        sets.reward_set_parts(
-            nr.Problem(1, 1, 1, 2, rewards="logistic", weight_bound=1.0, reward_bound=1.0), "ridge", 3.0
-        )
+        forms.reward_parts(nr.Problem(1, 1, 1, 2, rewards="logistic", weight_bound=1.0, reward_bound=1.0), "ridge", 3.0)

@@ -60,7 +60,7 @@ def assert_runs_agree(w, kind, seed, options, episodes=EPISODES):
 def assert_rewards_agree(agent, learner):
     for pair, reward in learner.rewards.items():
         if isinstance(reward, reference.Logistic):
-            assert_close(agent.state.rewards.growth[pair], reward.radius())
+            assert_close(agent.state.rewards.radius[pair], reward.radius())
             assert_close(agent.state.rewards.inverse[pair] @ reward.V, np.eye(len(reward.V)))
         elif isinstance(reward, reference.Known):
             assert np.array_equal(agent.state.rewards.theta[pair], reward.theta)
@@ -174,7 +174,7 @@ def test_logistic_estimator(d, bound, lam, projected):
             assert state.samples[0, 0] == t
             for got, direct in (
                 (state.theta, wanted.theta), (state.gram, wanted.V), (state.inverse, np.linalg.inv(wanted.V)),
-                (state.growth, wanted.radius()),
+                (state.radius, wanted.radius()),
             ):  # fmt: skip
                 assert_close(got[0, 0], direct)
             assert_close(agent.par.rewards.log_weight, 8.0)
@@ -250,7 +250,7 @@ def coverage(d, bound, how, lam, runs, steps):
             upper = feed(agent, x, float(g.random() < mean))
             missed += not failed[0] and upper < mean - 1e-12
             e = state.theta[0, 0] - theta
-            distance, radius = e @ state.gram[0, 0] @ e, state.growth[0, 0] + log
+            distance, radius = e @ state.gram[0, 0] @ e, state.radius[0, 0] + log
             failed |= distance > np.array([radius, radius - log, radius / 4])
             worst = max(worst, distance / radius)
         failures += failed

@@ -7,7 +7,7 @@ For a context x and every pair at once,
                                                                          infinite if that is negative (an empty set)
     xi_p: w as a bound on the distance of the distributions              xi_r: `theory.widths.reward_interval`
 
-(logistic rewards: `estimators.rewards.means`; known ones: their means, and xi_r = 0).
+(logistic rewards: `estimators.rewards.logistic`; known ones: their means, and xi_r = 0).
 
 Three ways from w to xi_p (`Link.width`), and the spread of V that goes with each (`planning`):
 
@@ -99,7 +99,7 @@ def widths(par, estimator, estimates, rewards, layout, log, x, work):
 
     After `estimate`, whose P_hat and displacements it uses."""
     n = work.moved.shape[0]
-    zz, form, logdet = work.forms[0], work.forms[1], merged(rewards.growth)
+    zz, form, logdet = work.forms[0], work.forms[1], merged(rewards.logdet)
     quadratic_forms(merged(estimates.inverse), merged(rewards.inverse), x, zz, form)
     if par.printed == 1:
         form, logdet = zz, merged(estimates.logdet)

@@ -26,6 +26,8 @@ from numba.core.typed_passes import IRLegalization, NativeLowering, NopythonRewr
 class WaitingLibrary(JITCodeLibrary):  # type: ignore[misc]
     """The code of one kernel, which waits until its address is asked for."""
 
+    _shared_module: Any
+
     def add_linking_library(self, library: Any) -> None:
         self._linking_libraries.append(library)
 
@@ -42,7 +44,7 @@ class WaitingLibrary(JITCodeLibrary):  # type: ignore[misc]
             self._shared_module = module
         return self._shared_module
 
-    @global_compiler_lock  # type: ignore[untyped-decorator]
+    @global_compiler_lock
     def finalize(self) -> None:
         self._get_module_for_linking()  # before anything is optimised
         super().finalize()

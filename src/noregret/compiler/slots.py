@@ -20,7 +20,7 @@ What is known of Numba here: how a function called at an address is told its arg
 import hashlib
 from typing import Any, NamedTuple
 
-from llvmlite import ir  # type: ignore[import-untyped]
+from llvmlite import ir
 from numba import types
 from numba.core import cgutils, errors
 from numba.extending import intrinsic

@@ -5,8 +5,7 @@ from .linear.sign_union import SignUnionSet
 from .mixture.single import MixtureSet
 from .newton.conversion import Conversion
 from .newton.online_newton import OnlineNewton
-from .rewards.single import RewardSet
-from .rewards.single_mean import MeanReward
+from .rewards.single import MeanReward, RewardSet
 
 __all__ = [
     "Conversion", "LikelihoodRatioSet", "MeanReward", "MixtureSet", "OnlineNewton", "RewardSet", "SignUnionSet",

@@ -24,8 +24,9 @@ from ..problem.layout import Layout
 from ..theory.widths import ridge_radius
 from .likelihood.sets import LikelihoodState, one_inverse
 from .mixture.sets import MixtureState
+from .rewards.forms import RewardPar, RewardState
 from .rewards.mixture import mixture_width
-from .rewards.sets import BERNSTEIN, HOEFFDING, LOGISTIC, RIDGE, RewardSetPar, RewardSetState
+from .rewards.regression import BERNSTEIN, HOEFFDING, LOGISTIC, RIDGE
 
 STEPS = 30  # of the search for l
 LARGEST = 400  # m d beyond which rows are looked at one by one
@@ -111,27 +112,26 @@ def _relative(cov: Floats) -> Floats:
     return np.ascontiguousarray(made[:-1, :, :-1])
 
 
-def reward_sets_outside(par: RewardSetPar, state: RewardSetState, available: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def reward_sets_outside(par: RewardPar, state: RewardState, available: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """[S, A]: which pairs' sets of reward weights are empty, or have no point of norm at most the assumed B_r."""
     made, met = np.zeros(available.shape, np.bool_), available & (state.samples > 0)
     if par.form in (HOEFFDING, BERNSTEIN):
         return _mixture_outside(par, state, met)
     for s, a in np.argwhere(met):
         if par.form in (RIDGE, LOGISTIC):
-            inverse, centre, radius2 = state.inverse[s, a, 0], state.moment[s, a], float(state.growth[s, a])
+            radius2 = float(state.radius[s, a])
             if par.form == RIDGE:
-                centre = inverse @ centre
-                radius2 = ridge_radius(radius2, par.bound, par.regularization, par.log) ** 2
-            far = distance2(centre[None], inverse[None, :, None], par.bound)
+                radius2 = ridge_radius(float(state.logdet[s, a]), par.bound, par.regularization, par.log) ** 2
+            far = distance2(state.theta[s, a][None], state.inverse[s, a][None, :, None], par.bound)
             made[s, a] = radius2 < 0.0 or far > radius2 * (1.0 + SLACK) + SLACK
     return made
 
 
-def _mixture_outside(par: RewardSetPar, state: RewardSetState, met: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _mixture_outside(par: RewardPar, state: RewardState, met: NDArray[np.bool_]) -> NDArray[np.bool_]:
     """[S, A]: where some h has h'sum x_i r_i above what the mixture and the ball allow together. Tried are the vectors
     h = (G + shift I)^{-1} x, x the direction of the regression theta with that shift; any h would be as right."""
-    made, share, at = np.zeros(met.shape, np.bool_), np.zeros(par.lambdas.shape[0]), np.argwhere(met)
-    gram, moment = state.gram[met], state.moment[met]
+    made, at = np.zeros(met.shape, np.bool_), np.argwhere(met)
+    gram, moment = state.gram[met] - par.regularization * np.eye(state.gram.shape[3]), state.moment[met]
     scale = np.maximum(np.einsum("kbb->k", gram), 1e-100)[:, None, None] * np.eye(moment.shape[1])
     for shift in SHIFTS:
         regular = gram + shift * scale  # its condition is at most d/shift: contexts may be long, and all the same
@@ -141,8 +141,7 @@ def _mixture_outside(par: RewardSetPar, state: RewardSetState, met: NDArray[np.b
         ball = par.bound * np.linalg.norm(np.einsum("kbc,kc->kb", gram, h), axis=1)
         for k in np.flatnonzero(least > ball):
             s, a = at[k]
-            of = state.head[s, a], state.trace[s, a], float(state.reach[s, a])
-            form, hh = max(float(h[k] @ state.variance[s, a] @ h[k]), 0.0), float(h[k] @ h[k])
-            width = mixture_width(par.log, par.lambdas, par.prior, *of, form, hh, share)
+            form, hh = max(float(h[k] @ state.mixture.sums[s, a, 0] @ h[k]), 0.0), float(h[k] @ h[k])
+            width = mixture_width(par, state, int(s), int(a), form, hh)
             made[s, a] = made[s, a] or least[k] > (width + ball[k]) * (1.0 + SLACK)
     return made

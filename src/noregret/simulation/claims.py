@@ -17,7 +17,7 @@ import numpy as np
 
 from .. import checks as check
 from ..estimators.newton.online_newton import SLACK, STEP, THEOREM_A, THEOREM_B, default_regularization
-from ..estimators.rewards import means as rewards
+from ..estimators.rewards import logistic as rewards
 from ..numerics.linear_algebra import least_regularization
 from ..problem.links import Constants
 from ..problem.problem import Problem

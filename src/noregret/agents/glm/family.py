@@ -12,7 +12,7 @@ import numpy as np
 from ...beliefs.point import BeliefPar, BeliefWork, belief_parts, estimate, widths
 from ...checks import Floats
 from ...compiler.announcements import announced
-from ...compiler.jit import kernel, merged
+from ...compiler.jit import kernel
 from ...compiler.slots import EMPTY, slot
 from ...estimators.newton.conversion import (
     LEARNERS,
@@ -23,7 +23,16 @@ from ...estimators.newton.conversion import (
     conversion_parts,
 )
 from ...estimators.newton.online_newton import NewtonPar, NewtonState, NewtonWork, newton_learn, newton_parts
-from ...estimators.rewards.means import RewardPar, RewardState, apply_logistic_beliefs, reward_parts, rewards_learn
+from ...estimators.rewards.forms import (
+    RewardPar,
+    RewardState,
+    RewardWork,
+    call_estimates,
+    estimated,
+    reward_parts,
+    rewards_learn,
+    with_kernels,
+)
 from ...numerics.linear_algebra import norm_of
 from ...planning.bellman import planner_address
 from ...problem.layout import Layout
@@ -57,6 +66,7 @@ class GLMState(NamedTuple):
 
 class GLMWork(NamedTuple):
     transitions: NewtonWork | ConversionWork
+    rewards: RewardWork
     belief: BeliefWork
     r: Floats  # [S, A], rewards as planned with
     xi: Floats  # [S, A], widths as planned with
@@ -75,12 +85,8 @@ def believe(par, state, work, x, log):
     if par.widths == 1:
         widths(par.belief, par.transitions, state.transitions, rewards, par.layout, log, x, belief)
     if par.rewards.logistic == 1:
-        bound, term, cap = par.rewards.bound * norm, par.rewards.log_weight * log, par.belief.reward_cap
-        means, intervals = merged(belief.reward), merged(belief.interval)
-        apply_logistic_beliefs(
-            par.rewards.beliefs,
-            (merged(rewards.theta), belief.forms[1], merged(rewards.growth), x, bound, term, cap, means, intervals),
-        )
+        args = par.rewards, rewards, work.rewards, x, log, belief.reward, belief.interval
+        call_estimates(par.rewards.estimates, args)
 
 
 apply_beliefs = slot("beliefs")
@@ -91,9 +97,8 @@ apply_steps = slot("steps")
 
 @kernel
 def learn(par, state, work, x, k, n, path):
-    norm, scratch = norm_of(x), work.transitions
-    apply_steps(par.steps, (par.transitions, state.transitions, scratch, par.layout, x, norm, n, path))
-    rewards_learn(par.rewards, state.rewards, par.transitions.refresh, x, norm, n, path, scratch.zx, scratch.factor)
+    apply_steps(par.steps, (par.transitions, state.transitions, work.transitions, par.layout, x, norm_of(x), n, path))
+    rewards_learn(par.rewards, state.rewards, work.rewards, x, n, path)
 
 
 CONFIDENCE = choice("newton", "conversion")
@@ -110,7 +115,7 @@ class GLMAgent(Agent):
                            from an online learner (`estimators.newton.conversion`)
     learner, group_bound   of "conversion": "ons", "ftrl" or "sparse"; a bound on the sum of the columns' 2-norms of
                            every pair's weights, in centred coordinates for the logit (needed by "sparse")
-    reward_regularization  lambda of the reward estimates; None: recommended (`estimators.rewards.means`)"""
+    reward_regularization  lambda of the reward estimates; None: recommended (`estimators.rewards.forms`)"""
 
     learn_kernel = staticmethod(learn)
     width_cap = math.inf  # of printed widths
@@ -152,11 +157,16 @@ class GLMAgent(Agent):
         p, o = self.problem, self.options
         S, A, d, f = p.n_states, p.n_actions, p.context_dim, np.zeros
         constants = o["constants"]
-        reward_par, rewards, lam_r = reward_parts(p, constants, o["reward_regularization"])
+        known, logistic = p.known_rewards is not None, p.rewards == "logistic"
+        if logistic and constants == "paper" and not known:
+            raise ValueError(
+                'constants must be "corrected" with logistic rewards: the paper prints no interval for them'
+            )
+        lam_r = o["reward_regularization"]
+        reward_par, rewards, reward_work = reward_parts(p, estimated(p), 0.0, lam_r, "reward_regularization")
         transition_par, transitions, transition_work, steps = self._transition_parts(constants)
-        known = p.known_rewards is not None
         belief_par, belief_work = belief_parts(
-            p.link, p.layout, constants, d, p.reward_bound, lam_r, known, self.width_cap
+            p.link, p.layout, constants, d, p.reward_bound, reward_par.regularization, known, self.width_cap
         )
         par = GLMPar(
             seed=self.seed, layout=p.layout, believe=EMPTY, planner=EMPTY, steps=EMPTY, transitions=transition_par,
@@ -164,12 +174,15 @@ class GLMAgent(Agent):
             exploration=self.exploration, reward_reach=p.reward_bound * p.context_bound, widths=int(self.uses_widths),
         )  # fmt: skip
         noise = f((p.horizon, S, A)) if self.perturbs else f((0, 0, 0))
-        work = GLMWork(transition_work, belief_work, f((S, A)), f((S, A)), noise, f((S, A)), f(1))
+        work = GLMWork(transition_work, reward_work, belief_work, f((S, A)), f((S, A)), noise, f((S, A)), f(1))
         state = GLMState(transitions, rewards)
         x, H = f(d), p.horizon
         path = Trajectory(np.zeros(H + 1, np.int64), np.zeros(H, np.int64), f(H))
         with announced(f"the beliefs of {self.name}"):
+            if logistic:
+                reward_par = with_kernels(reward_par, rewards, reward_work, "learn", "estimates")
             par = par._replace(
+                rewards=reward_par,
                 believe=apply_beliefs.fill(believe, par, state, work, x, 0.0),
                 planner=planner_address(p.layout),
                 steps=apply_steps.fill(steps, transition_par, transitions, transition_work, p.layout, x, 0.0, 0, path),

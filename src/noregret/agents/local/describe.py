@@ -11,7 +11,6 @@ and, in `agents.local.draws`, samples of models from an approximate posterior. A
 par, state and work, and with them the compiled simulation loop.
 """
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -26,13 +25,11 @@ from ...estimators.likelihood.precision import covariance_at, products_of
 from ...estimators.likelihood.sets import LikelihoodPar, LikelihoodState, LikelihoodWork, rho_of
 from ...estimators.linear.sign_union import sign_union_sets
 from ...estimators.mixture.sets import mixture_fill
-from ...estimators.rewards.means import KNOWN, RewardPar, RewardState
-from ...estimators.rewards.sets import RewardSetPar, RewardSetState, RewardSetWork, reward_ranges
+from ...estimators.rewards.forms import RewardPar, RewardState, RewardWork, call_posterior, call_ranges
 from ...estimators.store import Store
 from ...numerics.linear_algebra import norm_of, pair_predictors
 from ...planning.optimism import SearchPar, SearchWork, assess, optimum
 from ...problem.layout import Layout
-from ...theory.widths import sigma
 
 
 class SetPar(NamedTuple):
@@ -44,13 +41,12 @@ class SetPar(NamedTuple):
     outcomes: Any  # slot of `estimators.likelihood.learn.learn_outcomes`
     draw: Any  # slot of the kernel that fills work.P and work.r
     planner: Any  # slot of `planning.bellman.backward_induction`
-    refresh: Any  # slot of `numerics.linear_algebra.refresh_inverse`, for the estimated mean rewards
     several: Any  # slot of `best_of_draws`, and of its hook, where it is needed
     best_draw: Any
     search: SearchPar
     transitions: Any  # LikelihoodPar, MixturePar or SignUnionPar
     sampler: LikelihoodPar
-    rewards: RewardSetPar
+    rewards: RewardPar
     means: RewardPar
     log_transition: float  # ln(1/delta) of one transition set
     logits: int  # 1: the sets are ellipsoids of logits
@@ -64,7 +60,7 @@ class SetPar(NamedTuple):
 class SetState(NamedTuple):
     transitions: Any  # LikelihoodState, MixtureState or SignUnionState; of no pairs where no sets are kept
     sampler: LikelihoodState  # the approximate posterior; of no pairs where nothing is drawn from it
-    rewards: RewardSetState
+    rewards: RewardState
     means: RewardState  # estimates of the mean rewards, learned where par.estimates = 1
     store: Store
     gate: NDArray[np.int64]  # [8], episodes in which the draw, one of six rungs, or the optimistic policy was played
@@ -73,7 +69,7 @@ class SetState(NamedTuple):
 class SetWork(NamedTuple):
     transitions: Any  # LikelihoodWork, MixtureWork or SignUnionWork
     sampler: LikelihoodWork
-    rewards: RewardSetWork
+    rewards: RewardWork  # of `means`, too
     local: LocalSets
     derive: LocalWork
     search: SearchWork
@@ -89,8 +85,6 @@ class SetWork(NamedTuple):
     Q: Floats  # [S, A]
     none: Floats  # [0, 0, 0]
     squares: Floats  # [2, M, M]
-    zx: Floats  # [d]
-    gram: Floats  # [d, d]
 
 
 apply_derive = slot("derive")
@@ -99,43 +93,27 @@ apply_derive = slot("derive")
 # What is known of one individual ----------------------------------------------------------------------------------
 @inlined
 def reward_means(par, state, work, x):
-    """work.mean, work.spread for all pairs: ridge regression and half of ||x||_{V^{-1}}, or the like if logistic."""
-    means = state.means
-    for s in range(work.mean.shape[0]):
-        for a in range(work.mean.shape[1]):
-            form, mean = 0.0, 0.0
-            for b in range(x.shape[0]):
-                t = 0.0
-                for c in range(x.shape[0]):
-                    t += means.inverse[s, a, b, c] * x[c]
-                form += t * x[b]
-                mean += means.theta[s, a, b] * x[b]
-            slope = 0.5
-            if par.means.logistic == 1:
-                mean = sigma(mean)
-                slope = mean * (1.0 - mean)
-            work.mean[s, a] = min(max(mean, 0.0), 1.0)
-            work.spread[s, a] = 0.0 if par.means.learned == KNOWN else slope * math.sqrt(max(form, 0.0))
+    """work.mean, work.spread <- the normal posteriors of the mean rewards of all pairs."""
+    call_posterior(par.means.posterior, (par.means, state.means, work.rewards, x, work.mean, work.spread))
 
 
 @inlined
-def ranges(par, state, work, x, norm):
+def ranges(par, state, work, x):
     """work.local.low, high for all pairs; the estimates in work.mean, where needed, are moved between them."""
     local = work.local
+    call_ranges(par.rewards.ranges, (par.rewards, state.rewards, work.rewards, x, local.low, local.high))
     if par.estimates == 1:
         reward_means(par, state, work, x)
-    reward_ranges(par.rewards, state.rewards, work.rewards, x, norm, local.low, local.high)
-    if par.estimates == 1:
         for s in range(work.mean.shape[0]):
             for a in range(work.mean.shape[1]):
                 work.mean[s, a] = min(max(work.mean[s, a], local.low[s, a]), local.high[s, a])
 
 
 @inlined
-def finish(par, state, work, x, norm, bound, spans):
+def finish(par, state, work, x, bound, spans):
     """What all ellipsoids of logits have in common; spans=1: their spans are not known yet."""
     apply_derive(par.derive, (work.local, par.layout, bound, work.derive, spans))
-    ranges(par, state, work, x, norm)
+    ranges(par, state, work, x)
 
 
 @kernel
@@ -153,7 +131,7 @@ def describe_online(par, state, work, x):
             else:
                 covariance_at(sets.forms[s, a], w.products, n, w.packed, cov)
             local.rho[s, a] = rho_of(sets, s, a)
-    finish(par, state, work, x, norm, par.transitions.weight_bound * norm, 1)
+    finish(par, state, work, x, par.transitions.weight_bound * norm, 1)
 
 
 @kernel
@@ -162,13 +140,13 @@ def describe_stored(par, state, work, x):
     for s in range(count.shape[0]):
         for a in range(count.shape[1]):
             mixture_fill(par.transitions, state.transitions, s, a, x, norm, work.local)
-    finish(par, state, work, x, norm, par.transitions.weight_bound * norm, 0)
+    finish(par, state, work, x, par.transitions.weight_bound * norm, 0)
 
 
 @kernel
 def describe_linear(par, state, work, x):
     sign_union_sets(par.transitions, state.transitions, work.transitions, par.layout, x, work.local)
-    ranges(par, state, work, x, norm_of(x))
+    ranges(par, state, work, x)
 
 
 apply_describe = slot("describe")

@@ -18,10 +18,10 @@ from ...estimators.likelihood.learn import learn_outcomes
 from ...estimators.likelihood.sets import PREDICTORS, likelihood_parts
 from ...estimators.linear.sign_union import sign_union_parts
 from ...estimators.mixture.sets import mixture_parts
-from ...estimators.rewards.means import reward_parts
-from ...estimators.rewards.sets import FORMS, reward_set_parts, with_refresh
+from ...estimators.rewards.forms import SETS as REWARD_FORMS
+from ...estimators.rewards.forms import estimated, reward_parts, with_kernels, with_refresh
 from ...estimators.store import empty_store, with_room
-from ...numerics.linear_algebra import LEAST_REGULARIZATION, refresh_address
+from ...numerics.linear_algebra import LEAST_REGULARIZATION
 from ...planning.bellman import Plan, planner_address
 from ...planning.optimism import SHARP, TAYLOR, search_parts
 from ...problem.links import LinearCombination, MultinomialLogit
@@ -54,7 +54,7 @@ RUNGS = 6  # optimistic policies with a part of the bonus that a gate tries befo
 # Options of the family
 SETS = choice("online", "stored", "stored-plain")
 BONUS = choice("taylor", "sharp", default=None)
-REWARD_SETS = choice(*FORMS, default=None)
+REWARD_SETS = choice(*REWARD_FORMS, default=None)
 PREDICTOR = choice(*PREDICTORS[:2], default="unscented")
 FORM = choice("full", "kron")
 POSTERIOR_SCALE = option(1.0, check.nonnegative)
@@ -161,13 +161,19 @@ class SetAgent(Agent):
         (S, A, M), H, d, count = p.layout.outcomes.shape, p.horizon, p.context_dim, p.layout.count
         linear = isinstance(p.link, LinearCombination)
         log_p, log_r = self._shares()
-        mean_par, means, _ = reward_parts(p, "corrected", o.get("reward_regularization"))
-        form = self._reward_form()
-        lam_r = o.get("reward_regularization") if form in ("ridge", "logistic") else None  # the others mix over many
-        reward_par, rewards, reward_work = reward_set_parts(p, form, log_r, lam_r)
+        lam_r, form = o.get("reward_regularization"), self._reward_form()
+        mean_par, means, _ = reward_parts(p, estimated(p), 0.0, lam_r, "reward_regularization")
+        lam_r = lam_r if form in ("ridge", "logistic") else None  # the others mix over many
+        reward_par, rewards, reward_work = reward_parts(p, form, log_r, lam_r)
         keeps = self.sets != "online" or (form == "bernstein" and self.uses_sets)
         store = empty_store(S, A, H, d, FIRST_ROOM if keeps else 0)
-        reward_par = with_refresh(reward_par, rewards, reward_work, store)
+        estimates = self.draws_models or self.bonus_scale != 1.0
+        with announced(f"the rewards of {self.name}"):
+            asked = ("learn", "ranges") if self.uses_sets else ("learn",)
+            reward_par = with_kernels(reward_par, rewards, reward_work, *asked)
+            reward_par = with_refresh(reward_par, rewards, reward_work, store)
+            if estimates:
+                mean_par = with_kernels(mean_par, means, reward_work, "learn", "posterior")
         predictor, kron = PREDICTORS.index(self.predictor), self.form == "kron"
         natural, lam = d / p.weight_bound**2, o.get("regularization")
         head = d, p.weight_bound, log_p, lam or max(SETS_TIMES * natural, LEAST_REGULARIZATION * p.context_bound**2)
@@ -196,19 +202,19 @@ class SetAgent(Agent):
         par = SetPar(
             seed=self.seed, layout=p.layout, starts=p.starts, describe=EMPTY, derive=EMPTY, outcomes=EMPTY,
             draw=EMPTY,
-            planner=planner_address(p.layout), refresh=refresh_address(d), several=EMPTY, best_draw=EMPTY,
+            planner=planner_address(p.layout), several=EMPTY, best_draw=EMPTY,
             search=search, transitions=transitions[0], sampler=sampler_par, rewards=reward_par, means=mean_par,
             log_transition=log_p, logits=int(not linear),
             scale=self.bonus_scale, kappa=self.kappa,
             posterior_scale=self.posterior_scale, certify=int(self.bounds_values),
-            estimates=int(self.draws_models or self.bonus_scale != 1.0),
+            estimates=int(estimates),
         )  # fmt: skip
         state = SetState(transitions[1], sampler, rewards, means, store, np.zeros(RUNGS + 2, np.int64))
         values = f((H + 1, S)), f((H + 1, S)), f((H + 1, S))
         work = SetWork(
             transitions[2], sampler_work, reward_work, local, local_work(M), search_work, f((S, A)), f((S, A)),
             f((J, S, A, M)), f((J, S, A)), f((2, (J * S * A * (M + 1) + 1) // 2)),
-            np.zeros((H, S), np.int64), *values, f((S, A)), f((0, 0, 0)), f((2, M, M)), f(d), f((d, d)),
+            np.zeros((H, S), np.int64), *values, f((S, A)), f((0, 0, 0)), f((2, M, M)),
         )  # fmt: skip
         with announced(f"the sets of {self.name}"):
             if self.uses_sets and not linear:

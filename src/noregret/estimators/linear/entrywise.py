@@ -8,8 +8,8 @@ identity   mu(z) = z, ridge regression:  Z = lambda I + sum x x',  theta_j = Z^{
            (labels are 1/2-sub-Gaussian; Abbasi-Yadkori, Pal and Szepesvari 2011.) P_hat = clip(theta_j'x, 0, 1), width
            at most 1
 sigma      mu(z) = 1/(1 + e^-z), one online Newton step per entry and Theorem A with one predictor, as for logistic
-           rewards (`estimators.rewards.means`), with a squared radius per entry. P_hat = sigma(v), v = clip(theta_j'x,
-           -M, M) and M = B ||x||; width `theory.widths.logistic_interval`
+           rewards (`estimators.rewards.logistic`), with a squared radius per entry. P_hat = sigma(v), v =
+           clip(theta_j'x, -M, M) and M = B ||x||; width `theory.widths.logistic_interval`
 
 Each entry's interval holds for all contexts and times with probability 1 - delta. A pair with one possible outcome has
 nothing to learn: P_hat = 1, width 0. Cost of a step O(m d + d^2); memory O(m d + d^2) per pair, constant in time.

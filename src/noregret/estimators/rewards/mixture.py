@@ -15,49 +15,122 @@ where J = sum V_i x_i x_i' and cost = KL of the Gaussians and of pi + tr(W Q)/2,
 (`variance_proxy`, `tilted_variance`); 1/4 always serves. x'theta* = h'G theta* + (x - G h)'theta*, and the second term
 is at most B_r ||x - G h||. Proofs: docs/beyond.md. Everything but V_i and w_i is kept online; those two may be
 recomputed from stored data at any time, because the event does not involve them.
+
+It goes with ridge regression at a small lambda (`ridge_step`), which keeps G + lambda I, its inverse and sum x_i r_i.
 """
 
 import math
+from typing import Any, NamedTuple
 
+import numpy as np
+from numpy.typing import NDArray
+
+from ...checks import Floats
 from ...compiler.jit import inlined, kernel
-from ...numerics.linear_algebra import invert, times
+from ...compiler.slots import EMPTY, slot
+from ...numerics.linear_algebra import apply_refresh, times
+from ...problem.problem import Problem
+from .regression import form_of, largest_mean, ridge_step
 from .tilts import multiplier, sample_bounds
 
-
-@kernel
-def add_sample(G, J, W, inverse, x, V, w, scratch):
-    """G, J, W [d, d] += (1, V, w) x x'; inverse [L, d, d]: of G + shift I, by Sherman and Morrison."""
-    d = x.shape[0]
-    for i in range(d):
-        for j in range(d):
-            t = x[i] * x[j]
-            G[i, j] += t
-            J[i, j] += V * t
-            W[i, j] += w * t
-    for k in range(inverse.shape[0]):
-        times(inverse[k], x, scratch)
-        q = 0.0
-        for i in range(d):
-            q += scratch[i] * x[i]
-        q = 1.0 / (1.0 + q)
-        for i in range(d):
-            t = q * scratch[i]
-            for j in range(d):
-                inverse[k, i, j] -= t * scratch[j]
+LAMBDAS = (3.0, 24.0, 192.0, 1536.0)  # of the mixture, times R^2/d
+WEIGHTS = (0.1, 0.4, 0.4, 0.1)  # most for a thousand to thirty thousand rewards
+SHIFTS = (1e-3, 4.0)  # of the two regressions that give the centres, times R^2; the first is lambda
 
 
-@kernel
-def set_covariances(J, W, lambdas, Q, head, trace, factor, column):
-    """Q[k] [C, d, d] <- (J + lambda_k I)^{-1}; head[k] <- (tr(W Q_k) - d - ln det Q_k)/2, trace[k] <- tr Q_k."""
-    d = J.shape[0]
-    for k in range(lambdas.shape[0]):
-        logdet = invert(J, lambdas[k], Q[k], factor, column)
-        product, total = 0.0, 0.0
-        for i in range(d):
-            total += Q[k, i, i]
-            for j in range(d):
-                product += W[i, j] * Q[k, i, j]
-        head[k], trace[k] = 0.5 * (product - d + logdet), total
+class MixturePar(NamedTuple):
+    """C = 4 components; 0 in other forms."""
+
+    ridge: Any  # slot of `ridge_step`
+    range: Any  # slot of `mixture_range`
+    renew: Any  # slot of `renew`
+    refresh: Any  # slot of `estimators.rewards.refresh.mixture_refresh`, under BERNSTEIN
+    lambdas: Floats  # [C], increasing
+    prior: Floats  # [C], -(d/2) ln lambda_c - ln w_c
+    apart: float  # the second shift less the first
+
+
+class MixtureState(NamedTuple):
+    """Of no pairs in other forms."""
+
+    wide: Floats  # [S, A, d, d], inverse of G and the second shift
+    sums: Floats  # [S, A, 2, d, d], J and W
+    Q: Floats  # [S, A, C, d, d]
+    head: Floats  # [S, A, C], cost of Q_k without its distance from component c
+    trace: Floats  # [S, A, C], tr Q_k
+    extremes: Floats  # [S, A, 2, d], contexts whose means are least sure to be above 0, below 1
+    active: NDArray[np.int64]  # [S, A, 2], 1 where there is one
+    reach: Floats  # [S, A], the tilts for which J holds; inf: all
+    due: NDArray[np.int64]  # [S, A], samples at which Q and the inverses are made anew
+    refreshed: NDArray[np.int64]  # [S, A], samples at the last refresh
+
+    def limits(self, problem: Problem) -> dict[str, tuple[float, float]]:
+        return {"active": (0, 1), "reach": (0, math.inf)}
+
+
+class MixtureWork(NamedTuple):
+    vectors: Floats  # [3, 3, d], h, G h and J h of both extremes and of x
+    pieces: Floats  # [3, 4], what `dual_vector` says of them
+    raw: Floats  # [2], a range that is not cut to what is possible
+    ends: Floats  # [2], the range
+    weights: Floats  # [3], of x x' in the sums
+    sums: Floats  # [3, d, d], new J and W, and J_0
+    logdet: Floats  # [1]
+    square: Floats  # [d, d]
+    first: Floats  # [d, d]
+    episodes: NDArray[np.int64]  # [2]
+
+
+def mixture_parts(problem: Problem, kept: bool) -> tuple[MixturePar, MixtureState, MixtureWork]:
+    """Parameters without slots, initial state and scratch; kept: False leaves all empty, for the other forms."""
+    p, f, i, C = problem, np.zeros, np.int64, len(LAMBDAS) if kept else 0
+    (S, A), d, R2 = (p.n_states, p.n_actions) if kept else (0, 0), p.context_dim, p.context_bound**2
+    lambdas, eye = np.array(LAMBDAS[:C]) * (R2 / d), np.eye(d)
+    prior = -0.5 * d * np.log(lambdas) - np.log(np.array(WEIGHTS[:C]))
+    head, trace = np.tile(0.5 * d * (np.log(lambdas) - 1.0), (S, A, 1)), np.tile(d / lambdas, (S, A, 1))
+    wide, Q = np.tile(eye / (SHIFTS[1] * R2), (S, A, 1, 1)), np.tile(eye / lambdas[:, None, None], (S, A, 1, 1, 1))
+    state = MixtureState(
+        wide, f((S, A, 2, d, d)), Q, head, trace, f((S, A, 2, d)), f((S, A, 2), i),
+        np.full((S, A), np.inf), np.ones((S, A), i), f((S, A), i),
+    )  # fmt: skip
+    d = d if kept else 0
+    work = MixtureWork(
+        f((3, 3, d)), f((3, 4)), f(2), f(2), f(3), f((3, d, d)), f(1), f((d, d)), f((d, d)), f(2, i)
+    )  # fmt: skip
+    return MixturePar(EMPTY, EMPTY, EMPTY, EMPTY, lambdas, prior, (SHIFTS[1] - SHIFTS[0]) * R2), state, work
+
+
+def with_mixture(par: Any, state: Any, work: Any) -> Any:
+    """par of the rewards with the slots of its mixture filled, but that of the refresh."""
+    x = np.zeros(state.theta.shape[2])
+    made = {
+        "ridge": call_learn.fill(ridge_step, par, state, work, 0, 0, 0.0, x),
+        "range": call_range.fill(mixture_range, par, state, work, 0, 0, x, 0),
+        "renew": call_renew.fill(renew, par, state, work, 0, 0),
+    }
+    return par._replace(mixture=par.mixture._replace(**made))
+
+
+call_learn, call_range, call_renew = slot("reward learn"), slot("mixture range"), slot("mixture renew")
+
+
+@inlined
+def shifted(matrix, scale, shift, out):
+    """out [d, d] <- scale matrix + shift I."""
+    for i in range(out.shape[0]):
+        for j in range(out.shape[0]):
+            out[i, j] = scale * matrix[i, j]
+        out[i, i] += shift
+
+
+@inlined
+def add_outer(weights, x, sums):
+    """sums [n, d, d] += weights [n] times x x'."""
+    for m in range(sums.shape[0]):
+        for i in range(x.shape[0]):
+            t = weights[m] * x[i]
+            for j in range(x.shape[0]):
+                sums[m, i, j] += t * x[j]
 
 
 @inlined
@@ -68,13 +141,14 @@ def factor_of(beta, reach):
 
 
 @kernel
-def mixture_width(log, lambdas, prior, head, trace, reach, form, hh, share):
-    """Bound on |h'(sum x_i r_i - G theta*)|: form = h'J h, hh = ||h||^2, log = ln(1/delta), prior[c] = -(d/2) ln
-    lambda_c - ln w_c; share [C] is scratch. The best single component, then one step to the best weights pi. O(C)."""
-    C = lambdas.shape[0]
+def mixture_width(par, state, s, a, form, hh):
+    """Bound on |h'(sum x_i r_i - G theta*)|: form = h'J h, hh = ||h||^2. The best single component, then one step to
+    the best weights pi. O(C)."""
+    lambdas, prior, C = par.mixture.lambdas, par.mixture.prior, par.mixture.lambdas.shape[0]
+    head, trace, reach = state.mixture.head[s, a], state.mixture.trace[s, a], state.mixture.reach[s, a]
     best, chosen, beta = math.inf, 0, 0.0
     for k in range(C):
-        b = max(log + head[k] + 0.5 * lambdas[k] * trace[k] + prior[k], 0.0)
+        b = max(par.log + head[k] + 0.5 * lambdas[k] * trace[k] + prior[k], 0.0)
         v = factor_of(b, reach) * math.sqrt(form + lambdas[k] * hh)
         if v < best:
             best, chosen, beta = v, k, b
@@ -84,136 +158,148 @@ def mixture_width(log, lambdas, prior, head, trace, reach, form, hh, share):
     t = min(2.0 * beta, reach * reach) / scale * hh  # c^2 ||h||^2
     top = -math.inf
     for k in range(C):
-        share[k] = -prior[k] - 0.5 * lambdas[k] * (t + trace[chosen])
-        top = max(top, share[k])
+        top = max(top, -prior[k] - 0.5 * lambdas[k] * (t + trace[chosen]))
     total, mean = 0.0, 0.0
     for k in range(C):
-        p = math.exp(share[k] - top)
+        p = math.exp(-prior[k] - 0.5 * lambdas[k] * (t + trace[chosen]) - top)
         total += p
         mean += p * lambdas[k]
     mean /= total
-    b = max(log + head[chosen] - top - math.log(total) - 0.5 * t * mean, 0.0)
+    b = max(par.log + head[chosen] - top - math.log(total) - 0.5 * t * mean, 0.0)
     return min(best, factor_of(b, reach) * math.sqrt(form + mean * hh))
 
 
-@kernel
-def dual_vector(G, J, moment, inverse, x, h, gh, jh):
-    """h <- inverse x, gh <- G h, jh <- J h; returns h'sum x_i r_i, h'J h, ||h||^2, ||x - G h||^2."""
-    times(inverse, x, h)
-    times(G, h, gh)
-    times(J, h, jh)
-    centre, form, hh, rest = 0.0, 0.0, 0.0, 0.0
-    for i in range(x.shape[0]):
-        centre += h[i] * moment[i]
-        form += h[i] * jh[i]
-        hh += h[i] * h[i]
-        rest += (x[i] - gh[i]) * (x[i] - gh[i])
-    return centre, max(form, 0.0), hh, rest
-
-
 @inlined
-def half_width(par, state, work, s, a, form, hh, rest):
+def half_width(par, state, s, a, form, hh, rest):
     """Bound on the distance of h'sum x_i r_i from x'theta*."""
-    w = mixture_width(
-        par.log, par.lambdas, par.prior, state.head[s, a], state.trace[s, a], state.reach[s, a], form, hh, work.share
-    )
+    w = mixture_width(par, state, s, a, form, hh)
     return (w + par.bound * math.sqrt(max(rest, 0.0))) * (1.0 + 1e-9) + 1e-7  # `extremes` may lose eight digits
 
 
 @kernel
-def prepare_extremes(par, state, work, s, a):
-    """work.hy, ghy, jhy [2, d], pieces [2, 4] <- `dual_vector` of both extremes, for `range_at`."""
-    for e in range(2):
-        if state.active[s, a, e] == 1:
-            work.pieces[e, 0], work.pieces[e, 1], work.pieces[e, 2], work.pieces[e, 3] = dual_vector(
-                state.gram[s, a], state.variance[s, a], state.moment[s, a], state.inverse[s, a, 0],
-                state.extremes[s, a, e], work.hy[e], work.ghy[e], work.jhy[e],
-            )  # fmt: skip
+def dual_vector(par, state, s, a, inverse, x, vectors, pieces):
+    """vectors [3, d] <- h = inverse x, G h, J h; pieces [4] <- h'sum x_i r_i, h'J h, ||h||^2, ||x - G h||^2."""
+    h, gh, jh = vectors[0], vectors[1], vectors[2]
+    times(inverse, x, h)
+    times(state.gram[s, a], h, gh)
+    times(state.mixture.sums[s, a, 0], h, jh)
+    centre, form, hh, rest = 0.0, 0.0, 0.0, 0.0
+    for i in range(x.shape[0]):
+        gh[i] -= par.regularization * h[i]
+        centre += h[i] * state.moment[s, a, i]
+        form += h[i] * jh[i]
+        hh += h[i] * h[i]
+        rest += (x[i] - gh[i]) * (x[i] - gh[i])
+    pieces[0], pieces[1], pieces[2], pieces[3] = centre, max(form, 0.0), hh, rest
 
 
 @kernel
-def mixture_range(par, state, work, s, a, x, low, high):
-    """low[0], high[0] <- bounds on the mean reward of pair (s, a) at x, inside those already there. O(d^2 + C)."""
-    prepare_extremes(par, state, work, s, a)
-    range_at(par, state, work, s, a, x, low, high)
+def mixture_range(par, state, work, s, a, x, prepared):
+    """work.mixture.ends <- bounds on the mean reward of pair (s, a) at x, inside those already there. O(d^2 + C).
+
+    h = (G + shift I)^{-1} x for two shifts, the larger only where the smaller says little; with the smaller also what
+    the extremes say. prepared=1: the last call was for the same pair, and nothing was learned since.
+    work.mixture.raw <- the range of the smaller shift, not cut to what is possible."""
+    of, w, half = state.mixture, work.mixture, math.inf
+    low, high = w.ends[0], w.ends[1]
+    for v in range(4):  # the two extremes, x with the smaller shift, x with the larger
+        y = of.extremes[s, a, v] if v < 2 else x
+        asked = half > 0.2 if v >= 2 else prepared == 0 and of.active[s, a, v] == 1
+        if asked:
+            inverse = of.wide[s, a] if v == 3 else state.inverse[s, a]
+            dual_vector(par, state, s, a, inverse, y, w.vectors[min(v, 2)], w.pieces[min(v, 2)])
+            if v >= 2:
+                half = narrow(par, state, w, s, a, x, 5 if v == 2 and w.pieces[2, 1] > 0.0 else 1)
+            if v == 2:
+                w.raw[0], w.raw[1] = w.pieces[2, 0] - half, w.pieces[2, 0] + half
+    if not w.ends[0] <= w.ends[1]:  # the set is empty, and says nothing
+        w.ends[0], w.ends[1] = low, high
+
+
+@inlined
+def narrow(par, state, work, s, a, x, count):
+    """work.ends <- narrower by what is known of (x + t y)'theta = x'theta + t y'theta: t = 0, then with the contexts y
+    whose means are least sure to be possible, the first above 0 and the second below 1, t the best for the upper and
+    for the lower end of the range. count: how many of the five. Returns the half-width of x'theta itself."""
+    centre, form, hh, rest, half = work.pieces[2, 0], work.pieces[2, 1], work.pieces[2, 2], work.pieces[2, 3], 0.0
+    for c in range(count):
+        e = max(c - 1, 0) // 2
+        y, mean, fyy = state.mixture.extremes[s, a, e], work.pieces[e, 0], work.pieces[e, 1]
+        nyy, qyy = work.pieces[e, 2], work.pieces[e, 3]
+        fxy, nxy, qxy, t = 0.0, 0.0, 0.0, 0.0
+        if c > 0 and state.mixture.active[s, a, e] == 1:
+            for i in range(x.shape[0]):
+                fxy += work.vectors[2, 0, i] * work.vectors[e, 2, i]
+                nxy += work.vectors[2, 0, i] * work.vectors[e, 0, i]
+                qxy += (x[i] - work.vectors[2, 1, i]) * (y[i] - work.vectors[e, 1, i])
+            turn = 1.0 if (c - 1) % 2 == e else -1.0
+            t = turn * multiplier(form, turn * fxy, fyy, mean if e == 0 else 1.0 - mean, half / math.sqrt(form))
+        if c == 0 or t != 0.0:
+            f, n = form + t * (2.0 * fxy + t * fyy), hh + t * (2.0 * nxy + t * nyy)
+            wide = half_width(par, state, s, a, max(f, 0.0), max(n, 0.0), rest + t * (2.0 * qxy + t * qyy))
+            middle = centre + t * (mean - e)
+            half = wide if c == 0 else half
+            if c % 2 == 0:
+                work.ends[0] = max(work.ends[0], middle - wide)
+            if c % 2 == 1 or c == 0:
+                work.ends[1] = min(work.ends[1], middle + wide)
+    return half
 
 
 @kernel
-def range_at(par, state, work, s, a, x, low, high):
-    """`mixture_range`, with the extremes prepared.
-
-    h = (G + shift I)^{-1} x for two shifts, the larger only where the smaller says little. Then the contexts whose
-    means are least sure to be possible (`state.extremes`): x'theta = (x + t y)'theta - t y'theta, and y'theta >= 0 or
-    <= 1. work.raw <- the range of the first shift, not cut to what is possible."""
-    G, J, moment, d = state.gram[s, a], state.variance[s, a], state.moment[s, a], x.shape[0]
-    lo, hi = low[0], high[0]
-    centre, form, hh, rest = dual_vector(G, J, moment, state.inverse[s, a, 0], x, work.h, work.gh, work.jh)
-    w = half_width(par, state, work, s, a, form, hh, rest)
-    lo, hi = max(lo, centre - w), min(hi, centre + w)
-    work.raw[0], work.raw[1] = centre - w, centre + w
-    for e in range(2):
-        if state.active[s, a, e] == 0 or not form > 0.0:
-            continue
-        y, sign, hy, ghy, jhy = state.extremes[s, a, e], 1.0 - 2.0 * e, work.hy[e], work.ghy[e], work.jhy[e]
-        c, f, n, q = work.pieces[e, 0], work.pieces[e, 1], work.pieces[e, 2], work.pieces[e, 3]
-        fxy, nxy, qxy = 0.0, 0.0, 0.0
-        for i in range(d):
-            fxy += work.h[i] * jhy[i]
-            nxy += work.h[i] * hy[i]
-            qxy += (x[i] - work.gh[i]) * (y[i] - ghy[i])
-        slack = c if e == 0 else 1.0 - c
-        for side in range(2):  # 0: the upper end, from x + t y; 1: the lower; t < 0 where y'theta <= 1 serves the upper
-            turn = sign if side == 0 else -sign
-            t = turn * multiplier(form, turn * fxy, f, slack, w / math.sqrt(form))
-            if t == 0.0:
-                continue
-            wide = half_width(
-                par, state, work, s, a, max(form + t * (2.0 * fxy + t * f), 0.0),
-                max(hh + t * (2.0 * nxy + t * n), 0.0), rest + t * (2.0 * qxy + t * q),
-            )  # fmt: skip
-            middle = centre + t * c - (t if e == 1 else 0.0)
-            if side == 0:
-                hi = min(hi, middle + wide)
-            else:
-                lo = max(lo, middle - wide)
-    if w > 0.2:  # the other shift
-        centre, form, hh, rest = dual_vector(G, J, moment, state.inverse[s, a, 1], x, work.h, work.gh, work.jh)
-        w = half_width(par, state, work, s, a, form, hh, rest)
-        lo, hi = max(lo, centre - w), min(hi, centre + w)
-    if lo <= hi:  # else the set is empty, and says nothing
-        low[0], high[0] = lo, hi
+def ranges_mixture(par, state, work, x, low, high):
+    top, ends = largest_mean(par, x), work.mixture.ends
+    for s in range(low.shape[0]):
+        for a in range(low.shape[1]):
+            ends[0], ends[1] = 0.0, top
+            call_range(par.mixture.range, (par, state, work, s, a, x, 0))
+            low[s, a], high[s, a] = ends[0], ends[1]
 
 
 @kernel
-def mixture_learn(par, state, work, s, a, reward, x, low, high):
-    """One reward: V and w from the range at x (low, high: what is known beforehand; overwritten)."""
-    d = x.shape[0]
-    V, w = 0.25, 0.25
-    if state.reach[s, a] < math.inf:
-        mixture_range(par, state, work, s, a, x, low, high)
-        V, w = sample_bounds(state.Q[s, a, 0], state.reach[s, a], x, low[0], high[0], work.h)
-    add_sample(state.gram[s, a], state.variance[s, a], state.curvature[s, a], state.inverse[s, a], x, V, w, work.h)
+def mixture_step(par, state, work, s, a, reward, x):
+    """One reward of pair (s, a): V and w from the range at x. O(C d^2), and O(C d^3) each time n has grown by 5% or by
+    1,000."""
+    of, d, weights = state.mixture, x.shape[0], work.mixture.weights
+    weights[0], weights[1] = 0.25, 0.25
+    if of.reach[s, a] < math.inf:
+        ends = work.mixture.ends
+        ends[0], ends[1] = 0.0, largest_mean(par, x)
+        call_range(par.mixture.range, (par, state, work, s, a, x, 0))
+        weights[0], weights[1] = sample_bounds(of.Q[s, a, 0], of.reach[s, a], x, ends[0], ends[1], work.h)
+    call_learn(par.mixture.ridge, (par, state, work, s, a, reward, x))
+    add_outer(weights, x, of.sums[s, a])
+    for k in range(par.mixture.lambdas.shape[0]):
+        of.head[s, a, k] += 0.5 * weights[1] * form_of(of.Q[s, a, k], x, work.h)
+    shrink = 1.0 / (1.0 + form_of(of.wide[s, a], x, work.h))
     for i in range(d):
-        state.moment[s, a, i] += reward * x[i]
-    for k in range(par.lambdas.shape[0]):
-        times(state.Q[s, a, k], x, work.h)
-        q = 0.0
-        for i in range(d):
-            q += work.h[i] * x[i]
-        state.head[s, a, k] += 0.5 * w * q
-    state.samples[s, a] += 1
-    if state.samples[s, a] >= state.due[s, a]:
-        renew(par, state, work, s, a)
+        for j in range(d):
+            of.wide[s, a, i, j] -= shrink * work.h[i] * work.h[j]
+    if state.samples[s, a] >= of.due[s, a]:
+        call_renew(par.mixture.renew, (par, state, work, s, a))
 
 
 @kernel
 def renew(par, state, work, s, a):
-    """Inverses, covariances and costs from the sums: wipes out rounding, and fits Q to the data. O(C d^3)."""
-    n = state.samples[s, a]
-    for level in range(par.shifts.shape[0]):
-        invert(state.gram[s, a], par.shifts[level], state.inverse[s, a, level], work.factor, work.h)
-    set_covariances(
-        state.variance[s, a], state.curvature[s, a], par.lambdas, state.Q[s, a], state.head[s, a], state.trace[s, a],
-        work.factor, work.h,
-    )  # fmt: skip
-    state.due[s, a] = n + 1 + min(n // 20, 1000)
+    """Inverses, covariances and costs from the sums: wipes out rounding, and fits Q to the data. O(C d^3).
+
+    Q_k = (J + lambda_k I)^{-1}, head_k = (tr(W Q_k) - d - ln det Q_k)/2."""
+    of, w, d, n = state.mixture, work.mixture, work.h.shape[0], state.samples[s, a]
+    gram, logdet, W, C = state.gram[s, a], state.logdet[s, a : a + 1], of.sums[s, a, 1], par.mixture.lambdas.shape[0]
+    apply_refresh(par.refresh, (gram, state.inverse[s, a], logdet, par.start, work.factor, work.h))
+    for k in range(C + 1):  # the last: `wide`
+        if k < C:
+            shifted(of.sums[s, a, 0], 1.0, par.mixture.lambdas[k], w.square)
+            made = of.Q[s, a, k]
+        else:
+            shifted(gram, 1.0, par.mixture.apart, w.square)
+            made = of.wide[s, a]
+        apply_refresh(par.refresh, (w.square, made, w.logdet, 0.0, work.factor, work.h))
+        if k < C:
+            product, trace = 0.0, 0.0
+            for i in range(d):
+                trace += made[i, i]
+                for j in range(d):
+                    product += W[i, j] * made[i, j]
+            of.head[s, a, k], of.trace[s, a, k] = 0.5 * (product - d + w.logdet[0]), trace
+    of.due[s, a] = n + 1 + min(n // 20, 1000)

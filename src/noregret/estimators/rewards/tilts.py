@@ -5,9 +5,9 @@ kappa(mu, u) = ln(1 - mu + mu e^u) - mu u is the largest log-mean of e^{u (r - m
 
 import math
 
-from ...compiler.jit import formula, kernel
-from ...numerics.linear_algebra import times
+from ...compiler.jit import formula, inlined
 from ...theory.widths import upper_curvature
+from .regression import form_of
 
 
 @formula
@@ -56,14 +56,10 @@ def multiplier(xx: float, xy: float, yy: float, slack: float, rho: float) -> flo
     return max((-t if slack > 0.0 else t) - xy / yy, 0.0)
 
 
-@kernel
+@inlined
 def sample_bounds(Q, reach, x, low, high, scratch):
     """V_i and w_i of a sample at x whose mean is in [low, high]; Q [d, d] >= every covariance that will be used."""
-    times(Q, x, scratch)
-    l2 = 0.0
-    for i in range(x.shape[0]):
-        l2 += scratch[i] * x[i]
-    l2 = max(l2, 0.0)
+    l2 = max(form_of(Q, x, scratch), 0.0)
     r = reach * math.sqrt(l2)
     spread = 2.0 * math.expm1(0.5 * l2) / l2 if l2 > 1e-12 else 1.0 + 1e-12
     return variance_proxy(low, high, r), min(0.25, tilted_variance(low, high, r) * spread)

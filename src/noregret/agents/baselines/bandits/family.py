@@ -18,9 +18,9 @@ from ....checks import Floats
 from ....compiler.announcements import announced
 from ....compiler.jit import inlined
 from ....estimators.newton.online_newton import NewtonPar, NewtonState, NewtonWork, newton_parts
-from ....estimators.rewards.means import RewardState, reward_parts
+from ....estimators.rewards.forms import RewardPar, RewardState, RewardWork, reward_parts
 from ....estimators.store import ENDLESS, chain
-from ....numerics.linear_algebra import form, least_regularization, refresh_address
+from ....numerics.linear_algebra import form, least_regularization
 from ....planning.bellman import planner_address
 from ....problem.layout import Layout
 from ....problem.links import MultinomialLogit
@@ -35,7 +35,7 @@ class BanditPar(NamedTuple):
     seed: int
     layout: Layout
     planner: Any  # slot of `planning.bellman.backward_induction`
-    refresh: Any  # slot of `refresh_inverse`
+    ridge: RewardPar
     newton: NewtonPar  # of an online Newton step with two outcomes, reward 1 and reward 0
     outcomes: NDArray[np.int64]  # [1]: 2, how many it has
     recalled: int  # 1: the constants of the paper, as recalled
@@ -45,7 +45,6 @@ class BanditPar(NamedTuple):
     context_bound: float  # R
     curvature: float  # a lower bound on the slope of sigma on [-B_r R, B_r R]
     regularization: float  # lambda
-    start: float  # d ln lambda, of `ridge`
 
 
 class Memory(NamedTuple):
@@ -76,6 +75,7 @@ class BanditState(NamedTuple):
 
 class BanditWork(NamedTuple):
     newton: NewtonWork
+    ridge: RewardWork
     P: Floats  # [S, A, M], zeros: after the only step there is nothing
     score: Floats  # [S, A]
     xi: Floats  # [S, A], zeros
@@ -103,7 +103,7 @@ def take_best(par, work, k, out):
 
 def _none_of(state: Any) -> Any:
     """The same named tuple of arrays, for no pair."""
-    return type(state)._make(np.ascontiguousarray(v[:0]) for v in state)
+    return type(state)._make(_none_of(v) if isinstance(v, tuple) else np.ascontiguousarray(v[:0]) for v in state)
 
 
 class BanditAgent(Agent):
@@ -162,20 +162,20 @@ class BanditAgent(Agent):
         lam = lam if o["regularization"] is None else o["regularization"]
         with announced(f"the estimates of {self.name}"):
             linear = dataclasses.replace(p, rewards="linear")
-            _, ridge, _ = reward_parts(linear, "corrected", lam if self.uses_ridge else None, "regularization")
+            ridge_par, ridge, ridge_work = reward_parts(linear, "ridge", 0.0, lam if self.uses_ridge else None)
             kappa, share = self._newton_scale(curvature) or (curvature, 1.0)
             newton_par, newton, newton_work = newton_parts(
                 MultinomialLogit(), np.full((S, A), 2, np.int64), d, p.reward_bound, p.context_bound, "paper",
                 share * lam,
             )  # fmt: skip
-            planner, refresh = planner_address(p.layout), refresh_address(d)
+            planner = planner_address(p.layout)
         newton_par = newton_par._replace(alpha=np.full((S, A), curvature), kappa=np.full((S, A), kappa))
         par = BanditPar(
-            seed=self.seed, layout=p.layout, planner=planner, refresh=refresh, newton=newton_par,
+            seed=self.seed, layout=p.layout, planner=planner, ridge=ridge_par, newton=newton_par,
             outcomes=np.full(1, 2, np.int64), recalled=int(self.constants == "paper"),
             log_confidence=math.log(p.n_pairs / o["delta"]),
             scale=float(o["bonus_scale"]), bound=p.reward_bound, context_bound=p.context_bound, curvature=curvature,
-            regularization=lam, start=d * math.log(lam),
+            regularization=lam,
         )  # fmt: skip
         if not self.uses_ridge:
             ridge = _none_of(ridge)
@@ -189,7 +189,7 @@ class BanditAgent(Agent):
         )  # fmt: skip
         state = BanditState(newton, ridge, f((S, A, 2)), memory)
         scores = f((S, A)), f((S, A)), f((0, 0, 0)), f((S, A))
-        return par, state, BanditWork(newton_work, f((S, A, M)), *scores, f((d, d)), f(d), f(d))
+        return par, state, BanditWork(newton_work, ridge_work, f((S, A, M)), *scores, f((d, d)), f(d), f(d))
 
     def _assumed(self) -> tuple[str, ...]:
         return rewards_assumed(self.problem)

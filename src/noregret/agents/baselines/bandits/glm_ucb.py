@@ -4,7 +4,7 @@ import math
 
 from .... import checks as check
 from ....compiler.jit import inlined, kernel
-from ....estimators.rewards.means import ridge_step
+from ....estimators.rewards.regression import ridge_step
 from ....numerics.linear_algebra import cholesky, dot, norm_of, project_on_ball, solve_factored
 from ....theory.bandits import constrained_mle, glm_ucb_recalled
 from ....theory.widths import sigma
@@ -21,7 +21,7 @@ def plan(par, state, work, x, k, out):
     ridge, memory = state.ridge, state.memory
     for s in range(work.score.shape[0]):
         for a in range(work.score.shape[1]):
-            factor = bonus_factor(par, x.shape[0], k + 1, ridge.growth[s, a], state.totals[s, a, 0])
+            factor = bonus_factor(par, x.shape[0], k + 1, ridge.logdet[s, a], state.totals[s, a, 0])
             bonus = factor * length_in(ridge.inverse[s, a], x)
             work.score[s, a] = sigma(dot(memory.theta[s, a], x)) + par.scale * bonus
     take_best(par, work, k, out)
@@ -42,7 +42,7 @@ def learn(par, state, work, x, k, n, path):
     for h in range(n):
         s, a, reward = path.states[h], path.actions[h], path.rewards[h]
         if not math.isnan(reward) and remember(state.memory, s, a, x):
-            ridge_step(state.ridge, par.refresh, par.start, s, a, reward, x, work.newton.zx, work.newton.factor)
+            ridge_step(par.ridge, state.ridge, work.ridge, s, a, reward, x)
             penalty = par.curvature * par.regularization
             state.totals[s, a, 0] = fit(state.memory, state.ridge.moment[s, a], penalty, par.bound, s, a, work)
 

@@ -4,7 +4,7 @@ import math
 
 from ....compiler.jit import inlined, kernel
 from ....estimators.newton.online_newton import SLACK, newton_step
-from ....estimators.rewards.means import ridge_step
+from ....estimators.rewards.regression import ridge_step
 from ....numerics.linear_algebra import dot, norm_of
 from ....theory.bandits import gloc, gloc_recalled
 from ....theory.widths import sigma
@@ -47,7 +47,7 @@ def learn(par, state, work, x, k, n, path):
             length = (sigma(z) - reward) * length_in(state.newton.inverse[s, a], x)
             state.totals[s, a, 0] += z * z
             state.totals[s, a, 1] += length * length
-            ridge_step(state.ridge, par.refresh, par.start, s, a, z, x, work.newton.zx, work.newton.factor)
+            ridge_step(par.ridge, state.ridge, work.ridge, s, a, z, x)
 
 
 class GLOC(BanditAgent):

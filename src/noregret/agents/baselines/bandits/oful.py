@@ -3,7 +3,7 @@
 import math
 
 from ....compiler.jit import kernel
-from ....estimators.rewards.means import ridge_step
+from ....estimators.rewards.regression import ridge_step
 from ....numerics.linear_algebra import dot
 from ....theory.widths import ridge_radius
 from ...declared import BONUS_SCALE, DELTA, REGULARIZATION
@@ -15,7 +15,7 @@ def plan(par, state, work, x, k, out):
     ridge = state.ridge
     for s in range(work.score.shape[0]):
         for a in range(work.score.shape[1]):
-            radius = ridge_radius(ridge.growth[s, a], par.bound, par.regularization, par.log_confidence)
+            radius = ridge_radius(ridge.logdet[s, a], par.bound, par.regularization, par.log_confidence)
             bonus = radius * length_in(ridge.inverse[s, a], x)
             work.score[s, a] = dot(ridge.theta[s, a], x) + par.scale * bonus
     take_best(par, work, k, out)
@@ -28,7 +28,7 @@ def learn(par, state, work, x, k, n, path):
     for h in range(n):
         s, a, reward = path.states[h], path.actions[h], path.rewards[h]
         if not math.isnan(reward):
-            ridge_step(state.ridge, par.refresh, par.start, s, a, reward, x, work.newton.zx, work.newton.factor)
+            ridge_step(par.ridge, state.ridge, work.ridge, s, a, reward, x)
 
 
 class OFUL(BanditAgent):
@@ -39,8 +39,9 @@ class OFUL(BanditAgent):
         score = theta_hat'x + rho ||x||_{V^{-1}}
         rho = sqrt(lambda) B_r + 1/2 sqrt(2 ln(n_pairs/delta) + ln(det V/lambda^d))
 
-    theta_hat is ridge regression and V = lambda I + sum x x', of each pair (`estimators.rewards.means`; 1/2 because
-    rewards in [0, 1] are 1/2-sub-Gaussian). lambda: `regularization`, recommended 1. Other options: `BanditAgent`.
+    theta_hat is ridge regression and V = lambda I + sum x x', of each pair (`estimators.rewards.regression`; 1/2
+    because rewards in [0, 1] are 1/2-sub-Gaussian). lambda: `regularization`, recommended 1. Other options:
+    `BanditAgent`.
 
     Assumes H = 1 and linear rewards; where they are logistic it runs, misspecified and without guarantee.
     Cost per episode O(SA d^2), memory O(SA d^2), both constant in the number of episodes.

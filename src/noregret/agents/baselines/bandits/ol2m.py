@@ -6,7 +6,7 @@ from typing import Any
 from .... import checks as check
 from ....compiler.jit import inlined, kernel
 from ....estimators.newton.online_newton import newton_step
-from ....estimators.rewards.means import default_regularization
+from ....estimators.rewards.logistic import default_regularization
 from ....numerics.linear_algebra import dot, norm_of
 from ....theory.bandits import ol2m, ol2m_curvature, ol2m_recalled
 from ....theory.widths import sigma

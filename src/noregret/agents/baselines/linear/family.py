@@ -1,7 +1,7 @@
 """The parts shared by agents that estimate every transition probability on its own: ORLC-SI, Abbasi-Yadkori and Neu.
 
 They differ in their plan kernel and in the hooks of `planning.bellman.backward_induction_with`; types, `learn` and with
-them the compiled loop are common. Rewards are estimated in the form the problem states (`estimators.rewards.means`).
+them the compiled loop are common. Rewards are estimated in the form the problem states (`estimators.rewards.forms`).
 """
 
 import math
@@ -12,11 +12,20 @@ from numpy.typing import NDArray
 
 from ....checks import Floats
 from ....compiler.announcements import announced
-from ....compiler.jit import inlined, kernel, merged
+from ....compiler.jit import kernel
 from ....compiler.slots import EMPTY
 from ....estimators.linear.entrywise import EntryPar, EntryState, entry_beliefs, entry_parts, entry_step
-from ....estimators.rewards.means import RewardPar, RewardState, apply_logistic_beliefs, reward_parts, rewards_learn
-from ....numerics.linear_algebra import dot, form, norm_of
+from ....estimators.rewards.forms import (
+    RewardPar,
+    RewardState,
+    RewardWork,
+    call_estimates,
+    estimated,
+    reward_parts,
+    rewards_learn,
+    with_kernels,
+)
+from ....numerics.linear_algebra import norm_of
 from ....problem.layout import Layout, slot_of, slot_table
 from ...base import Agent
 from ...plans import with_hooks
@@ -30,8 +39,6 @@ class EntrywisePar(NamedTuple):
     settle: Any
     entries: EntryPar
     rewards: RewardPar
-    reward_prior: float  # sqrt(lambda_r) B_r
-    reward_cap: float  # of reward intervals: 1, or 0 where rewards are known
     log_confidence: float  # ln(1/delta') of each entry's and each mean reward's interval
     scale: float  # on every width
     variant: int  # 1: rows are normalised (ORLC-SI), probabilities sum to one (Abbasi-Yadkori and Neu)
@@ -44,6 +51,7 @@ class EntrywiseState(NamedTuple):
 
 
 class EntrywiseWork(NamedTuple):
+    rewards: RewardWork
     P: Floats  # [S, A, M], estimated entries
     width: Floats  # [S, A, M], their half-widths
     low: Floats  # [S, A, M], ends of the box around them
@@ -52,7 +60,6 @@ class EntrywiseWork(NamedTuple):
     interval: Floats  # xi_r, [S, A]
     r: Floats  # [S, A], rewards as planned with
     Q: Floats  # [S, A]
-    forms: Floats  # [S * A], ||x||^2 in the rewards' V^{-1}
     moved: Floats  # [S * A]
     order: NDArray[np.int64]  # [S], states by falling value
     empty: NDArray[np.int64]  # [1], pairs whose set was empty in the last plan
@@ -61,31 +68,13 @@ class EntrywiseWork(NamedTuple):
     factor: Floats  # [d, d]
 
 
-@inlined
-def reward_beliefs(par, rewards, x, norm, work):
-    """work.reward, work.interval <- r_hat, xi_r."""
-    log = par.log_confidence
-    theta, inverse, growth = merged(rewards.theta), merged(rewards.inverse), merged(rewards.growth)
-    means, intervals, forms = merged(work.reward), merged(work.interval), work.forms
-    for i in range(forms.shape[0]):
-        forms[i] = form(inverse[i], x)
-        if par.rewards.logistic == 0:
-            zeta = par.reward_prior + 0.5 * math.sqrt(2.0 * log + growth[i])
-            means[i] = min(max(dot(theta[i], x), 0.0), 1.0)
-            intervals[i] = min(par.reward_cap, zeta * math.sqrt(forms[i]))
-    if par.rewards.logistic == 1:
-        bound, term = par.rewards.bound * norm, par.rewards.log_weight * log
-        apply_logistic_beliefs(
-            par.rewards.beliefs, (theta, forms, growth, x, bound, term, par.reward_cap, means, intervals)
-        )
-
-
 @kernel
 def believe(par, state, work, x):
     """P_hat, r_hat and their half-widths for context x; rewards as an optimist plans with them in work.r."""
     norm = norm_of(x)
     entry_beliefs(par.entries, state.entries, par.layout.count, x, norm, par.log_confidence, work.P, work.width)
-    reward_beliefs(par, state.rewards, x, norm, work)
+    rewards = par.rewards, state.rewards, work.rewards, x, par.log_confidence, work.reward, work.interval
+    call_estimates(par.rewards.estimates, rewards)
     for s in range(work.r.shape[0]):
         for a in range(work.r.shape[1]):
             work.r[s, a] = work.reward[s, a] + par.scale * work.interval[s, a]
@@ -94,13 +83,12 @@ def believe(par, state, work, x):
 @kernel
 def learn(par, state, work, x, k, n, path):
     norm = norm_of(x)
-    zx, factor = work.zx, work.factor
     for h in range(n):
         s, a = path.states[h], path.actions[h]
         y, count = slot_of(par.layout, s, a, path.states[h + 1]), par.layout.count[s, a]
         if count > 1:
             entry_step(par.entries, state.entries, work, count, (s, a), y, x, norm)
-    rewards_learn(par.rewards, state.rewards, par.entries.refresh, x, norm, n, path, zx, factor)
+    rewards_learn(par.rewards, state.rewards, work.rewards, x, n, path)
 
 
 class EntrywiseAgent(Agent):
@@ -109,7 +97,7 @@ class EntrywiseAgent(Agent):
     delta                  every interval holds, in all episodes, with probability 1 - delta together
     bonus_scale            multiplies every width; anything but 1 carries no guarantee
     regularization         lambda of the transition estimates; None: recommended (`estimators.linear.entrywise`)
-    reward_regularization  lambda of the reward estimates; None: recommended (`estimators.rewards.means`)"""
+    reward_regularization  lambda of the reward estimates; None: recommended (`estimators.rewards.forms`)"""
 
     group = "contextual"
     learn_kernel = staticmethod(learn)
@@ -129,19 +117,21 @@ class EntrywiseAgent(Agent):
         S, A, M = p.layout.outcomes.shape
         mean, bound, events = self._model()
         entry_par, entries = entry_parts(p, mean, bound, o["regularization"])
-        reward_par, rewards, lam_r = reward_parts(p, "corrected", o["reward_regularization"])
+        lam_r = o["reward_regularization"]
+        reward_par, rewards, reward_work = reward_parts(p, estimated(p), 0.0, lam_r, "reward_regularization")
         par = EntrywisePar(
             seed=self.seed, layout=p.layout, hooked=EMPTY, adjust=EMPTY, settle=EMPTY, entries=entry_par,
-            rewards=reward_par, reward_prior=math.sqrt(lam_r) * p.reward_bound,
-            reward_cap=1.0 if p.known_rewards is None else 0.0, log_confidence=math.log(events / o["delta"]),
+            rewards=reward_par, log_confidence=math.log(events / o["delta"]),
             scale=o["bonus_scale"], variant=int(self.variant), slots=slot_table(p.layout),
         )  # fmt: skip
         cube, table, d = (S, A, M), (S, A), p.context_dim
         work = EntrywiseWork(
-            f(cube), f(cube), f(cube), f(cube), f(table), f(table), f(table), f(table), f(S * A), f(S * A),
+            reward_work, f(cube), f(cube), f(cube), f(cube), f(table), f(table), f(table), f(table), f(S * A),
             np.arange(S), np.zeros(1, np.int64), f((p.horizon + 1, S)), f(d), f((d, d)),
         )  # fmt: skip
         state = EntrywiseState(entries, rewards)
         adjust, settle = self.hooks
         with announced(f"the bonus of {self.name}"):
+            asked = ("learn", "estimates") if p.rewards == "logistic" else ("estimates",)
+            par = par._replace(rewards=with_kernels(reward_par, rewards, reward_work, *asked))
             return with_hooks(adjust, settle, par, state, work), state, work

@@ -1,0 +1,252 @@
+"""What is learned of mean rewards, one independent problem per pair: six forms behind one par, state and work.
+
+form        rewards, mean           learned by                                                         says
+KNOWN       any                     nothing: theta is given                                            both
+RIDGE       in [0, 1], theta'x      ridge regression, `estimators.rewards.regression`                  both
+NEWTON      0 or 1, sigma(theta'x)  online Newton steps, `estimators.rewards.logistic`                 estimates
+LOGISTIC    0 or 1, sigma(theta'x)  a likelihood-ratio set, likewise                                   ranges
+HOEFFDING   in [0, 1], theta'x      `estimators.rewards.mixture` with V_i = w_i = 1/4                  ranges
+BERNSTEIN   in [0, 1], theta'x      the same with V_i, w_i from the ranges of the means themselves     ranges
+
+Two questions may be asked of a form, for one context x and all pairs at once:
+
+    estimates   r_hat and xi_r, at most how far it is from the mean, for the ln(1/delta) that is given with the question
+    ranges      low and high, for the ln(1/delta) given at construction
+
+and RIDGE, NEWTON and KNOWN have a third, the `posterior` that is drawn from. What is said of a pair holds for all
+contexts and at all times together with probability 1 - delta, delta the pair's own. Missing rewards teach nothing.
+
+Memory is constant in time; BERNSTEIN needs a store besides: a refresh goes over the pair's stored rewards. It is due
+when their number has grown by GROWTH (`reward_due`), and may be run at any time. Every kernel is compiled when it is
+asked for (`with_kernels`, `with_refresh`) and reached through a slot, but ridge regression, which is pasted into the
+agents' `learn`.
+"""
+
+import math
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import checks as check
+from ...checks import Floats
+from ...compiler.jit import inlined
+from ...compiler.slots import EMPTY, slot
+from ...numerics.linear_algebra import least_regularization, refresh_address
+from ...problem.problem import Problem
+from ...theory.constants import logistic_alpha
+from ...theory.radii import theorem_a_log_weight
+from ..newton.online_newton import SLACK
+from ..store import Store
+from .logistic import default_regularization, estimate_newton, logistic_step, newton_step, ranges_logistic
+from .mixture import (
+    SHIFTS,
+    MixturePar,
+    MixtureState,
+    MixtureWork,
+    call_learn,
+    mixture_parts,
+    mixture_step,
+    ranges_mixture,
+    with_mixture,
+)
+from .refresh import mixture_refresh
+from .regression import (
+    BERNSTEIN,
+    HOEFFDING,
+    KNOWN,
+    LOGISTIC,
+    NEWTON,
+    RIDGE,
+    estimate_known,
+    estimate_ridge,
+    posterior,
+    ranges_known,
+    ranges_ridge,
+    ridge_step,
+)
+
+FORMS = {"ridge": RIDGE, "newton": NEWTON, "logistic": LOGISTIC, "hoeffding": HOEFFDING, "bernstein": BERNSTEIN}
+SETS = ("ridge", "hoeffding", "bernstein", "logistic")  # the forms that say ranges
+GROWTH = 1.15  # of a pair's rewards between refreshes
+FIRST = 16  # rewards before the first refresh
+
+SetForm = Literal["ridge", "hoeffding", "bernstein", "logistic"]
+Form = SetForm | Literal["newton"]
+
+
+class RewardPar(NamedTuple):
+    form: int  # KNOWN, RIDGE, NEWTON, LOGISTIC, HOEFFDING or BERNSTEIN
+    logistic: int  # 1: means are sigma(theta'x)
+    refresh: Any  # slot of `numerics.linear_algebra.refresh_inverse`
+    learn: Any  # slots of what learns a reward in this form, and of the questions
+    estimates: Any
+    posterior: Any
+    ranges: Any
+    log: float  # ln(1/delta) of the ranges, of one pair
+    bound: float  # B_r
+    regularization: float  # lambda
+    start: float  # d ln lambda
+    log_weight: float  # coefficient of ln(1/delta) in a squared radius, of NEWTON
+    mixture: MixturePar
+
+
+class RewardState(NamedTuple):
+    theta: Floats  # [S, A, d]
+    gram: Floats  # V, [S, A, d, d], lambda I at first
+    inverse: Floats  # V^{-1}
+    logdet: Floats  # [S, A], ln det V / lambda^d
+    moment: Floats  # [S, A, d], sum x r where means are linear
+    radius: Floats  # [S, A], squared, where they are logistic (NEWTON: without its ln(1/delta) term); negative: no set
+    samples: NDArray[np.int64]  # [S, A], rewards learned
+    mixture: MixtureState
+
+
+class RewardWork(NamedTuple):
+    h: Floats  # [d]
+    factor: Floats  # [d, d]
+    mixture: MixtureWork
+
+
+def estimated(problem: Problem) -> Form:
+    """The form of an estimate with an interval."""
+    return "newton" if problem.rewards == "logistic" else "ridge"
+
+
+def reward_parts(
+    problem: Problem, form: Form, log: float = 0.0, regularization: float | None = None, name: str = "regularization"
+) -> tuple[RewardPar, RewardState, RewardWork]:
+    """Parameters, initial state and scratch for all pairs; log = ln(1/delta) of ranges, delta per pair; regularization:
+    lambda, an argument of that name, None: recommended.
+
+    Known rewards make any form KNOWN; logistic ones need "newton" or "logistic", which linear ones refuse."""
+    check.one_of("form", form, tuple(FORMS))
+    p, f, logistic, known = problem, np.zeros, problem.rewards == "logistic", problem.known_rewards is not None
+    S, A, d = p.n_states, p.n_actions, p.context_dim
+    if logistic != (form in ("newton", "logistic")) and not known:
+        raise ValueError(f'form must be "logistic" exactly where the rewards are, got {form!r} with {p.rewards} ones')
+    kind = KNOWN if known else FORMS[form]
+    mixture = kind in (HOEFFDING, BERNSTEIN)
+    lam = _regularization(p, form, mixture, regularization, name)
+    mixture_par, mixture_state, mixture_work = mixture_parts(p, mixture)
+    par = RewardPar(
+        kind, int(logistic), refresh_address(d), EMPTY, EMPTY, EMPTY, EMPTY, float(log), p.reward_bound, lam,
+        d * math.log(lam), theorem_a_log_weight(SLACK), mixture_par,
+    )  # fmt: skip
+    theta = np.array(p.known_rewards, float) if known else f((S, A, d))
+    prior = lam * p.reward_bound**2 + (2.0 * log if form == "logistic" else 0.0) if logistic else 0.0
+    state = RewardState(
+        theta, np.tile(lam * np.eye(d), (S, A, 1, 1)), np.tile(np.eye(d) / lam, (S, A, 1, 1)), f((S, A)), f((S, A, d)),
+        np.full((S, A), prior), np.zeros((S, A), np.int64), mixture_state,
+    )  # fmt: skip
+    work = RewardWork(f(d), f((d, d)), mixture_work)
+    return (with_mixture(par, state, work) if mixture else par), state, work
+
+
+def _regularization(p: Problem, form: Form, mixture: bool, asked: float | None, name: str) -> float:
+    """lambda, the one asked for or the recommended one: 1, or `default_regularization` where means are logistic."""
+    curvature, recommended = 1.0, 1.0
+    if form == "newton":
+        curvature = (2.0 - SLACK) * logistic_alpha(0.0)
+        kappa = (2.0 - SLACK) * logistic_alpha(p.reward_bound * p.context_bound)
+        recommended = default_regularization(p.context_dim, kappa, p.reward_bound)
+    elif form == "logistic":
+        curvature, recommended = 0.25, default_regularization(p.context_dim, 1.0, p.reward_bound)
+    least = least_regularization(curvature, p.context_bound, p.context_dim)
+    if mixture:
+        if asked is not None:
+            lam = check.positive(name, asked)
+            raise ValueError(f"{name} must be None with form {form!r}, a mixture over many, got {lam:g}")
+        return SHIFTS[0] * p.context_bound**2
+    if asked is None:
+        return max(recommended, least)
+    lam = check.positive(name, asked)
+    if lam < least:
+        raise ValueError(f"{name} must be at least {least:.3g} for stable arithmetic, got {lam:g}")
+    return lam
+
+
+_KERNELS: dict[str, dict[int, Any]] = {
+    "learn": {
+        RIDGE: ridge_step, NEWTON: newton_step, LOGISTIC: logistic_step, HOEFFDING: mixture_step,
+        BERNSTEIN: mixture_step,
+    },
+    "estimates": {KNOWN: estimate_known, RIDGE: estimate_ridge, NEWTON: estimate_newton},
+    "posterior": {KNOWN: posterior, RIDGE: posterior, NEWTON: posterior},
+    "ranges": {
+        KNOWN: ranges_known, RIDGE: ranges_ridge, LOGISTIC: ranges_logistic, HOEFFDING: ranges_mixture,
+        BERNSTEIN: ranges_mixture,
+    },
+}  # fmt: skip
+call_estimates, call_posterior, call_ranges = slot("reward estimates"), slot("reward posterior"), slot("reward ranges")
+_SLOTS: dict[str, Any] = {
+    "learn": call_learn, "estimates": call_estimates, "posterior": call_posterior, "ranges": call_ranges,
+}  # fmt: skip
+_call_refresh = slot("reward refresh")
+
+
+def kernel_of(name: str, par: RewardPar, state: RewardState, work: RewardWork) -> tuple[Any, tuple[Any, ...]]:
+    """The kernel that learns in this form or answers a question, and arguments of the types it takes:
+
+    learn       par, state, work, s, a, reward, x
+    estimates   par, state, work, x, log, r_hat [S, A], xi_r [S, A]
+    posterior   par, state, work, x, mean [S, A], spread [S, A]
+    ranges      par, state, work, x, low [S, A], high [S, A]"""
+    x, table = np.zeros(state.theta.shape[2]), np.zeros(state.samples.shape)
+    args: Any = par, state, work, x, table, table
+    if name == "learn":
+        args = par, state, work, 0, 0, 0.0, x
+    elif name == "estimates":
+        args = par, state, work, x, 0.0, table, table
+    return _KERNELS[name][par.form], args
+
+
+def with_kernels(par: RewardPar, state: RewardState, work: RewardWork, *names: str) -> RewardPar:
+    """par with kernels in these slots; known rewards need none that learns."""
+    kernels = {name: kernel_of(name, par, state, work) for name in names if (name, par.form) != ("learn", KNOWN)}
+    return par._replace(**{name: _SLOTS[name].fill(function, *args) for name, (function, args) in kernels.items()})
+
+
+def with_refresh(par: RewardPar, state: RewardState, work: RewardWork, store: Store) -> RewardPar:
+    """par with the refresh in its slot, compiled for a store of this type: BERNSTEIN only, else par itself."""
+    if par.form != BERNSTEIN:
+        return par
+    made = _call_refresh.fill(mixture_refresh, par, state, work, store, 0, 0)
+    return par._replace(mixture=par.mixture._replace(refresh=made))
+
+
+@inlined
+def reward_learn(par, state, work, s, a, reward, x):
+    """One observed reward of pair (s, a) at x."""
+    if par.form != KNOWN:
+        call_learn(par.learn, (par, state, work, s, a, reward, x))
+
+
+@inlined
+def rewards_learn(par, state, work, x, n, path):
+    """The rewards of an episode of n steps, those that were seen: `reward_learn` with ridge regression pasted in, and
+    the choice outside the loop, which inside costs a tenth of a run."""
+    if par.form == RIDGE:
+        for h in range(n):
+            if not math.isnan(path.rewards[h]):
+                ridge_step(par, state, work, path.states[h], path.actions[h], path.rewards[h], x)
+    elif par.form != KNOWN:
+        for h in range(n):
+            if not math.isnan(path.rewards[h]):
+                args = par, state, work, path.states[h], path.actions[h], path.rewards[h], x
+                call_learn(par.learn, args)
+
+
+@inlined
+def reward_due(par, state, s, a):
+    """Whether a refresh of pair (s, a) would pay: 1 or 0."""
+    n = state.samples[s, a]
+    return 1 if par.form == BERNSTEIN and n >= FIRST and n >= GROWTH * state.mixture.refreshed[s, a] else 0
+
+
+@inlined
+def reward_refresh(par, state, work, store, s, a):
+    """V_i and w_i of pair (s, a) anew from the store, under BERNSTEIN; nothing elsewhere. O(n (d^2 + C))."""
+    if par.form == BERNSTEIN:
+        _call_refresh(par.mixture.refresh, (par, state, work, store, s, a))
+        state.mixture.refreshed[s, a] = state.samples[s, a]

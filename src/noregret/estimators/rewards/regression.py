@@ -1,0 +1,151 @@
+"""What every form of reward learning shares: weights theta and a Gram matrix V with its inverse, one of each per pair.
+
+    look       V^{-1} x, theta'x and ||x||^2_{V^{-1}}
+    advance    V += kappa x x',  theta -= error V^{-1} x  (the new V), in O(d^2); the inverse anew now and then
+
+and the two forms that need nothing else: known weights, and ridge regression of rewards in [0, 1] with mean theta'x,
+
+    V = lambda I + sum x x',   theta = V^{-1} sum x r,   |theta'x - theta*'x| <= rho ||x||_{V^{-1}}
+
+with rho = `theory.widths.ridge_radius`, for all contexts and at all times together with probability 1 - delta.
+"""
+
+import math
+from typing import NamedTuple
+
+from ...compiler.jit import inlined, kernel
+from ...numerics.linear_algebra import OFTEN, apply_refresh, norm_of, predictors, rank_one, refresh_due, times
+from ...theory.widths import ridge_radius, sigma
+
+KNOWN, RIDGE, NEWTON, LOGISTIC, HOEFFDING, BERNSTEIN = 0, 1, 2, 3, 4, 5  # the forms
+
+
+class Step(NamedTuple):
+    """What one reward does to theta and V."""
+
+    q: float  # ||x||^2_{V^{-1}}, before
+    kappa: float
+    error: float
+
+
+@kernel
+def form_of(matrix, x, out):
+    """out [d] <- matrix x; returns x'matrix x."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        t = 0.0
+        for j in range(x.shape[0]):
+            t += matrix[i, j] * x[j]
+        out[i] = t
+        total += t * x[i]
+    return total
+
+
+@inlined
+def look(state, work, s, a, x):
+    """work.h [d] <- V^{-1} x; returns theta'x and ||x||^2_{V^{-1}} of pair (s, a)."""
+    times(state.inverse[s, a], x, work.h)
+    z, q = 0.0, 0.0
+    for b in range(x.shape[0]):
+        z += state.theta[s, a, b] * x[b]
+        q += work.h[b] * x[b]
+    return z, q
+
+
+@inlined
+def advance(par, state, work, s, a, x, step):
+    """V += kappa x x', theta -= error V^{-1} x, one more sample. After `look`. Whether the inverse was made anew."""
+    theta, gram, inverse, logdet = state.theta[s, a], state.gram[s, a], state.inverse[s, a], state.logdet[s, a : a + 1]
+    rank_one(gram, inverse, logdet, x, work.h, step.q, step.kappa)
+    size = step.error / (1.0 + step.kappa * step.q)
+    for b in range(x.shape[0]):
+        theta[b] -= size * work.h[b]
+    state.samples[s, a] += 1
+    n = state.samples[s, a]
+    due = n % OFTEN == 0 and refresh_due(gram, n, par.regularization)
+    if due:
+        apply_refresh(par.refresh, (gram, inverse, logdet, par.start, work.factor, work.h))
+    return due
+
+
+@inlined
+def ridge_step(par, state, work, s, a, reward, x):
+    """One observed reward of pair (s, a)."""
+    z, q = look(state, work, s, a, x)
+    for b in range(x.shape[0]):
+        state.moment[s, a, b] += reward * x[b]
+    if advance(par, state, work, s, a, x, Step(q, 1.0, z - reward)):
+        times(state.inverse[s, a], state.moment[s, a], state.theta[s, a])
+
+
+@inlined
+def half_width(par, state, s, a, q, log):
+    """At most how far theta'x is from the truth under RIDGE: q = ||x||^2_{V^{-1}}, log = ln(1/delta)."""
+    return ridge_radius(state.logdet[s, a], par.bound, par.regularization, log) * math.sqrt(max(q, 0.0))
+
+
+@inlined
+def largest_mean(par, x):
+    """What is known of a linear mean before any data: it is in [0, 1], and at most B_r ||x||."""
+    return min(1.0, par.bound * norm_of(x))
+
+
+@kernel
+def estimate_ridge(par, state, work, x, log, mean, interval):
+    for s in range(mean.shape[0]):
+        for a in range(mean.shape[1]):
+            z, q = look(state, work, s, a, x)
+            mean[s, a] = min(max(z, 0.0), 1.0)
+            interval[s, a] = min(1.0, half_width(par, state, s, a, q, log))
+
+
+@kernel
+def ranges_ridge(par, state, work, x, low, high):
+    top = largest_mean(par, x)
+    for s in range(low.shape[0]):
+        for a in range(low.shape[1]):
+            z, q = look(state, work, s, a, x)
+            w = half_width(par, state, s, a, q, par.log)
+            lo, hi = max(z - w, 0.0), min(z + w, top)
+            empty = lo > hi
+            low[s, a], high[s, a] = 0.0 if empty else lo, top if empty else hi
+
+
+@inlined
+def known_means(par, state, x, mean):
+    """mean [S, A] <- theta'x within [0, 1], or sigma(theta'x)."""
+    predictors(state.theta, x, mean)
+    for s in range(mean.shape[0]):
+        for a in range(mean.shape[1]):
+            mean[s, a] = sigma(mean[s, a]) if par.logistic == 1 else min(max(mean[s, a], 0.0), 1.0)
+
+
+@kernel
+def estimate_known(par, state, work, x, log, mean, interval):
+    known_means(par, state, x, mean)
+    for s in range(mean.shape[0]):
+        for a in range(mean.shape[1]):
+            interval[s, a] = 0.0
+
+
+@kernel
+def ranges_known(par, state, work, x, low, high):
+    known_means(par, state, x, low)
+    for s in range(low.shape[0]):
+        for a in range(low.shape[1]):
+            high[s, a] = low[s, a]
+
+
+@kernel
+def posterior(par, state, work, x, mean, spread):
+    """mean, spread [S, A] <- centres and standard deviations of normal posteriors of the mean rewards at x: theta'x and
+    half of ||x||_{V^{-1}}, or sigma(theta'x) and its slope times that. Known rewards: spread 0."""
+    for s in range(mean.shape[0]):
+        for a in range(mean.shape[1]):
+            z, q = look(state, work, s, a, x)
+            slope = 0.5
+            if par.logistic == 1:
+                z = sigma(z)
+                slope = z * (1.0 - z)
+            mean[s, a] = min(max(z, 0.0), 1.0)
+            spread[s, a] = 0.0 if par.form == KNOWN else slope * math.sqrt(max(q, 0.0))
