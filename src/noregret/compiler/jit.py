@@ -10,9 +10,9 @@ they are called through slots (`compiler.slots`), so that one compiled loop serv
 through a small entrance that is handed one address: named tuples are laid out in memory by Python
 (`compiler.references`), so that no code is compiled that takes them apart.
 
-Private points of Numba that the room uses: the options `_nrt` and `no_cpython_wrapper`, the cache's index and key
-(`compiler.cache`), the calling convention, the structure of arrays, and how named tuples lie in memory
-(`compiler.references`). `tests/test_jit.py` fails if a release moves one.
+Private points of Numba that the room uses: the options `_nrt` and `no_cpython_wrapper`, `get_call_template`, the
+cache's index and key (`compiler.cache`), libraries of code (`compiler.library`), the calling convention, the structure
+of arrays, and how named tuples lie in memory (`compiler.references`). `tests/test_jit.py` fails if a release moves one.
 
 Under NUMBA_DISABLE_JIT=1 everything runs as plain Python: pdb and coverage work; sums are then added in order, so
 results agree with the compiled ones to rounding, not to the bit.
@@ -69,9 +69,16 @@ def _compile(function: Any, fastmath: Any, inline: str = "never", bare: bool = F
     options = {"fastmath": fastmath, "inline": inline, "no_cpython_wrapper": bare, **_OPTIONS}
     made: Any = njit(function, pipeline_class=KernelCompiler, **options)
     if not DISABLED:
+        made.get_call_template = functools.partial(_for_any_number, made.get_call_template)
         told = sorted(fastmath) if fastmath else fastmath  # the order of a set differs between processes
         keep(made, (sorted((options | {"fastmath": told}).items()), bool(config.BOUNDSCHECK)))
     return made
+
+
+def _for_any_number(template: Any, args: Any, kws: Any) -> Any:
+    """How Numba is to call a kernel. Left alone, it compiles one for every constant that it is called with, and for the
+    first values of variables as well."""
+    return template(tuple(types.unliteral(one) for one in args), kws)
 
 
 class Kernel:

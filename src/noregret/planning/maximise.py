@@ -21,7 +21,7 @@ import numpy as np
 
 from .. import checks as check
 from ..checks import Floats
-from ..compiler.jit import inlined, kernel, strict
+from ..compiler.jit import kernel, strict
 from ..problem.links import exp
 from ..theory.widths import upper_curvature
 from .simplices import Ascent, Question, SimplexWork, advance, ascent, bound_by_simplices, norm, retreat, simplex_work
@@ -145,7 +145,7 @@ def _stretched(asked, t, limit, work):
     return limit
 
 
-@inlined
+@kernel
 def _weigh(asked, work):
     """p <- softmax(z + v); returns <p, V>."""
     V, n, low = asked.V, asked.n, asked.low
@@ -163,7 +163,7 @@ def _weigh(asked, work):
     return low + mean
 
 
-@inlined
+@kernel
 def _prove(asked, t, stretch, work):
     """What the point v proves for t, with p = softmax(z + v): found <- S >= s = ||theta - q||_C, eta, c, kappa.
     If c <= 1 then G <= eta on the whole ellipsoid:

@@ -80,7 +80,7 @@ def simplex_work(m: int) -> SimplexWork:
     return SimplexWork(f(m), f(m), f((X, m)), f((X, m)), f(X), *parts, ascent(m))
 
 
-@inlined
+@kernel
 def norm(w, Cw, root, n):
     """||w||_C, at least the true one: what rounding can do to the sum is added to it."""
     square, size = 0.0, 0.0
@@ -90,7 +90,7 @@ def norm(w, Cw, root, n):
     return max(math.sqrt(max(square, 0.0) + 3e-16 * (n + 3) * size * size), 1e-150)
 
 
-@inlined
+@kernel
 def advance(rho, s, first, n, at):
     """One step from v = C y towards rho C w / s, where the linearised problem is largest, of the length that the last
     step suggests (Barzilai and Borwein's, in the norm of C; 1 at first), back to the ellipsoid if it leaves it. Returns

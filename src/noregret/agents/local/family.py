@@ -20,7 +20,7 @@ from ...estimators.linear.sign_union import sign_union_parts
 from ...estimators.mixture.sets import mixture_parts
 from ...estimators.rewards.forms import SETS as REWARD_FORMS
 from ...estimators.rewards.forms import estimated, reward_parts, with_kernels, with_refresh
-from ...estimators.store import empty_store, with_room
+from ...estimators.store import Store, empty_store, with_room
 from ...numerics.linear_algebra import LEAST_REGULARIZATION
 from ...planning.bellman import Plan, planner_address
 from ...planning.optimism import SHARP, TAYLOR, search_parts
@@ -98,11 +98,6 @@ class SetAgent(Agent):
         return bool(self.par.certify)
 
     @property
-    def stores(self) -> bool:
-        """Whether all data is kept."""
-        return bool(self.state.store.contexts.shape[0] > 0)
-
-    @property
     def watch_columns(self) -> set[str]:
         if not self.uses_sets:
             return EVERYBODY
@@ -157,57 +152,23 @@ class SetAgent(Agent):
         return float(S * A * pair + 27.0 * (M * d) ** 2 * (stored and self.uses_sets))
 
     def build(self) -> tuple[SetPar, SetState, SetWork]:
-        p, o, f = self.problem, self.options, np.zeros
-        (S, A, M), H, d, count = p.layout.outcomes.shape, p.horizon, p.context_dim, p.layout.count
-        linear = isinstance(p.link, LinearCombination)
-        log_p, log_r = self._shares()
-        lam_r, form = o.get("reward_regularization"), self._reward_form()
-        mean_par, means, _ = reward_parts(p, estimated(p), 0.0, lam_r, "reward_regularization")
-        lam_r = lam_r if form in ("ridge", "logistic") else None  # the others mix over many
-        reward_par, rewards, reward_work = reward_parts(p, form, log_r, lam_r)
-        keeps = self.sets != "online" or (form == "bernstein" and self.uses_sets)
+        p, f = self.problem, np.zeros
+        (S, A, M), H, d = p.layout.outcomes.shape, p.horizon, p.context_dim
+        keeps = self.sets != "online" or (self._reward_form() == "bernstein" and self.uses_sets)
         store = empty_store(S, A, H, d, FIRST_ROOM if keeps else 0)
-        estimates = self.draws_models or self.bonus_scale != 1.0
-        with announced(f"the rewards of {self.name}"):
-            asked = ("learn", "ranges") if self.uses_sets else ("learn",)
-            reward_par = with_kernels(reward_par, rewards, reward_work, *asked)
-            reward_par = with_refresh(reward_par, rewards, reward_work, store)
-            if estimates:
-                mean_par = with_kernels(mean_par, means, reward_work, "learn", "posterior")
-        predictor, kron = PREDICTORS.index(self.predictor), self.form == "kron"
-        natural, lam = d / p.weight_bound**2, o.get("regularization")
-        head = d, p.weight_bound, log_p, lam or max(SETS_TIMES * natural, LEAST_REGULARIZATION * p.context_bound**2)
-        prior = d, p.weight_bound, log_p, lam or natural
-        sampler_par, sampler, sampler_work = likelihood_parts(
-            count, *prior, predictor, True, kron, self.draws_models and not linear
-        )
-        transitions: Any
-        if linear:
-            transitions = sign_union_parts(count, d, o.get("regularization"), log_p)
-            kernels: Any = describe_linear, draw_linear
-            self.learn_kernel = learn_linear
-        elif self.sets != "online":
-            kind = "mixture" if self.sets == "stored" else "plain"
-            transitions = mixture_parts(count, d, p.weight_bound, p.context_bound, kind, o.get("regularization"), store)
-            kernels = describe_stored, draw_logit
-            self.learn_kernel = learn_stored
-        else:
-            transitions = likelihood_parts(count, *head, predictor, False, kron, self.uses_sets)
-            kernels = describe_online, draw_logit
-            self.learn_kernel = learn_online
+        (mean_par, means), (reward_par, rewards, reward_work) = self._reward_parts(store)
+        log_p, linear = self._shares()[0], isinstance(p.link, LinearCombination)
+        (sampler_par, sampler, sampler_work), transitions, kernels = self._transition_parts(log_p, store)
         J = self.draws if self.draws_models else 0
         local, bonus = local_sets(p.layout), self._bonus()
         with announced(f"the planner of {self.name}"):
             search, search_work = search_parts(p.layout, local, self.seed, bonus, self._perturbations())
         par = SetPar(
-            seed=self.seed, layout=p.layout, starts=p.starts, describe=EMPTY, derive=EMPTY, outcomes=EMPTY,
-            draw=EMPTY,
-            planner=planner_address(p.layout), several=EMPTY, best_draw=EMPTY,
-            search=search, transitions=transitions[0], sampler=sampler_par, rewards=reward_par, means=mean_par,
-            log_transition=log_p, logits=int(not linear),
-            scale=self.bonus_scale, kappa=self.kappa,
-            posterior_scale=self.posterior_scale, certify=int(self.bounds_values),
-            estimates=int(estimates),
+            seed=self.seed, layout=p.layout, starts=p.starts, describe=EMPTY, derive=EMPTY, outcomes=EMPTY, draw=EMPTY,
+            planner=planner_address(p.layout), several=EMPTY, best_draw=EMPTY, search=search,
+            transitions=transitions[0], sampler=sampler_par, rewards=reward_par, means=mean_par, log_transition=log_p,
+            logits=int(not linear), scale=self.bonus_scale, kappa=self.kappa, posterior_scale=self.posterior_scale,
+            certify=int(self.bounds_values), estimates=int(self._estimates()),
         )  # fmt: skip
         state = SetState(transitions[1], sampler, rewards, means, store, np.zeros(RUNGS + 2, np.int64))
         values = f((H + 1, S)), f((H + 1, S)), f((H + 1, S))
@@ -221,12 +182,52 @@ class SetAgent(Agent):
                 par = par._replace(derive=apply_derive.fill(derive, local, p.layout, 0.0, work.derive, 0))
             if not linear:
                 path = Trajectory(work.policy[0], work.policy[0], f(H))
-                like = p.layout, sampler_par, sampler, sampler_work
-                learn = learn_kron_outcomes if kron else learn_outcomes
-                par = par._replace(outcomes=apply_outcomes.fill(learn, *like, f(d), 0, path))
+                learn = learn_kron_outcomes if self.form == "kron" else learn_outcomes
+                like = p.layout, sampler_par, sampler, sampler_work, f(d), 0, path
+                par = par._replace(outcomes=apply_outcomes.fill(learn, *like))
             describe = apply_describe.fill(kernels[0], par, state, work, f(d)) if self.uses_sets else EMPTY
             draw = apply_draw.fill(kernels[1], par, state, work, f(d), 0, 0) if self.draws_models else EMPTY
         return par._replace(describe=describe, draw=draw), state, work
+
+    def _estimates(self) -> bool:
+        """Whether mean rewards are estimated, beside their ranges."""
+        return self.draws_models or self.bonus_scale != 1.0
+
+    def _reward_parts(self, store: Store) -> tuple[Any, Any]:
+        """(par, state) of the estimates, and (par, state, work) of the ranges, with compiled kernels."""
+        p, form, lam = self.problem, self._reward_form(), self.options.get("reward_regularization")
+        mean_par, means, _ = reward_parts(p, estimated(p), 0.0, lam, "reward_regularization")
+        lam = lam if form in ("ridge", "logistic") else None  # the others mix over many
+        par, state, work = reward_parts(p, form, self._shares()[1], lam)
+        with announced(f"the rewards of {self.name}"):
+            par = with_kernels(par, state, work, *(("learn", "ranges") if self.uses_sets else ("learn",)))
+            par = with_refresh(par, state, work, store)
+            if self._estimates():
+                mean_par = with_kernels(mean_par, means, work, "learn", "posterior")
+        return (mean_par, means), (par, state, work)
+
+    def _transition_parts(self, log: float, store: Store) -> tuple[Any, Any, Any]:
+        """Parts of the sampler, parts of the sets, and the kernels that describe and draw; log = ln(1/delta) of a
+        set."""
+        p, lam = self.problem, self.options.get("regularization")
+        d, count = p.context_dim, p.layout.count
+        linear, natural = isinstance(p.link, LinearCombination), d / p.weight_bound**2
+        options: Any = {"predictor": PREDICTORS.index(self.predictor), "kron": self.form == "kron"}
+        drawn = self.draws_models and not linear
+        sampler = likelihood_parts(count, d, p.weight_bound, log, lam or natural, posterior=True, kept=drawn, **options)
+        sets: Any
+        if linear:
+            self.learn_kernel = learn_linear
+            return sampler, sign_union_parts(count, d, lam, log), (describe_linear, draw_linear)
+        if self.sets != "online":
+            self.learn_kernel = learn_stored
+            kind = "mixture" if self.sets == "stored" else "plain"
+            sets = mixture_parts(count, d, p.weight_bound, p.context_bound, kind, lam, store)
+            return sampler, sets, (describe_stored, draw_logit)
+        self.learn_kernel = learn_online
+        least = max(SETS_TIMES * natural, LEAST_REGULARIZATION * p.context_bound**2)
+        sets = likelihood_parts(count, d, p.weight_bound, log, lam or least, kept=self.uses_sets, **options)
+        return sampler, sets, (describe_online, draw_logit)
 
     def _perturbations(self) -> float:
         """J of perturbed bonuses; 0: bonuses as they are."""

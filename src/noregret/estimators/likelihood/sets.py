@@ -111,6 +111,7 @@ def likelihood_parts(
     weight_bound: float,
     log_inverse_delta: float,
     regularization: float,
+    *,
     predictor: int = UNSCENTED,
     posterior: bool = False,
     kron: bool = False,

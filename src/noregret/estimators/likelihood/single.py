@@ -72,7 +72,7 @@ class LikelihoodRatioSet(Observer, RaisedLevel):
             lam = check.positive("regularization", regularization, least=least)
         self._par, self._state, self._work = parts = likelihood_parts(
             self._count, self.problem.context_dim, self.problem.weight_bound, math.log(1.0 / self.delta),
-            lam, PREDICTORS.index(predictor), False, form == "kron",
+            lam, predictor=PREDICTORS.index(predictor), kron=form == "kron",
         )  # fmt: skip
         with announced("the estimator LikelihoodRatioSet"):
             learn = learn_kron_outcome if form == "kron" else learn_outcome
