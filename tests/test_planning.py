@@ -7,7 +7,7 @@ import pytest
 from scipy import stats
 
 import noregret as nr
-from noregret.beliefs.spreads import CENTRED, HALF_SPAN, NONE, SUP
+from noregret.beliefs.point import CENTRED, HALF_SPAN, NONE, SUP
 from noregret.numerics.random import words
 from noregret.planning import bellman as planning
 

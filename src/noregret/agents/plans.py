@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..beliefs.spreads import NONE
+from ..beliefs.point import NONE
 from ..checks import Floats
 from ..compiler.jit import inlined
 from ..compiler.slots import EMPTY

@@ -26,14 +26,14 @@ from ..compiler.jit import inlined, kernel, merged
 from ..numerics.linear_algebra import norm_of, pair_predictors, quadratic_forms
 from ..problem.layout import Layout
 from ..problem.links import Constants, Link, apply_gradient, apply_projection, exp
-from .spreads import CENTRED, HALF_SPAN, SUP
 
 LIPSCHITZ, TANH, EUCLIDEAN = 0, 1, 2
+NONE, SUP, HALF_SPAN, CENTRED = 0, 1, 2, 3  # which spread of next values makes a bonus of a width (`planning.bellman`)
 
 
 class BeliefPar(NamedTuple):
     width: int  # LIPSCHITZ, TANH or EUCLIDEAN
-    spread: int  # spreads.SUP, HALF_SPAN or CENTRED
+    spread: int  # SUP, HALF_SPAN or CENTRED
     printed: int  # 1: constants as printed, for rewards too
     cap: float  # of LIPSCHITZ and EUCLIDEAN widths
     lipschitz: Floats  # [S, A], from the predictors' 2-norm to the probabilities' 1-norm
@@ -128,8 +128,12 @@ def widths(par, estimator, estimates, rewards, layout, log, x, work):
 
 @kernel
 def prior_caps(p, count, high, table, smallest, width):
-    """width[i] <- min(width[i], theory.widths.logit_prior_cap(p[i], ln high)), computed only where it can matter.
+    """width[i] <- min(width[i], cap), the cap computed only where it can matter. It is the largest 1-norm distance from
+    p[i] of any distribution that the weights' bound allows, high = exp(B_p ||x||) (`theory.widths.logit_prior_cap`),
 
+        cap = 2 max over sets K of outcomes of F(K) - p(K),   F(K) the largest mass that K can have (`tabulate`)
+
+    The best K of a size are those of the smallest entries, with or without the pinned last outcome.
     The sum of the k smallest entries is at most k times their mean, which gives a lower bound on the cap at once: most
     rows stop there as data comes in. For the others the smallest entries are sorted, as many as are usually needed; the
     excess is concave in k, so it is the maximum once the last of them no longer adds to it.

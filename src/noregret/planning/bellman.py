@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..beliefs.spreads import CENTRED, HALF_SPAN, SUP
+from ..beliefs.point import CENTRED, HALF_SPAN, SUP
 from ..checks import Floats
 from ..compiler.jit import inlined, kernel, merged
 from ..compiler.slots import EMPTY, filled, slot
@@ -112,7 +112,7 @@ class Model(NamedTuple):
 class Operator(NamedTuple):
     """Which Bellman operator, and how ties are broken."""
 
-    spread: int  # `beliefs.spreads`
+    spread: int  # `beliefs.point`
     clip: int  # 1: to [0, H - h]
     key: Any  # a word, uint64
 

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import checks as check
-from ..beliefs.spreads import HALF_SPAN
+from ..beliefs.point import HALF_SPAN
 from ..compiler.jit import direct, kernel
 from ..compiler.memory import apart
 from ..numerics.random import tie_key

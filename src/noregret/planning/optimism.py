@@ -28,7 +28,7 @@ from ..checks import Floats
 from ..compiler.jit import inlined, kernel, merged
 from ..compiler.slots import EMPTY, slot
 from ..numerics.linear_algebra import weighted_rows
-from ..numerics.random import PERTURBATION, TIE, inverse_normal, uniforms, words
+from ..numerics.random import PERTURBATION, inverse_normal, tie_key, uniforms
 from ..problem.layout import Layout
 from .bellman import choose, expectation, expectations
 from .maximise import MaximisationWork, largest_mean, maximisation_work
@@ -181,7 +181,7 @@ def perturb(seed, draws, k, h, factor):
 def plan_optimistically(par, local, work, mean, k, scale, policy, values):
     """`optimum`."""
     (H, S), layout, Q, reward = policy.shape, par.layout, work.Q, work.reward
-    A, key = Q.shape[1], words(par.seed, k, 0, TIE)[0]
+    A, key = Q.shape[1], tie_key(par.seed, k)
     for s in range(S):
         values[H, s] = 0.0
         for a in range(A):

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..beliefs.spreads import NONE
+from ..beliefs.point import NONE
 from ..checks import Floats
 from ..compiler.jit import inlined, merged, strict
 from ..numerics.linear_algebra import pair_predictors, predictors

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import checks as check
-from ..beliefs.spreads import NONE
+from ..beliefs.point import NONE
 from ..checks import Floats
 from ..compiler.memory import apart
 from ..planning.bellman import Model, Operator, Plan, Solution, backward_induction, evaluate, planner_address

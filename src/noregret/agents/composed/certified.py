@@ -17,9 +17,9 @@ from ...compiler.slots import slot
 from ...planning.bellman import Plan
 from ...problem.problem import Problem
 from ..base import Agent, gap_to_lower, part_learn, part_plan
-from ..local.describe import SetPar, SetState, SetWork, judge
 from ..local.diagnostics import watch_certified
 from ..local.lr_orl import LRORL
+from ..local.sets import SetPar, SetState, SetWork, judge
 from ..locks import locked
 from ..registry import VERBS
 from .own import OwnAgent, is_own

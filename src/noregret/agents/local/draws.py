@@ -6,16 +6,25 @@ One kernel of each kind of link draws; both fill work.P and work.r.
 import math
 
 from ...beliefs.local import softmax
-from ...beliefs.spreads import NONE
+from ...beliefs.point import NONE
 from ...compiler.jit import inlined, kernel, merged
 from ...compiler.slots import EMPTY, slot
 from ...estimators.likelihood.sets import likelihood_query
 from ...estimators.linear.sign_union import sign_union_sets
 from ...numerics.linear_algebra import cholesky
-from ...numerics.random import POSTERIOR, fill_normals
-from ...planning.bellman import Hooks, Known, Operator, backward_induction_with, expectation
+from ...numerics.random import POSTERIOR, fill_normals, tie_key
+from ...planning.bellman import (
+    Hooks,
+    Known,
+    Model,
+    Operator,
+    Solution,
+    apply_planner,
+    backward_induction_with,
+    expectation,
+)
 from ...problem.links import apply_projection
-from .describe import reward_means
+from .sets import reward_means
 
 
 @inlined
@@ -96,6 +105,13 @@ def draw_model(par, state, work, x, k):
     """work.P[0] [S, A, M], work.r[0] [S, A] <- a model of an individual with context x, drawn from the posterior: for
     plans of one's own in a class made from `PSRLGLM`, whose par, state and work these are. k: the episode."""
     apply_draw(par.draw, (par, state, work, x, k, POSTERIOR))
+
+
+@inlined
+def plan_draw(par, work, k, policy, values):
+    """policy, values <- those of the first model drawn."""
+    model, operator = Model(work.P[0], work.r[0], work.r[0], work.none), Operator(NONE, 1, tie_key(par.seed, k))
+    apply_planner(par.planner, (par.layout, model, operator, Solution(work.Q, policy, values)))
 
 
 @kernel

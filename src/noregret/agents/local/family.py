@@ -30,20 +30,23 @@ from ..base import Agent, Trajectory, gap_to_lower
 from ..declared import choice, option
 from ..diagnostics import EVERYBODY, WIDTHS, watch_values
 from ..locks import locked
-from .describe import (
+from .diagnostics import watch_local
+from .draws import apply_draw, draw_linear, draw_logit
+from .sets import (
     SetPar,
     SetState,
     SetWork,
     apply_derive,
     apply_describe,
+    apply_outcomes,
     describe_linear,
     describe_online,
     describe_stored,
     judge,
+    learn_linear,
+    learn_online,
+    learn_stored,
 )
-from .diagnostics import watch_local
-from .draws import apply_draw, draw_linear, draw_logit
-from .learning import apply_outcomes, learn_linear, learn_online, learn_stored
 
 REWARD_SHARE = 0.8  # of what the sets have of delta, for the reward intervals
 REGRET_SHARE = 0.02  # of delta, for a bound on the regret

@@ -6,8 +6,8 @@ from ...compiler.jit import kernel
 from ...planning.optimism import assess, optimum
 from ..declared import BONUS_SCALE, DELTA, REGULARIZATION, REWARD_REGULARIZATION, choice
 from ..promise import ALWAYS, OPTIMISM
-from .describe import apply_describe
 from .family import BONUS, FORM, PREDICTOR, REGRET_SHARE, REWARD_SETS, SETS, SetAgent
+from .sets import apply_describe
 
 
 @kernel

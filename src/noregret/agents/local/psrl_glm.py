@@ -4,29 +4,21 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ... import checks as check
-from ...beliefs.spreads import NONE
 from ...checks import Floats
 from ...compiler.announcements import announced
-from ...compiler.jit import direct, inlined, kernel
+from ...compiler.jit import direct, kernel
 from ...compiler.memory import apart, copied
 from ...compiler.slots import EMPTY
 from ...numerics.random import DOUBT, tie_key
-from ...planning.bellman import TIED_WITHIN, Model, Operator, Solution, apply_planner, hook_addresses
+from ...planning.bellman import TIED_WITHIN, Solution, hook_addresses
 from ..declared import REGULARIZATION, REWARD_REGULARIZATION, option
 from ..locks import locked
 from ..probabilities import other_seed, reseeded
-from .describe import SetPar, SetState, SetWork
-from .draws import apply_draw, apply_several, best_draw, best_of_draws, draw_model
+from .draws import apply_draw, apply_several, best_draw, best_of_draws, draw_model, plan_draw
 from .family import FORM, POSTERIOR_SCALE, SetAgent
+from .sets import SetPar, SetState, SetWork
 
 DRAWS = 32  # models drawn to see how sure a plan is
-
-
-@inlined
-def plan_draw(par, work, k, policy, values):
-    """policy, values <- those of the first model drawn."""
-    model, operator = Model(work.P[0], work.r[0], work.r[0], work.none), Operator(NONE, 1, tie_key(par.seed, k))
-    apply_planner(par.planner, (par.layout, model, operator, Solution(work.Q, policy, values)))
 
 
 @kernel

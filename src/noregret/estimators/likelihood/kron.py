@@ -7,7 +7,7 @@ from ...compiler.jit import inlined, kernel
 from ...numerics.linear_algebra import REFRESH, apply_refresh, norm_of, updates_allowed
 from ...problem.layout import slot_of
 from ...theory.widths import lower_curvature
-from .kronecker import logits_at
+from .precision import logits_at
 from .visit import GIVEN, UNSCENTED, unscented_ratio
 
 

@@ -14,8 +14,17 @@ The KRON form learns step by step (`estimators.likelihood.kron`).
 from ...compiler.jit import kernel
 from ...numerics.linear_algebra import norm_of, updates_allowed, weighted_rows
 from ...problem.layout import slot_of
-from .kronecker import logits_at
-from .precision import add_outer, covariance_at, fold, invert_precision, products_of, rows_at, subtract_form, trace_of
+from .precision import (
+    add_outer,
+    covariance_at,
+    fold,
+    invert_precision,
+    logits_at,
+    products_of,
+    rows_at,
+    subtract_form,
+    trace_of,
+)
 from .visit import begin, visit
 
 RENEWAL = 2048  # visit from which on the precision is inverted directly, each time the number of visits has doubled

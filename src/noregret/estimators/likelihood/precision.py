@@ -20,6 +20,16 @@ NOT_DEFINITE = "a Gram matrix is no longer positive definite: a context or a bou
 
 
 @inlined
+def logits_at(weights, x, n, z):
+    """z [n] <- weights [M, d] x."""
+    for j in range(n):
+        total = 0.0
+        for b in range(x.shape[0]):
+            total += weights[j, b] * x[b]
+        z[j] = total
+
+
+@inlined
 def products_of(x, out):
     """out [T] <- x_b x_c, b <= c."""
     t = 0

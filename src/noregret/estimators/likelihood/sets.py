@@ -45,8 +45,7 @@ from ...compiler.memory import room_for
 from ...numerics.linear_algebra import norm_of, refresh_address
 from ...problem.links import MultinomialLogit
 from .kron import kron_form
-from .kronecker import logits_at
-from .precision import covariance_at, products_of
+from .precision import covariance_at, logits_at, products_of
 from .visit import UNSCENTED, VisitWork, visit_work
 
 PREDICTORS = ("plug-in", "unscented", "given")

@@ -1,4 +1,5 @@
-"""One visit of a pair among its m = n - 1 predictions, relative to the last outcome (docs/beyond.md, section 2).
+"""One visit of a pair among its m = n - 1 predictions, relative to the last outcome (docs/beyond.md, section 2, step by
+step; docs/notebook.md, "LR-ORL with online sets", among predictions).
 
 All steps of an episode share x. With K = X' Sigma and C = X' Sigma X from its start, R = I, G = D = 0 and moved = 0, a
 visit that predicts p and sees y is
@@ -45,14 +46,14 @@ class VisitWork(NamedTuple):
     given: Floats  # [M], the user's prediction
     D: Floats  # [J], packed: entries j <= k
     points: Floats  # [J], how far sigma points move the logits
-    C: Floats  # [M, M], zeros for the last outcome
-    R: Floats  # [M, M]
+    C: Floats  # [M, M], as it was before the last visit (`settle` brings it up to date); zeros for the last outcome
+    R: Floats  # [M, M], likewise
     G: Floats  # [M, M]
     LC: Floats  # [M, M], L'C
     F: Floats  # [M, M], a lower triangle
-    V: Floats  # [M, M], a lower triangle, zeros above
+    V: Floats  # [M, M], of the last visit: a lower triangle, zeros above
     CV: Floats  # [M, M], C V'
-    RV: Floats  # [M, M], R V'
+    RV: Floats  # [M, M], R V', of the last visit
     visits: NDArray[np.int64]  # [1], so far
 
 

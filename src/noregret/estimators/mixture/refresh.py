@@ -15,7 +15,7 @@ import math
 
 from ...compiler.jit import formula, inlined, kernel
 from ...compiler.slots import slot
-from ..likelihood.kronecker import inverse_of
+from .kronecker import inverse_of
 from .walks import CENTRED, EPOCHS, MIXTURE, PLAIN, ROUNDING, SINGLE
 
 TIMES = (32, 128, 512, 2048)  # observations from which on an epoch may begin

@@ -45,8 +45,9 @@ from ...beliefs.local import largest_span
 from ...checks import Floats
 from ...compiler.jit import kernel
 from ...compiler.slots import EMPTY, slot
-from ..likelihood.kronecker import logit_covariance, logits_at, softmax_of
+from ..likelihood.precision import logits_at
 from ..store import Store, empty_store
+from .kronecker import logit_covariance, softmax_of
 from .refresh import SCALES, SLACK, apply_stage, assumed_covariance, bound_stage, mixture_refresh, search_stage
 from .walks import CENTRED, EPOCHS, PLAIN, curvature_stage, excess_stage, fit_stage
 

@@ -9,8 +9,9 @@ import math
 
 from ...compiler.jit import inlined, kernel
 from ...problem.links import exp
-from ..likelihood.kronecker import add_kronecker, expanded, inverse_of, logit_covariance, logits_at, softmax_of
+from ..likelihood.precision import logits_at
 from .curvature import local_curvature, pair_bounds, pairwise_curvature
+from .kronecker import add_kronecker, expanded, inverse_of, logit_covariance, softmax_of
 
 MIXTURE, SINGLE = 0, 1
 CENTRED, PLAIN, EPOCHS = 2, 5, 4  # components before CENTRED are centred at 0, those before PLAIN look at all data

@@ -17,6 +17,8 @@ is at most B_r ||x - G h||. Proofs: docs/beyond.md. Everything but V_i and w_i i
 recomputed from stored data at any time, because the event does not involve them.
 
 It goes with ridge regression at a small lambda (`ridge_step`), which keeps G + lambda I, its inverse and sum x_i r_i.
+Under HOEFFDING V_i = w_i = 1/4, no extremes are active and all tilts are allowed: `estimators.rewards.refresh` and
+`.tilts` play no part.
 """
 
 import math
@@ -36,6 +38,7 @@ from .tilts import multiplier, sample_bounds
 LAMBDAS = (3.0, 24.0, 192.0, 1536.0)  # of the mixture, times R^2/d
 WEIGHTS = (0.1, 0.4, 0.4, 0.1)  # most for a thousand to thirty thousand rewards
 SHIFTS = (1e-3, 4.0)  # of the two regressions that give the centres, times R^2; the first is lambda
+SURE = 0.2  # half-width below which the second regression is not asked
 
 
 class MixturePar(NamedTuple):
@@ -204,7 +207,7 @@ def mixture_range(par, state, work, s, a, x, prepared):
     low, high = w.ends[0], w.ends[1]
     for v in range(4):  # the two extremes, x with the smaller shift, x with the larger
         y = of.extremes[s, a, v] if v < 2 else x
-        asked = half > 0.2 if v >= 2 else prepared == 0 and of.active[s, a, v] == 1
+        asked = half > SURE if v >= 2 else prepared == 0 and of.active[s, a, v] == 1
         if asked:
             inverse = of.wide[s, a] if v == 3 else state.inverse[s, a]
             dual_vector(par, state, s, a, inverse, y, w.vectors[min(v, 2)], w.pieces[min(v, 2)])

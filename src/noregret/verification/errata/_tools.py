@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 
-from ...beliefs.spreads import NONE
+from ...beliefs.point import NONE
 from ...checks import Floats
 from ...planning import bellman as planning
 from ...problem.problem import Problem

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from ...beliefs.spreads import HALF_SPAN, SUP
+from ...beliefs.point import HALF_SPAN, SUP
 from ...checks import Floats
 from ...estimators import OnlineNewton
 from ...problem.links import LinearCombination, MultinomialLogit

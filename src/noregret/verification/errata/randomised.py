@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 
 from ...agents.glm.rlsvi import GLMRLSVI, perturb
-from ...beliefs.spreads import NONE
+from ...beliefs.point import NONE
 from ...compiler.jit import direct
 from ...planning import bellman as planning
 from ...problem.problem import Problem

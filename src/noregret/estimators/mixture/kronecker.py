@@ -6,18 +6,8 @@ A pair with n <= M outcomes uses the leading n d entries. Small kernels in place
 
 import math
 
-from ...compiler.jit import inlined, kernel
+from ...compiler.jit import kernel
 from ...problem.links import exp
-
-
-@inlined
-def logits_at(weights, x, n, z):
-    """z [n] <- weights [M, d] x."""
-    for j in range(n):
-        total = 0.0
-        for b in range(x.shape[0]):
-            total += weights[j, b] * x[b]
-        z[j] = total
 
 
 @kernel

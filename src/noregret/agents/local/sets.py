@@ -1,7 +1,6 @@
-"""The parts the agents with local sets share: what they keep, what it says about one individual, and planning on it.
+"""The parts the agents with local sets share: what they keep, what it says about one individual, and how it is learned.
 
-Three kinds of transition sets, one kernel of each kind that describes an individual here and one that learns in
-`agents.local.learning`:
+Three kinds of transition sets, each with a kernel that describes an individual and one that learns an episode:
 
     online   likelihood-ratio sets (`estimators.likelihood.sets`), constant cost and memory
     stored   mixture sets over all data (`estimators.mixture.sets`), refreshed as it grows
@@ -11,6 +10,7 @@ and, in `agents.local.draws`, samples of models from an approximate posterior. A
 par, state and work, and with them the compiled simulation loop.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,13 +23,22 @@ from ...compiler.slots import slot
 from ...estimators.likelihood.kron import kron_form
 from ...estimators.likelihood.precision import covariance_at, products_of
 from ...estimators.likelihood.sets import LikelihoodPar, LikelihoodState, LikelihoodWork, rho_of
-from ...estimators.linear.sign_union import sign_union_sets
-from ...estimators.mixture.sets import mixture_fill
-from ...estimators.rewards.forms import RewardPar, RewardState, RewardWork, call_posterior, call_ranges
-from ...estimators.store import Store
+from ...estimators.linear.sign_union import sign_union_sets, sign_union_step
+from ...estimators.mixture.sets import apply_mixture, mixture_due, mixture_fill
+from ...estimators.rewards.forms import (
+    RewardPar,
+    RewardState,
+    RewardWork,
+    call_posterior,
+    call_ranges,
+    reward_due,
+    reward_learn,
+    reward_refresh,
+)
+from ...estimators.store import Store, remember
 from ...numerics.linear_algebra import norm_of, pair_predictors
 from ...planning.optimism import SearchPar, SearchWork, assess, optimum
-from ...problem.layout import Layout
+from ...problem.layout import Layout, slot_of
 
 
 class SetPar(NamedTuple):
@@ -158,3 +167,73 @@ def judge(par, state, work, x, k, policy, values):
     apply_describe(par.describe, (par, state, work, x))
     optimum(par.search, work.local, work.search, work.mean, k, 1.0, work.policy, values)
     assess(par.search, work.local, work.search, policy, work.upper, work.lower)
+
+
+# Learning -------------------------------------------------------------------------------------------------------------
+@inlined
+def learn_rest(par, state, work, x, k, h, path):
+    """What all kinds learn of step h: the store, the reward."""
+    s, a, reward = path.states[h], path.actions[h], path.rewards[h]
+    if state.store.contexts.shape[0] > 0:
+        y = slot_of(par.layout, s, a, path.states[h + 1])
+        remember(state.store, k, h, s, a, y, -1.0 if math.isnan(reward) else reward)
+    if not math.isnan(reward):
+        reward_learn(par.rewards, state.rewards, work.rewards, s, a, reward, x)
+        if par.estimates == 1:
+            reward_learn(par.means, state.means, work.rewards, s, a, reward, x)
+        if reward_due(par.rewards, state.rewards, s, a) == 1:
+            reward_refresh(par.rewards, state.rewards, work.rewards, state.store, s, a)
+
+
+@inlined
+def enter(state, x, k):
+    """The context of the episode into the store."""
+    if state.store.contexts.shape[0] > 0:
+        for b in range(x.shape[0]):
+            state.store.contexts[k, b] = x[b]
+
+
+apply_outcomes = slot("outcomes")  # apply_outcomes(par.outcomes, (layout, par, state, work, x, steps, path))
+
+
+@inlined
+def learn_posterior(par, state, work, x, n, path):
+    """The sampler, where there is one."""
+    if state.sampler.samples.shape[0] > 0:
+        apply_outcomes(par.outcomes, (par.layout, par.sampler, state.sampler, work.sampler, x, n, path))
+
+
+@kernel
+def learn_online(par, state, work, x, k, n, path):
+    enter(state, x, k)
+    if state.transitions.samples.shape[0] > 0:
+        apply_outcomes(par.outcomes, (par.layout, par.transitions, state.transitions, work.transitions, x, n, path))
+    learn_posterior(par, state, work, x, n, path)
+    for h in range(n):
+        learn_rest(par, state, work, x, k, h, path)
+
+
+@kernel
+def learn_stored(par, state, work, x, k, n, path):
+    enter(state, x, k)
+    learn_posterior(par, state, work, x, n, path)
+    for h in range(n):
+        s, a = path.states[h], path.actions[h]
+        learn_rest(par, state, work, x, k, h, path)
+        if mixture_due(par.transitions, state.transitions, work.transitions, state.store, s, a, x) == 1:
+            apply_mixture(
+                par.transitions.refresh,
+                (par.transitions, state.transitions, work.transitions, state.store, s, a, par.log_transition),
+            )
+
+
+@kernel
+def learn_linear(par, state, work, x, k, n, path):
+    norm = norm_of(x)
+    enter(state, x, k)
+    for h in range(n):
+        s, a = path.states[h], path.actions[h]
+        y = slot_of(par.layout, s, a, path.states[h + 1])
+        count = par.layout.count[s, a : a + 1]
+        sign_union_step(par.transitions, state.transitions, work.transitions, count, (s, a), y, x, norm)
+        learn_rest(par, state, work, x, k, h, path)
