@@ -8,6 +8,7 @@ import pytest
 
 import noregret as nr
 from noregret.beliefs.local import derive, largest_span, local_sets, local_work
+from noregret.compiler.slots import EMPTY
 from noregret.numerics.random import inverse_normal
 from noregret.planning.optimism import SHARP, TAYLOR, bonus, perturb, search_parts
 from noregret.theory.widths import lower_curvature
@@ -243,7 +244,7 @@ def test_the_perturbation_is_the_largest_of_normals():
     V, seen = np.array([0.1, 0.5, 1.0]), []
     gradient = local.P[0, 0] * (V - local.P[0, 0] @ V)
     for k in range(n // 6):
-        perturb(par, k, 0, work.factor)
+        perturb(par.seed, J, k, 0, work.factor)
         found = np.array([bonus(par, local, s, a, V, 1.0, work) for s, a in np.ndindex(3, 2)])
         seen += list(found / math.sqrt(gradient @ local.cov[0, 0] @ gradient))
     x = np.sort(seen)
@@ -401,6 +402,6 @@ def test_estimated_rewards_are_refreshed_where_no_posterior_is_kept():
     world = nr.worlds.random_logit(1, 1, 5, 2)
     agent = nr.LRORL(world.problem, bonus_scale=0.5, reward_sets="ridge")
     assert agent.state.sampler.samples.size == 0
-    assert agent.par.refresh != 0
+    assert agent.par.means.refresh != EMPTY
     run = nr.simulate(agent, world, 500, every=500)
     assert run.final[0] == pytest.approx(0.0, abs=1e-9)

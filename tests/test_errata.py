@@ -128,7 +128,7 @@ def test_expected_maximum_by_simulation():
         ("curvature-in-a-ball", constants, "logit_alpha_pinned", lambda f: constants.logit_alpha_printed),
         ("monotone-gradient", constants, "logit_alpha_pinned", lambda f: lambda *a: 1.1 * f(*a)),
         ("reward-interval", widths, "reward_interval", lambda f: lambda w2, ld, B, lam, d: f(w2, ld, 1.0, lam, d)),
-        ("norm-bound-for-b", radii, "printed", lambda f: lambda *a: 0.9 * f(*a)),
+        ("norm-bound-for-b", radii, "printed", lambda f: lambda *a, **o: 0.9 * f(*a, **o)),
         ("failure-event", optimism, "coin_tail", lambda f: lambda *a: 0.5),
         ("logit-corollary", constants, "logit_alpha_pinned", lambda f: constants.logit_alpha_printed),
     ],

@@ -213,7 +213,7 @@ def extremes(V):
     return low, high
 
 
-@kernel
+@inlined
 def bound(par, local, work, policy, sign, reward, out):
     """out [H+1, S] <- upper bounds, sign 1.0, or lower ones, -1.0, on the values of a policy [H, S]."""
     H, S = policy.shape

@@ -123,8 +123,9 @@ def newton_parts(
     weights[np.arange(M) >= count[..., None]] = 0.0
     state = NewtonState(weights, *first_grams(lam, (S, A), d), f((S, A)), lam * norm2, np.zeros((S, A), np.int64))
     if form == PRINTED:
-        for s, a in np.ndindex(S, A):
-            state.radius[s, a] = printed_radius(par, state, s, a, count[s, a])
+        for m in np.unique(count):  # pairs with as many outcomes begin alike
+            s, a = np.argwhere(count == m)[0]
+            state.radius[count == m] = printed_radius(par, state, s, a, m)
         par = par._replace(finish=apply_finish.fill(finish_printed, par, state, work, 0, 0, 1))
     return par, state, work
 

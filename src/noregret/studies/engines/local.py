@@ -155,7 +155,7 @@ class LocalEngine:
                         future = pool.submit(_marked, self._work, hurried)
                     return task, future.result()
                 except BrokenProcessPool:
-                    time.sleep(0.1)  # whoever kills may come to the bystander last
+                    time.sleep(0.5)  # whoever kills may come to the bystander last
                     own = own + 1 if mark.value and other.poll() is None else 0
             if own == CHANCES:
                 why = f"the worker process died {own} times while running this cell alone"
