@@ -121,15 +121,15 @@ def verbs_of(agent):
 @pytest.mark.parametrize(
     "errors",
     [
-        pytest.param((KeyboardInterrupt, MemoryError), id="in turn"),
+        pytest.param((KeyboardInterrupt, MemoryError), id="some, in turn"),
         pytest.param((KeyboardInterrupt,), marks=pytest.mark.slow, id="KeyboardInterrupt"),
         pytest.param((MemoryError,), marks=pytest.mark.slow, id="MemoryError"),
     ],
 )
 @pytest.mark.parametrize("name", [n if n in KINDS else pytest.param(n, marks=pytest.mark.slow) for n in EVERYONE])
 def test_a_verb_is_undone_or_done(name, errors, tmp_path):
-    """Every line of every verb, the first and the last time that it is come to."""
-    case = Case(name, tmp_path)
+    """Every line of every verb, the first and the last time that it is come to; by default every third of them."""
+    case, every = Case(name, tmp_path), 3 if len(errors) > 1 else 1
     tried = missed = 0
     for verb in verbs_of(case.agent):
         reference = case.ready(verb)
@@ -142,7 +142,7 @@ def test_a_verb_is_undone_or_done(name, errors, tmp_path):
             lines = places(case.call(again, verb))
             assert everything(again) == after, verb
         outcome, agent = {}, case.ready(verb)
-        for i, at in enumerate(lines):
+        for i, at in enumerate(lines[::every]):
             error = errors[i % len(errors)]
             injector = Injector(at, error)
             for _ in range(3):
@@ -163,7 +163,7 @@ def test_a_verb_is_undone_or_done(name, errors, tmp_path):
                 assert outcome.setdefault(found == after, going) == going, (verb, at)
             if found != before:  # otherwise the same one goes on: it may be interrupted again and again
                 agent = case.ready(verb)
-    assert tried > 100 + 50 * missed
+    assert tried > 100 // every + 50 * missed
     case.agent.save(tmp_path / "faulty.npz")  # removes what an interrupted one left
     assert [p for p in tmp_path.iterdir() if p.suffix == ".part"] == []
 

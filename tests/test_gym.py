@@ -380,7 +380,7 @@ def worth(world, agent, x=ONE, plans=20):
 
 @pytest.mark.parametrize(
     ("make", "known_rewards", "episodes"),
-    [(nr.PSRLGLM, True, 1_500), (nr.agents.PSRL, False, 4_000)],
+    [(nr.PSRLGLM, True, 1_500), pytest.param(nr.agents.PSRL, False, 4_000, marks=pytest.mark.slow)],
 )
 def test_frozen_lake_is_learned(make, known_rewards, episodes):
     """Slippery, 30 steps: within 5% of the optimal probability of reaching the goal."""

@@ -122,11 +122,11 @@ def test_sets_run_on_several_processes():
     """The same rows as one after the other."""
     effort = SMALL._replace(runs=5, steps=5)
     ticks = []
-    rows = suite.set_rows(effort, lambda: ticks.append(1), workers=2)
-    assert (
-        len(rows) == len(ticks) == len(suite.set_jobs(effort)) == len(coverage.KINDS) * 5 + len(suite.REWARD_KINDS) * 4
-    )
-    assert repr(rows[0]) == repr(suite.set_jobs(effort)[0]()[0])
+    assert len(suite.set_jobs(effort)) == len(coverage.KINDS) * 5 + len(suite.REWARD_KINDS) * 4
+    jobs = suite.set_jobs(effort, "Theorem A")
+    rows = suite.set_rows(effort, lambda: ticks.append(1), "Theorem A", workers=2)
+    assert len(rows) == len(ticks) == len(jobs) > 4
+    assert repr(rows[0]) == repr(jobs[0]()[0])
 
 
 def test_the_corrected_sets_are_much_smaller():
