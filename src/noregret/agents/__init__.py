@@ -11,8 +11,8 @@ A plan of one's own may draw from the posterior of `PSRLGLM` (`draw_model`), in 
 ...     for s in range(work.mean.shape[0]):
 ...         for a in range(work.mean.shape[1]):
 ...             work.r[0, s, a] = min(work.r[0, s, a] + 0.1, 1.0)
-...             work.spread[s, a] = 0.0
-...     solve(par.layout, work.P[0], work.r[0], work.spread, par.seed, k, work.Q, out)
+...             work.deviation[s, a] = 0.0
+...     solve(par.layout, work.P[0], work.r[0], work.deviation, par.seed, k, work.Q, out)
 >>> class Hopeful(nr.PSRLGLM):
 ...     name, plan_kernel = "hopeful", staticmethod(plan)
 >>> world = nr.worlds.clinic()

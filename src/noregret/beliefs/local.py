@@ -142,8 +142,8 @@ def derive(local, layout, bound, work, spans):
         slopes[(j, k), pair], j <= k < M - 1:   rho^2 g' cov g = sum of them times V_j V_k,   g = P * (V - <P, V>),
                                                 for V whose last entry is 0; 0 where rho = inf
 
-    psi = `theory.widths.upper_curvature`, lambda = `largest_eigenvalue` of B = `scaled_curvature`; the form has the
-    matrix sqrt(P_j P_k) B_jk."""
+    psi(r) = (e^r - r - 1)/r^2 (`theory.widths.upper_curvature`), lambda = `largest_eigenvalue` of B =
+    `scaled_curvature`; the form has the matrix sqrt(P_j P_k) B_jk."""
     S, A, M = local.P.shape
     P, count, half, slopes, B, root = (
         merged(local.P),

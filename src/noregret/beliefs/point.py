@@ -5,9 +5,11 @@ For a context x and every pair at once,
     P_hat = grad Phi(v), v the nearest possible prediction to W x        r_hat = theta'x
     w = sqrt(gamma ||x||^2_{Z^{-1}} - ||v - W x||^2)                     radius of the set of predictions around v;
                                                                          infinite if that is negative (an empty set)
-    xi_p: w as a bound on the distance of the distributions              xi_r: `theory.widths.reward_interval`
+    xi_p: w as a bound on the distance of the distributions
+    xi_r = min(1, (sqrt(lambda_r) B_r + sqrt(2 ln(1/delta) + ln det V/lambda_r^d)/2) ||x||_{V^{-1}})
 
-(logistic rewards: `estimators.rewards.logistic`; known ones: their means, and xi_r = 0).
+(as printed: `theory.widths.reward_interval`; logistic rewards: `estimators.rewards.logistic`; known ones: their means,
+and xi_r = 0).
 
 Three ways from w to xi_p (`Link.width`), and the spread of V that goes with each (`planning`):
 

@@ -189,7 +189,7 @@ def plan_optimistically(par, local, work, mean, k, scale, policy, values):
             reward[s, a] = high if scale == 1.0 else mean[s, a] + scale * (high - mean[s, a])
     for h in range(H - 1, -1, -1):
         V, shared = values[h + 1], together(par, local)
-        low, high = extremes(V)
+        low, high = low_and_high(V)
         if par.draws > 0.0:
             _call_perturb(par.perturb, (par.seed, par.draws, k, h, work.factor))
         if shared:
@@ -206,7 +206,7 @@ def plan_optimistically(par, local, work, mean, k, scale, policy, values):
 
 
 @inlined
-def extremes(V):
+def low_and_high(V):
     low, high = V[0], V[0]
     for s in range(1, V.shape[0]):
         low, high = min(low, V[s]), max(high, V[s])
@@ -221,7 +221,7 @@ def bound(par, local, work, policy, sign, reward, out):
         out[H, s] = 0.0
     for h in range(H - 1, -1, -1):
         V, shared = out[h + 1], together(par, local)
-        low, high = extremes(V)
+        low, high = low_and_high(V)
         if sign < 0.0:
             low, high = -high, -low
         if shared:

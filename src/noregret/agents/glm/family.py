@@ -84,7 +84,7 @@ def believe(par, state, work, x, log):
     estimate(par.transitions, state.transitions, rewards, par.layout, par.belief.printed, x, norm, belief)
     if par.widths == 1:
         widths(par.belief, par.transitions, state.transitions, rewards, par.layout, log, x, belief)
-    if par.rewards.logistic == 1:
+    if par.rewards.logistic == 1:  # linear ones are done
         args = par.rewards, rewards, work.rewards, x, log, belief.reward, belief.interval
         call_estimates(par.rewards.estimates, args)
 

@@ -7,9 +7,8 @@ from ...planning.optimism import assess, optimum
 from ..declared import DELTA, REGULARIZATION, REWARD_REGULARIZATION, option
 from ..locks import locked
 from ..promise import ALWAYS
-from .draws import apply_draw, plan_draw
+from .draws import apply_draw, doubt, plan_draw
 from .family import BONUS, FORM, POSTERIOR_SCALE, PREDICTOR, REGRET_SHARE, REWARD_SETS, RUNGS, SETS, SetAgent
-from .psrl_glm import doubt
 from .sets import apply_describe
 
 LEAST_PART, LARGEST_PART = 0.2, 0.76  # of the bonus, on the first and the last of the RUNGS; geometric between

@@ -12,8 +12,9 @@ from ...compiler.slots import EMPTY, slot
 from ...estimators.likelihood.sets import likelihood_query
 from ...estimators.linear.sign_union import sign_union_sets
 from ...numerics.linear_algebra import cholesky
-from ...numerics.random import POSTERIOR, fill_normals, tie_key
+from ...numerics.random import DOUBT, POSTERIOR, fill_normals, tie_key
 from ...planning.bellman import (
+    TIED_WITHIN,
     Hooks,
     Known,
     Model,
@@ -26,6 +27,8 @@ from ...planning.bellman import (
 from ...problem.links import apply_projection
 from .sets import reward_means
 
+DRAWS = 32  # models drawn to see how sure a plan is
+
 
 @inlined
 def normal_number(work, i):
@@ -36,7 +39,7 @@ def normal_number(work, i):
 
 @inlined
 def draw_reward(par, work, m, s, a, i):
-    v = work.mean[s, a] + par.posterior_scale * work.spread[s, a] * normal_number(work, i)
+    v = work.mean[s, a] + par.posterior_scale * work.deviation[s, a] * normal_number(work, i)
     work.r[m, s, a] = min(max(v, 0.0), 1.0)
 
 
@@ -112,6 +115,19 @@ def plan_draw(par, work, k, policy, values):
     """policy, values <- those of the first model drawn."""
     model, operator = Model(work.P[0], work.r[0], work.r[0], work.none), Operator(NONE, 1, tie_key(par.seed, k))
     apply_planner(par.planner, (par.layout, model, operator, Solution(work.Q, policy, values)))
+
+
+@kernel
+def doubt(par, state, work, out, x, k, gap):
+    """gap [S] <- the share of DRAWS models in which the first action of the plan is not an optimal one."""
+    for s in range(gap.shape[0]):
+        gap[s] = 0.0
+    for m in range(DRAWS):
+        apply_draw(par.draw, (par, state, work, x, k * DRAWS + m, DOUBT))
+        plan_draw(par, work, k, work.policy, work.values)
+        for s in range(gap.shape[0]):
+            if work.Q[s, out.policy[0, s]] < work.values[0, s] - TIED_WITHIN:
+                gap[s] += 1.0 / DRAWS
 
 
 @kernel

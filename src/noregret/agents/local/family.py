@@ -84,7 +84,7 @@ class SetAgent(Agent):
     draws_models = False  # whether it keeps a posterior
     uses_sets = True  # whether it keeps confidence sets
     consistent_values = True
-    certificate_kernel = cast(Any, staticmethod(gap_to_lower))
+    certificate_kernel = cast(Any, staticmethod(gap_to_lower))  # for `Referral`
     # Where they are no options
     delta, sets, predictor, form, draws = 0.05, "online", "unscented", "full", 1
     bonus_scale, posterior_scale, kappa = 1.0, 1.0, 0.0

@@ -9,16 +9,14 @@ from ...compiler.announcements import announced
 from ...compiler.jit import direct, kernel
 from ...compiler.memory import apart, copied
 from ...compiler.slots import EMPTY
-from ...numerics.random import DOUBT, tie_key
-from ...planning.bellman import TIED_WITHIN, Solution, hook_addresses
+from ...numerics.random import tie_key
+from ...planning.bellman import Solution, hook_addresses
 from ..declared import REGULARIZATION, REWARD_REGULARIZATION, option
 from ..locks import locked
 from ..probabilities import other_seed, reseeded
-from .draws import apply_draw, apply_several, best_draw, best_of_draws, draw_model, plan_draw
+from .draws import apply_several, best_draw, best_of_draws, doubt, draw_model, plan_draw
 from .family import FORM, POSTERIOR_SCALE, SetAgent
 from .sets import SetPar, SetState, SetWork
-
-DRAWS = 32  # models drawn to see how sure a plan is
 
 
 @kernel
@@ -29,19 +27,6 @@ def plan(par, state, work, x, k, out):
     else:
         found, key = Solution(work.Q, out.policy, out.values), tie_key(par.seed, k)
         apply_several(par.several, (par.layout, par.best_draw, work.P, work.r, key, k, found))
-
-
-@kernel
-def doubt(par, state, work, out, x, k, gap):
-    """gap [S] <- the share of DRAWS models in which the first action of the plan is not an optimal one."""
-    for s in range(gap.shape[0]):
-        gap[s] = 0.0
-    for m in range(DRAWS):
-        apply_draw(par.draw, (par, state, work, x, k * DRAWS + m, DOUBT))
-        plan_draw(par, work, k, work.policy, work.values)
-        for s in range(gap.shape[0]):
-            if work.Q[s, out.policy[0, s]] < work.values[0, s] - TIED_WITHIN:
-                gap[s] += 1.0 / DRAWS
 
 
 class PSRLGLM(SetAgent):

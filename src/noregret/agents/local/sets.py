@@ -55,8 +55,8 @@ class SetPar(NamedTuple):
     search: SearchPar
     transitions: Any  # LikelihoodPar, MixturePar or SignUnionPar
     sampler: LikelihoodPar
-    rewards: RewardPar
-    means: RewardPar
+    rewards: RewardPar  # for the ranges
+    means: RewardPar  # RIDGE or NEWTON, for draws and parts of the bonus
     log_transition: float  # ln(1/delta) of one transition set
     logits: int  # 1: the sets are ellipsoids of logits
     scale: float  # on every bonus
@@ -83,7 +83,7 @@ class SetWork(NamedTuple):
     derive: LocalWork
     search: SearchWork
     mean: Floats  # [S, A], estimated mean rewards
-    spread: Floats  # [S, A], their posterior standard deviations
+    deviation: Floats  # [S, A], their posterior standard deviations
     P: Floats  # [J, S, A, M], drawn models
     r: Floats  # [J, S, A]
     normal: Floats  # [2, N]
@@ -102,13 +102,14 @@ apply_derive = slot("derive")
 # What is known of one individual ----------------------------------------------------------------------------------
 @inlined
 def reward_means(par, state, work, x):
-    """work.mean, work.spread <- the normal posteriors of the mean rewards of all pairs."""
-    call_posterior(par.means.posterior, (par.means, state.means, work.rewards, x, work.mean, work.spread))
+    """work.mean, work.deviation <- the normal posteriors of the mean rewards of all pairs."""
+    call_posterior(par.means.posterior, (par.means, state.means, work.rewards, x, work.mean, work.deviation))
 
 
 @inlined
 def ranges(par, state, work, x):
-    """work.local.low, high for all pairs; the estimates in work.mean, where needed, are moved between them."""
+    """work.local.low, high for all pairs; the estimates in work.mean, where needed, are moved between them.
+    (After a draw work.mean is there already, not moved; it is no longer needed as it was.)"""
     local = work.local
     call_ranges(par.rewards.ranges, (par.rewards, state.rewards, work.rewards, x, local.low, local.high))
     if par.estimates == 1:

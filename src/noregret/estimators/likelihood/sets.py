@@ -9,7 +9,8 @@ and the squared radius rho2. At a context x, with z = W x, p = softmax(z), cov =
     rho2   <- rho2 + ||(p - e_y) (x) x||^2_{Lambda^{-1}} - 2 ln( phat(y) / p(y) )
 
 from Lambda = lambda I, W = 0, rho2 = lambda B_0^2 + 2 ln(1/delta). Then ||W* - W||^2_Lambda <= rho2 at all times
-together with probability 1 - delta (docs/beyond.md), g = `theory.widths.lower_curvature`. phat is any distribution
+together with probability 1 - delta (docs/beyond.md). B_0^2 = (n - 1) B_p^2, half of B_p^2 for n = 2, is at least
+||W*||^2 in these coordinates, and g(r) = (e^-r + r - 1)/r^2 (`theory.widths.lower_curvature`). phat is any distribution
 fixed before y is seen; the better it predicts, the smaller the set:
 
     PLUG_IN    phat = p

@@ -10,7 +10,7 @@ visit that predicts p and sees y is
 
 so that R'K and C are X' Sigma and X' Sigma X as they would be after the visit (Sherman, Morrison and Woodbury), and
 after the episode Sigma has lost K'G K, vec(W) K'moved, and Lambda has won D (x) xx'. Most pairs are met once in an
-episode, so C and R wait for the next visit (`settle`): what is needed of them before are two vectors (`move`).
+episode, so C and R wait for the next visit (`bring_up`): what is needed of them before are two vectors (`move`).
 
 L is an upper triangle that is known: with mass_j = p_n + p_1 + ... + p_j and mass_0 = p_n, its column j is top_j e_j +
 head_j sum_{i<j} p_i e_i, top_j = sqrt(2 c p_j mass_{j-1}/mass_j), head_j = -top_j/mass_{j-1}, so that products with it
@@ -46,7 +46,7 @@ class VisitWork(NamedTuple):
     given: Floats  # [M], the user's prediction
     D: Floats  # [J], packed: entries j <= k
     points: Floats  # [J], how far sigma points move the logits
-    C: Floats  # [M, M], as it was before the last visit (`settle` brings it up to date); zeros for the last outcome
+    C: Floats  # [M, M], as it was before the last visit (`bring_up` makes good for it); zeros for the last outcome
     R: Floats  # [M, M], likewise
     G: Floats  # [M, M]
     LC: Floats  # [M, M], L'C
@@ -164,7 +164,7 @@ def gain_root(w, c, m):
 
 
 @kernel
-def settle(w, m):
+def bring_up(w, m):
     """C and R after the visit before."""
     set_product(w.C, w.V, m, w.CV)
     add_product(w.RV, w.CV, -1.0, m, w.R)
@@ -217,7 +217,7 @@ def visit(par, w, n, y, rho2, bound):
     par.posterior = 1: c = 1/2, the online Laplace approximation, whose phat is p."""
     m, z, p = n - 1, w.z, w.p
     if w.visits[0] > 0:
-        settle(w, m)
+        bring_up(w, m)
     softmax(z, n, p)
     c, gain = 0.5, 0.0
     if par.posterior == 0:

@@ -10,8 +10,9 @@ as printed   (Modi and Tewari 2020, Algorithm 1) kappa = alpha/2; rows of W pinn
 corrected    before each step W is moved, in the Z-norm, to the nearest weights whose prediction at this x is possible
              (`Link.region`): W += (v - W x)(Z^{-1} x)'/||x||^2_{Z^{-1}}, v the nearest possible prediction. Centred
              coordinates, kappa = (2 - s) alpha(B_p ||x||) and Theorem A for the logit link; kappa = 3/2 alpha and
-             Theorem B for every other. gamma begins with lambda B_0^2 + ln(1/delta) (2/s, or 1/((2 - 3/2) alpha)), and
-             a step adds ||a||^2 ||x||^2_{Z^{-1}}, Z after it, less ||v - W x||^2/||x||^2_{Z^{-1}}, Z before it
+             Theorem B elsewhere. gamma begins with lambda B_0^2 + ln(1/delta) (2/s, or 1/((2 - 3/2) alpha)), where
+             B_0^2 >= ||W* - W_1||^2 (`Link.weight_norm2`), and a step adds ||a||^2 ||x||^2_{Z^{-1}}, Z after it, less
+             ||v - W x||^2/||x||^2_{Z^{-1}}, Z before it
 
 Neither cost nor memory depends on the number of observations. The inverse is recomputed from Z now and then
 (`numerics.linear_algebra.refresh_due`).

@@ -18,8 +18,8 @@ contexts and at all times together with probability 1 - delta, delta the pair's 
 
 Memory is constant in time; BERNSTEIN needs a store besides: a refresh goes over the pair's stored rewards. It is due
 when their number has grown by GROWTH (`reward_due`), and may be run at any time. Every kernel is compiled when it is
-asked for (`with_kernels`, `with_refresh`) and reached through a slot, but ridge regression, which is pasted into the
-agents' `learn`.
+asked for (`with_kernels`, `with_refresh`) and reached through a slot, but ridge regression, which is pasted into
+`learn` where there is no set of rewards (`rewards_learn`).
 """
 
 import math
@@ -41,9 +41,9 @@ from ..store import Store
 from .logistic import default_regularization, estimate_newton, logistic_step, newton_step, ranges_logistic
 from .mixture import (
     SHIFTS,
-    MixturePar,
-    MixtureState,
-    MixtureWork,
+    RewardMixturePar,
+    RewardMixtureState,
+    RewardMixtureWork,
     call_learn,
     mixture_parts,
     mixture_step,
@@ -88,7 +88,7 @@ class RewardPar(NamedTuple):
     regularization: float  # lambda
     start: float  # d ln lambda
     log_weight: float  # coefficient of ln(1/delta) in a squared radius, of NEWTON
-    mixture: MixturePar
+    mixture: RewardMixturePar
 
 
 class RewardState(NamedTuple):
@@ -99,13 +99,13 @@ class RewardState(NamedTuple):
     moment: Floats  # [S, A, d], sum x r where means are linear
     radius: Floats  # [S, A], squared, where they are logistic (NEWTON: without its ln(1/delta) term); negative: no set
     samples: NDArray[np.int64]  # [S, A], rewards learned
-    mixture: MixtureState
+    mixture: RewardMixtureState
 
 
 class RewardWork(NamedTuple):
     h: Floats  # [d]
     factor: Floats  # [d, d]
-    mixture: MixtureWork
+    mixture: RewardMixtureWork
 
 
 def estimated(problem: Problem) -> Form:

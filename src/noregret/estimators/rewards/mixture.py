@@ -41,7 +41,7 @@ SHIFTS = (1e-3, 4.0)  # of the two regressions that give the centres, times R^2;
 SURE = 0.2  # half-width below which the second regression is not asked
 
 
-class MixturePar(NamedTuple):
+class RewardMixturePar(NamedTuple):
     """C = 4 components; 0 in other forms."""
 
     ridge: Any  # slot of `ridge_step`
@@ -53,7 +53,7 @@ class MixturePar(NamedTuple):
     apart: float  # the second shift less the first
 
 
-class MixtureState(NamedTuple):
+class RewardMixtureState(NamedTuple):
     """Of no pairs in other forms."""
 
     wide: Floats  # [S, A, d, d], inverse of G and the second shift
@@ -71,7 +71,7 @@ class MixtureState(NamedTuple):
         return {"active": (0, 1), "reach": (0, math.inf)}
 
 
-class MixtureWork(NamedTuple):
+class RewardMixtureWork(NamedTuple):
     vectors: Floats  # [3, 3, d], h, G h and J h of both extremes and of x
     pieces: Floats  # [3, 4], what `dual_vector` says of them
     raw: Floats  # [2], a range that is not cut to what is possible
@@ -84,7 +84,7 @@ class MixtureWork(NamedTuple):
     episodes: NDArray[np.int64]  # [2]
 
 
-def mixture_parts(problem: Problem, kept: bool) -> tuple[MixturePar, MixtureState, MixtureWork]:
+def mixture_parts(problem: Problem, kept: bool) -> tuple[RewardMixturePar, RewardMixtureState, RewardMixtureWork]:
     """Parameters without slots, initial state and scratch; kept: False leaves all empty, for the other forms."""
     p, f, i, C = problem, np.zeros, np.int64, len(LAMBDAS) if kept else 0
     (S, A), d, R2 = (p.n_states, p.n_actions) if kept else (0, 0), p.context_dim, p.context_bound**2
@@ -92,15 +92,15 @@ def mixture_parts(problem: Problem, kept: bool) -> tuple[MixturePar, MixtureStat
     prior = -0.5 * d * np.log(lambdas) - np.log(np.array(WEIGHTS[:C]))
     head, trace = np.tile(0.5 * d * (np.log(lambdas) - 1.0), (S, A, 1)), np.tile(d / lambdas, (S, A, 1))
     wide, Q = np.tile(eye / (SHIFTS[1] * R2), (S, A, 1, 1)), np.tile(eye / lambdas[:, None, None], (S, A, 1, 1, 1))
-    state = MixtureState(
+    state = RewardMixtureState(
         wide, f((S, A, 2, d, d)), Q, head, trace, f((S, A, 2, d)), f((S, A, 2), i),
         np.full((S, A), np.inf), np.ones((S, A), i), f((S, A), i),
     )  # fmt: skip
     d = d if kept else 0
-    work = MixtureWork(
+    work = RewardMixtureWork(
         f((3, 3, d)), f((3, 4)), f(2), f(2), f(3), f((3, d, d)), f(1), f((d, d)), f((d, d)), f(2, i)
     )  # fmt: skip
-    return MixturePar(EMPTY, EMPTY, EMPTY, EMPTY, lambdas, prior, (SHIFTS[1] - SHIFTS[0]) * R2), state, work
+    return RewardMixturePar(EMPTY, EMPTY, EMPTY, EMPTY, lambdas, prior, (SHIFTS[1] - SHIFTS[0]) * R2), state, work
 
 
 def with_mixture(par: Any, state: Any, work: Any) -> Any:
