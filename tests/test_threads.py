@@ -211,9 +211,9 @@ def test_another_process_reads_what_one_writes(tmp_path):
     played(agent, world, range(1))  # compiled before anybody waits for it
     agent.save(path)
     saved = {fingerprint(agent)}
-    reader = subprocess.Popen(
-        [sys.executable, "-c", READ, str(path), "10"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    with (tmp_path / "seen").open("w") as out:  # no pipe: nobody reads while it is written to
+        command = [sys.executable, "-c", READ, str(path), "5"]
+        reader = subprocess.Popen(command, stdout=out, stderr=subprocess.STDOUT)
     k = 1
     while reader.poll() is None:
         person = world.individual(k, 3)
@@ -224,8 +224,8 @@ def test_another_process_reads_what_one_writes(tmp_path):
         saved.add(fingerprint(agent))
         k += 1
         time.sleep(0.001)
-    out, error = reader.communicate()
-    assert reader.returncode == 0, error
-    seen = set(out.split())
+    said = (tmp_path / "seen").read_text()
+    assert reader.returncode == 0, said
+    seen = set(said.split())
     assert seen <= saved
     assert len(seen) > 1
