@@ -321,6 +321,7 @@ def test_missing_rewards_and_short_episodes():
     assert agent.episode == 2
 
 
+@pytest.mark.deep
 def test_learning_is_shared_across_individuals_but_personal():
     """After enough patients GLM-ORL starts marker 1 on drug A and marker -1 on drug B, whatever the age."""
     world = nr.worlds.clinic()

@@ -54,6 +54,7 @@ def refused(done, message, folder):
     assert list(folder.iterdir()) == []
 
 
+@pytest.mark.deep
 def test_compare_writes_a_table_a_figure_and_the_numbers(tmp_path):
     agents = "glm-orl,glm-orl:bonus_scale=0.1:constants=paper,uniform-random,oracle"
     done = noregret("compare", "--agents", agents, "--episodes", 300, "--seeds", 2, "--out", "here", cwd=tmp_path)
@@ -72,6 +73,7 @@ def test_compare_writes_a_table_a_figure_and_the_numbers(tmp_path):
     assert set(table["seed"]) == {0, 1}
 
 
+@pytest.mark.deep
 def test_compare_other_worlds_and_csv(tmp_path):
     world = "random-linear:n_states=3:n_actions=2:horizon=2:context_dim=2:seed=5"
     noregret(

@@ -10,6 +10,8 @@ import pytest
 import noregret as nr
 from noregret.studies.engines.local import LocalEngine
 
+pytestmark = pytest.mark.deep
+
 ROOT = Path(__file__).parents[1]
 PACKAGE = Path(nr.__file__).parent
 

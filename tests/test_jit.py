@@ -216,6 +216,7 @@ def test_cache_is_hit_by_a_new_process_and_dies_with_an_edited_callee(tmp_path):
     assert third[2] != first[2]
 
 
+@pytest.mark.deep
 def test_plain_python_agrees_with_the_compiled_code(tmp_path):
     code = (
         "import sys, noregret as nr, numpy as np; w = nr.worlds.random_logit(3, 2, 2, 2)\n"
@@ -230,6 +231,7 @@ def test_plain_python_agrees_with_the_compiled_code(tmp_path):
     assert np.allclose(*curves, rtol=0, atol=1e-9)
 
 
+@pytest.mark.deep
 def test_a_cache_written_by_another_version_is_ignored(tmp_path):
     """An index may name classes that no longer exist: that must not be the user's problem."""
     shutil.copytree(PACKAGE, tmp_path / "noregret", ignore=shutil.ignore_patterns("__pycache__"))

@@ -134,6 +134,7 @@ def meet_two(live, world, k):
     live.end("p0")
 
 
+@pytest.mark.deep
 def test_chances_are_those_of_the_algorithm():
     """Epsilon-greedy: epsilon/A plus, for the greedy action, 1 - epsilon; steps are independent of each other. Uniform
     play and a fixed policy are known exactly."""
@@ -697,6 +698,7 @@ def decided(tmp_path):
     return made
 
 
+@pytest.mark.deep
 def test_decisions_are_replayed_and_kept(tmp_path):
     made = decided(tmp_path)
     assert {d.referred for d in made} == {True, False}

@@ -140,6 +140,7 @@ def test_two_outcomes_centred_have_half_the_norm():
     assert ((w - w.mean(0)) ** 2).sum() == pytest.approx(4.5)
 
 
+@pytest.mark.deep
 def test_width_shrinks_with_data_and_covers_the_error():
     link, d, m = nr.MultinomialLogit(), 2, 3
     g = np.random.default_rng(3)

@@ -21,6 +21,8 @@ from noregret.report import data, drawing, paired, statistics, varied, write
 from noregret.report.texts import interval, number
 from noregret.verification.chance import allowed
 
+pytestmark = pytest.mark.deep
+
 # --- statistics
 
 

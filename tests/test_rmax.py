@@ -334,6 +334,7 @@ def test_kwik_samples_are_as_many_as_fit():
     assert 0 < taken <= pac.kwik_samples(3, 0.2)
 
 
+@pytest.mark.deep
 def test_kwik_errors_cover():
     """Samples taken where the regression does not know, contexts chosen at random; afterwards both errors at every
     known context tried lie within their bounds. 50 runs with two events of probability 1e-4 each: the test fails with
