@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 WIDTH = 70  # of a signature in one line
-_LIKE = {*get_args(ArrayLike)} - {str}
+_LIKE = {*get_args(ArrayLike)} - {str}  # empty from Python 3.12 on: there the alias keeps its name
 
 
 def aligned(rows: Sequence[Sequence[str]], right: bool = False) -> str:
@@ -60,7 +60,7 @@ class _Named:
     def __repr__(self) -> str:
         kind, origin, parts = self.kind, get_origin(self.kind), get_args(self.kind)
         if origin in (Union, UnionType):
-            like = {*parts} >= _LIKE
+            like = bool(_LIKE) and {*parts} >= _LIKE
             first = min(map(parts.index, _LIKE)) if like else 0
             names = ("ArrayLike" if like and (p in _LIKE or (p is str and parts.index(p) > first)) else repr(_Named(p))
                      for p in parts)  # fmt: skip
