@@ -16,6 +16,7 @@ from ..studies.running import Watcher
 from ..studies.work import Answer, Task
 
 RECENT = 20.0  # seconds over which the speed is taken
+STARTING = "workers start, and compile what is not in the cache yet"
 LINES = 10.0  # seconds between two lines where there is no terminal
 
 
@@ -37,7 +38,7 @@ class View(Watcher):
         self.done = self.failed = self.running = 0
         self.speeds: dict[Any, list[float]] = defaultdict(lambda: [0.0, 0.0])  # seconds, episodes
         self.recent: deque[tuple[float, int]] = deque()
-        self.last = "workers start, and compile what is not in the cache yet"
+        self.last = ""  # cell that was done
         self.bars.start()
         self.task = self.bars.add_task("", total=max(self.total, 1))
         self._show()
@@ -75,7 +76,7 @@ class View(Watcher):
 
     def _show(self) -> None:
         """The bar; where there is no terminal, a line from time to time."""
-        text = f"{escape(self._line())}\n[dim]{escape(self.last)}"
+        text = f"{escape(self._line())}\n[dim]{escape(self.last)}" if self.last else escape(self._line())
         self.bars.update(self.task, completed=self.before + self.done, description=text)
         if self.bars.disable and time.monotonic() - self.said > LINES:
             self.said = time.monotonic()
@@ -107,7 +108,7 @@ class View(Watcher):
         parts += [f"{self.failed} failed"] if self.failed else []
         parts += [f"{self._rate():,.0f} episodes/s", f"{_duration(time.monotonic() - self.start)}"]
         if not self.speeds and self.left:
-            return f"{parts[0]}: {self.last}, {parts[-1]}"
+            return f"{parts[0]}: {STARTING}, {parts[-1]}"
         return ", ".join([*parts, f"{self._time_left()} left"])
 
 
