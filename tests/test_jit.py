@@ -33,6 +33,50 @@ def test_allocation_in_a_kernel_does_not_compile():
         greedy(np.ones(1))
 
 
+BY_NAME = """
+@kernel
+def scaled(z, factor):
+    for i in range(z.shape[0]):
+        z[i] *= factor
+
+@kernel
+def scaled_twice(z):
+    factor = 0
+    scaled(z, 2)
+    for i in range(3):
+        factor += i
+    scaled(z, factor)
+"""  # in no file, so in no cache
+
+
+def test_a_kernel_called_by_name_is_compiled_once_and_has_no_machine_code_of_its_own():
+    """Whatever constants it is called with. Once its address is asked for it has, and callers link what they did."""
+    exec(BY_NAME, made := {"kernel": kernel})
+    scaled, scaled_twice, z = made["scaled"], made["scaled_twice"], np.ones(2)
+    scaled_twice(z)
+    assert z.tolist() == [6.0, 6.0]
+    (code,) = (one.library for one in scaled.bare.overloads.values())
+    assert code.waits
+    assert not any(one.library.waits for one in scaled_twice.bare.overloads.values())
+    linked = str(code._get_module_for_linking())
+    scaled(z, 2)
+    assert z.tolist() == [12.0, 12.0]
+    assert not code.waits
+    assert str(code._get_module_for_linking()) == linked
+
+
+def test_what_callers_link_is_not_optimised_even_where_the_address_came_first():
+    linked = []
+    for early in (True, False):
+        exec(BY_NAME, made := {"kernel": kernel})
+        if early:
+            made["scaled"](np.ones(2), 2)
+        made["scaled_twice"](np.ones(2))
+        (code,) = (one.library for one in made["scaled"].bare.overloads.values())
+        linked.append(str(code._get_module_for_linking()).count("\n"))
+    assert linked[0] == linked[1]
+
+
 call_double = slot("double")
 call_headed = slot("headed", heads=1)
 

@@ -137,6 +137,6 @@ def test_room_is_made_wherever_something_is_learned(stored):
     """Whoever learns, of whichever individual: the arrays are long enough."""
     agent, world = stored
     mark = np.zeros(4, np.int64)
-    agent.learn_steps(200, world.context(3, 9), [0, 1], [0], [1.0], None, mark, np.ones(4, np.int64))
+    agent.learn_steps(200, world.context(3, 9), [0, 1], [0], [1.0], None, mark=mark, told=np.ones(4, np.int64))
     assert agent.room >= 201
     assert mark.tolist() == [1, 1, 1, 1]

@@ -329,7 +329,7 @@ class Agent(FromData, Declared):
         learned(learn, heads, (x, k, n, path), self.evidence, upper, mark, told)
 
     def learn_steps(
-        self, k: int, x: Any, states: Any, actions: Any, rewards: Any, upper: Floats | None, mark: Any, told: Any
+        self, k: int, x: Any, states: Any, actions: Any, rewards: Any, upper: Floats | None, *, mark: Any, told: Any
     ) -> None:
         """Likewise, of an individual k whose steps somebody else kept: states [n+1], actions [n], rewards [n]."""
         n, path = len(actions), self._spare

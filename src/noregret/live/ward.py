@@ -95,7 +95,8 @@ class Ward:
             n = q.steps if h is None else h
             agent.learn_steps(
                 q.episode, np.array(q.context), np.array([*q.states, 0][: n + 1], np.int64),
-                np.array(q.actions[:n], np.int64), np.array(q.rewards[:n], np.float64), q.upper, q.mark, _LEARNED,
+                np.array(q.actions[:n], np.int64), np.array(q.rewards[:n], np.float64), q.upper,
+                mark=q.mark, told=_LEARNED,
             )  # fmt: skip
             self._catch_up()
         if self._unexamined:
