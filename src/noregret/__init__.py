@@ -21,6 +21,7 @@ from .live.decision_files import read_decisions, write_decisions
 from .live.log import read_log
 from .live.several import Live
 from .planning.bellman import Plan
+from .problem.design import Design, RewardDesign
 from .problem.encoder import Encoder
 from .problem.links import LinearCombination, Link, MultinomialLogit
 from .problem.log import Log
@@ -42,6 +43,7 @@ __all__ = [
     "Certified",
     "CertifiedPSRL",
     "Decision",
+    "Design",
     "Encoder",
     "EpsilonGreedy",
     "LinearCombination",
@@ -53,6 +55,7 @@ __all__ = [
     "Plan",
     "Problem",
     "Referral",
+    "RewardDesign",
     "Run",
     "UniformRandom",
     "World",

@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from ..problem.design import Design, RewardDesign
 from ..problem.problem import Problem
 from ..storage.archive import digest, seal
 from ..storage.atomic import write_whole
@@ -14,6 +15,8 @@ SIZES = ("n_states", "n_actions", "horizon", "context_dim")
 FIELDS = (*SIZES, "context_bound", "weight_bound", "reward_bound", "long_contexts", "rewards")
 ARRAYS = ("support", "available", "known_rewards")
 NAMES = ("state_names", "action_names", "feature_names", "initial_states")
+DESIGNS = {"design": Design, "reward_design": RewardDesign}
+DESIGN_ARRAYS, DESIGN_NAMES = ("features", "block", "bound"), ("names", "block_names")
 
 
 def leaves(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -63,7 +66,13 @@ def _describe_problem(p: Problem, prefix: str, arrays: dict[str, Any]) -> dict[s
     for name in ARRAYS:
         if getattr(p, name) is not None:
             arrays[f"{prefix}problem.{name}"] = getattr(p, name)
-    return {k: getattr(p, k) for k in FIELDS + NAMES} | {"link": p.link.name}
+    made = {k: getattr(p, k) for k in FIELDS + NAMES} | {"link": p.link.name}
+    for name in DESIGNS:
+        design = getattr(p, name)
+        if design is not None:
+            arrays |= {f"{prefix}problem.{name}.{k}": getattr(design, k) for k in DESIGN_ARRAYS}
+            made[name] = {k: list(getattr(design, k)) for k in DESIGN_NAMES}
+    return made
 
 
 def contents(agent: Any) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -12,7 +12,7 @@ from ..problem.links import LinearCombination, Link, MultinomialLogit
 from ..problem.problem import Problem
 from ..storage.archive import unseal
 from .base import Agent
-from .contents import ARRAYS, NAMES, carried, contents, described_class
+from .contents import ARRAYS, DESIGN_ARRAYS, DESIGN_NAMES, DESIGNS, NAMES, carried, contents, described_class
 from .controls import first_actions
 from .limits import check_clock, check_state, named, nodes
 from .registry import own_class, stored_class
@@ -222,6 +222,10 @@ def _problem(spec: Table, prefix: str, arrays: Table, link: Link | None) -> Prob
         raise ValueError(f"link must be the one the agent was saved with, {name!r}, got {link.name!r}")
     masks: Table = {k: arrays.get(f"{prefix}problem.{k}") for k in ARRAYS}
     spec |= {k: tuple(spec[k]) for k in NAMES if spec.get(k) is not None}
+    for name, kind in DESIGNS.items():
+        if spec.get(name) is not None:
+            kept = {k: arrays[f"{prefix}problem.{name}.{k}"] for k in DESIGN_ARRAYS}
+            spec[name] = kind(**kept, **{k: spec[name][k] for k in DESIGN_NAMES})
     return Problem(link=link, **masks, **spec)
 
 

@@ -4,6 +4,7 @@
 """
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import checks as check
+from .design import Blocks, Design, RewardDesign
 from .layout import Layout, full_layout, listed_support, masked_layout, used_slots
 from .links import EXP_LIMIT, LinearCombination, Link, MultinomialLogit
 
@@ -50,6 +52,9 @@ class Problem:
     rewards         "linear": rewards in [0, 1] with mean theta_sa'x; "logistic": rewards 0 or 1 with mean
                     1/(1 + exp(-theta_sa'x))
     known_rewards   theta [S, A, d] if the mean rewards are known beforehand and need not be learned; None if not
+    design          a `Design`: which weights of next states pairs have in common (logit link); None: each has its own.
+                    It implies weight_bound; where both are given, both are assumed
+    reward_design   a `RewardDesign`, likewise for mean rewards; it implies reward_bound
     long_contexts   "raise", or "rescale" to shrink a context above the bound onto it (LinearCombination: to divide a
                     nonnegative one by its sum). Convenient, and an assumption: the individual is then taken for the
                     one with the rescaled context
@@ -92,7 +97,11 @@ class Problem:
     action_names: tuple[str, ...] | None = None
     feature_names: tuple[str, ...] | None = None
     initial_states: tuple[int | str, ...] | None = None
+    design: Design | None = field(default=None, repr=False)
+    reward_design: RewardDesign | None = field(default=None, repr=False)
     layout: Layout = field(init=False, repr=False)
+    blocks: Blocks | None = field(init=False, repr=False, default=None)  # the designs, as estimators take them
+    reward_blocks: Blocks | None = field(init=False, repr=False, default=None)
 
     def __post_init__(self) -> None:
         def put(name: str, value: Any) -> None:
@@ -104,33 +113,27 @@ class Problem:
             raise ValueError(f"link must be a noregret.Link such as MultinomialLogit(), got {check.shown(self.link)}")
         S, A, d = self.n_states, self.n_actions, self.context_dim
         self._check_size(S if self.support is None else 1)
+        put("layout", self._made_layout(put))  # writable arrays: kernels are compiled for one type
         if self.weight_bound is None:
             put("weight_bound", self.link.implied_weight_bound(d))
         if self.reward_bound is None and self.known_rewards is not None:
             put("reward_bound", self._norm_of_known())
-        for name, what in _WHAT.items():
-            if getattr(self, name) is None:
-                raise ValueError(
-                    f"{name} must be given: it bounds the 2-norm of {what}, and every promise rests on it "
-                    "(noregret.suggest_bounds fits one to an earlier log)"
-                )
-        for name in ("context_bound", "weight_bound", "reward_bound"):
-            put(name, check.positive(name, getattr(self, name)))
-            if not _LEAST_BOUND <= getattr(self, name) <= _LARGEST_BOUND:
-                raise ValueError(
-                    f"{name} must be from {_LEAST_BOUND:g} to {_LARGEST_BOUND:g}, got {getattr(self, name):g}"
-                )
-        if 2.0 * self.reach > EXP_LIMIT:
-            raise ValueError(
-                f"weight_bound * context_bound must be at most {EXP_LIMIT / 2:g}, got {self.reach:g}: "
-                "the probabilities could not be told from 0"
-            )
+        self._take_designs(put)
+        self._check_bounds(put)
         check.one_of("long_contexts", self.long_contexts, ("raise", "rescale"))
         check.one_of("rewards", self.rewards, ("linear", "logistic"))
         if self.rewards == "logistic" and self.reward_bound * self.context_bound > EXP_LIMIT / 2.0:
             raise ValueError(f"reward_bound * context_bound must be at most {EXP_LIMIT / 2:g} with logistic rewards")
         for name, length in (("state_names", S), ("action_names", A), ("feature_names", d)):
             put(name, check.names(name, getattr(self, name), length))
+        if self.initial_states is not None:
+            put("initial_states", self._initial_states())
+        if self.known_rewards is not None:
+            put("known_rewards", self.reward_weights("known_rewards", self.known_rewards))
+
+    def _made_layout(self, put: Callable[[str, Any], None]) -> Layout:
+        """The layout; `support` and `available` <- read-only arrays of their own, where they were given."""
+        S, A = self.n_states, self.n_actions
         available = np.ones((S, A), bool) if self.available is None else check.mask("available", self.available, (S, A))
         stuck = np.flatnonzero(~available.any(1))
         if stuck.size:
@@ -149,14 +152,53 @@ class Problem:
             support.setflags(write=False)
             put("support", support)
             layout = masked_layout(listed, available.copy())
-        put("layout", layout)  # writable arrays: kernels are compiled for one type
         if self.available is not None:
             available.setflags(write=False)
             put("available", available)
-        if self.initial_states is not None:
-            put("initial_states", self._initial_states())
-        if self.known_rewards is not None:
-            put("known_rewards", self.reward_weights("known_rewards", self.known_rewards))
+        return layout
+
+    def _take_designs(self, put: Callable[[str, Any], None]) -> None:
+        """Check the designs; `blocks`, `reward_blocks` and the bounds that follow from them."""
+        pairs = self.n_states, self.n_actions
+        for name, kind, blocks, bound in (
+            ("design", Design, "blocks", "weight_bound"),
+            ("reward_design", RewardDesign, "reward_blocks", "reward_bound"),
+        ):
+            made = getattr(self, name)
+            if made is None:
+                continue
+            if not isinstance(made, kind):
+                raise ValueError(f"{name} must be a noregret.{kind.__name__} or None, got {check.shown(made)}")
+            if made.block.shape != pairs:
+                raise ValueError(f"{name} must be for {pairs} states and actions, got {made.block.shape}")
+            given, implied = getattr(self, bound), made.row_bound(self.layout)
+            if given is not None:
+                implied = min(implied, check.positive(bound, given))
+            put(bound, implied)
+            put(blocks, made.identified(self.layout))
+        if self.design is not None and not isinstance(self.link, MultinomialLogit):
+            raise ValueError(f"design needs the link MultinomialLogit, got {self.link!r}")
+        if self.reward_design is not None and self.known_rewards is not None:
+            raise ValueError("reward_design must be None where known_rewards are given: there is nothing to learn")
+
+    def _check_bounds(self, put: Callable[[str, Any], None]) -> None:
+        for name, what in _WHAT.items():
+            if getattr(self, name) is None:
+                raise ValueError(
+                    f"{name} must be given: it bounds the 2-norm of {what}, and every promise rests on it "
+                    "(noregret.suggest_bounds fits one to an earlier log)"
+                )
+        for name in ("context_bound", "weight_bound", "reward_bound"):
+            put(name, check.positive(name, getattr(self, name)))
+            if not _LEAST_BOUND <= getattr(self, name) <= _LARGEST_BOUND:
+                raise ValueError(
+                    f"{name} must be from {_LEAST_BOUND:g} to {_LARGEST_BOUND:g}, got {getattr(self, name):g}"
+                )
+        if 2.0 * self.reach > EXP_LIMIT:
+            raise ValueError(
+                f"weight_bound * context_bound must be at most {EXP_LIMIT / 2:g}, got {self.reach:g}: "
+                "the probabilities could not be told from 0"
+            )
 
     def _norm_of_known(self) -> float:
         """The largest norm of the known rewards of an available pair."""

@@ -35,6 +35,8 @@ class World:
     contexts         a source from `noregret.contexts`, rows [m, d] to draw from, or a function (seed, episode, agent)
                      -> [d]. Default: the simplex for the linear link, the sphere of radius context_bound otherwise
     initial_state    a state, a distribution [S], or a function (seed, episode) -> state, such as `worlds.InTurn`
+    misspecified     True: the weights need not keep to the problem's designs (their bounds on rows still count): for
+                     studies of wrong assumptions
 
     Episodes are numbered from 0. Everything random is a function of (seed, episode, step).
 
@@ -61,6 +63,7 @@ class World:
         contexts: Contexts | ArrayLike | Callable[[int, int, Any], ArrayLike] | None = None,
         initial_state: int | str | ArrayLike | Callable[[int, int], int] = 0,
         name: str = "world",
+        misspecified: bool = False,
     ) -> None:
         if not isinstance(problem, Problem):
             raise ValueError(f"problem must be a noregret.Problem, got {type(problem).__name__}")
@@ -68,6 +71,10 @@ class World:
         self.slots = _canonical(problem, problem.slots_of("weights", weights))
         self.slots.setflags(write=False)
         self.reward_weights = self._rewards(reward_weights)
+        self.misspecified = check.flag("misspecified", misspecified)
+        if not self.misspecified:
+            _within(problem.design, "weights", self.slots, problem)
+            _within(problem.reward_design, "reward_weights", self.reward_weights[:, :, None], problem)
         self.contexts = self._source(contexts)
         self.initial_state, self.fill_starts = initial_state, self._starter(initial_state)
 
@@ -260,6 +267,23 @@ class World:
         scratch: Any = f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), policy, f(shape), f(shape)
         made: Truth = apart(Truth(*addresses, seed, p.layout, *weights, *scratch))
         return made
+
+
+def _within(design: Any, name: str, weights: Floats, p: Problem) -> None:
+    """A sentence where weights [S, A, ., d] are not those of a design, or of none within its bounds."""
+    if design is None:
+        return
+    norms, residual = design.fitted(weights, p.layout)
+    if residual > _SLACK * (1.0 + float(np.abs(weights).max())):
+        raise ValueError(
+            f"{name} must be those of the problem's design, a row differs by {residual:.3g} (or misspecified=True)"
+        )
+    b = int(np.argmax(norms / design.bound))
+    if norms[b] > design.bound[b] * (1.0 + _SLACK):
+        raise ValueError(
+            f"{name} need a theta of norm {norms[b]:.6g} in {design.block_names[b]}, above the bound "
+            f"{design.bound[b]:g}"
+        )
 
 
 def _canonical(p: Problem, W: Floats) -> Floats:

@@ -1,0 +1,330 @@
+"""Designs: which parameters pairs have in common.
+
+In the paper every pair has a weight matrix of its own. A design puts pairs into blocks. Block b has one unknown
+Theta_b [q_b, d], and a pair of it has known features phi(s, a, j) in R^q for each possible next state j:
+
+    z_j = phi(s, a, j)' Theta_b x,     P(j | s, a, x) = softmax(z)_j         (logit link),     ||Theta_b||_F <= B_b
+
+One block per pair with phi(s, a, j) = e_j is the paper's model. One block with features made of attributes of states,
+actions and next states is the multinomial-logit MDP (Hwang and Oh 2023) with contexts. Rewards have a design of their
+own (`RewardDesign`): their mean is psi(s, a)' Theta_r x, or sigma of it where rewards are logistic.
+
+The softmax sees differences of logits alone. So phi(s, a, j) - phi(s, a, last) is kept, in a basis of the directions
+that are met by some pair of the block (`identified`). The others say nothing, and are dropped. Distances between
+features and |Theta|_F on what is left do not grow, so the bounds stay true.
+"""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from .. import checks as check
+from ..checks import Floats
+from .layout import Layout, full_layout
+from .terms import Tables, blocks_of, columns_of
+
+_RANK = 1e-9  # singular values below this part of the largest count as 0
+_LEAST, _LARGEST = 1e-12, 1e12
+
+
+class Blocks(NamedTuple):
+    """A design as estimators take it. B blocks, Q the largest number of features of one; what is beyond is 0."""
+
+    block: NDArray[np.int64]  # [S, A]
+    features: Floats  # [S, A, M, Q], relative to the last possible next state, 0 there; rewards: [S, A, 1, Q]
+    size: NDArray[np.int64]  # [B], features of a block
+    bound: Floats  # [B], of ||Theta_b||_F
+
+
+class _Shared:
+    """What designs of transitions and of rewards have in common."""
+
+    features: Floats  # [S, A, S', q], of rewards [S, A, q]; read-only
+    block: NDArray[np.int64]  # [S, A], numbers from 0; read-only
+    bound: Floats  # [B]; read-only
+    names: tuple[str, ...]  # of the q features
+    block_names: tuple[str, ...]  # of the B blocks
+    _axes = ""
+
+    def __init__(
+        self,
+        features: ArrayLike,
+        bound: float | ArrayLike,
+        block: ArrayLike | None = None,
+        names: Sequence[str] | None = None,
+        block_names: Sequence[str] | None = None,
+    ) -> None:
+        made = check.finite("features", check.numbers("features", features, f"numbers of shape {self._axes}"))
+        if made.ndim != self._axes.count(",") + 1 or 0 in made.shape or not self._square(made):
+            raise ValueError(f"features must have shape {self._axes} with sizes of at least 1, got {made.shape}")
+        if np.abs(made).max() > _LARGEST:
+            raise ValueError(f"features must be at most {_LARGEST:g} in size, got {np.abs(made).max():g}")
+        S, A, q = made.shape[0], made.shape[1], made.shape[-1]
+        blocks = np.zeros((S, A), np.int64) if block is None else check.anything("block", block)
+        if blocks.shape != (S, A) or blocks.dtype.kind not in "iu" or blocks.min() < 0:
+            raise ValueError(f"block must be the number of a block for every pair, integers of shape {(S, A)}")
+        count = int(blocks.max()) + 1
+        if count > S * A or np.unique(blocks).size != count:
+            raise ValueError("block must number the blocks from 0 without a gap")
+        self.features, self.block = made, blocks.astype(np.int64)
+        self.bound = self._bounds(bound, count)
+        self.names = check.names("names", names, q) or tuple(f"feature {i}" for i in range(q))
+        self.block_names = check.names("block_names", block_names, count) or tuple(f"block {b}" for b in range(count))
+        for array in (self.features, self.block, self.bound):
+            array.setflags(write=False)
+
+    @staticmethod
+    def _square(features: Floats) -> bool:
+        return True
+
+    @staticmethod
+    def _bounds(bound: Any, count: int) -> Floats:
+        made = check.numbers("bound", bound, "a positive number, or one for every block")
+        if made.shape not in ((), (count,)):
+            raise ValueError(f"bound must be a positive number, or one for each of {count} blocks, got {made.shape}")
+        for value in made.ravel():
+            if not _LEAST <= check.positive("bound", float(value)) <= _LARGEST:
+                raise ValueError(f"bound must be from {_LEAST:g} to {_LARGEST:g}, got {value:g}")
+        return np.array(np.broadcast_to(made, (count,)))
+
+    @property
+    def n_blocks(self) -> int:
+        return int(self.bound.size)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        same = all(np.array_equal(getattr(self, k), getattr(other, k)) for k in ("features", "block", "bound"))
+        return same and (self.names, self.block_names) == (other.names, other.block_names)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def _weights(self, theta: Any) -> Floats:
+        """features' theta of the pair's block, [S, A, ..., d]; theta [B, q, d], or [q, d] for one block."""
+        made = check.numbers("theta", theta, "numbers of shape (B, q, d)")
+        made = made[None] if made.ndim == 2 and self.n_blocks == 1 else made
+        if made.ndim != 3 or made.shape[:2] != (self.n_blocks, self.features.shape[-1]):
+            raise ValueError(f"theta must have shape {(self.n_blocks, self.features.shape[-1], 'd')}, got {made.shape}")
+        norms = np.linalg.norm(made, axis=(1, 2))
+        if (norms > self.bound * (1.0 + 1e-9)).any():
+            b = int(np.argmax(norms / self.bound))
+            raise ValueError(f"theta[{b}] has norm {norms[b]:.6g}, above its bound {self.bound[b]:g}")
+        weights: Floats = np.einsum("sa...q,saqd->sa...d", self.features, check.finite("theta", made)[self.block])
+        return weights
+
+    def _differences(self, layout: Layout) -> Floats:
+        """[S, A, M, q]: what estimators see of the features."""
+        raise NotImplementedError
+
+    def _bases(self, layout: Layout) -> list[Floats]:
+        """Per block orthonormal columns [q, r] that span the features met by its available pairs."""
+        met, made = self._differences(layout), []
+        for b in range(self.n_blocks):
+            rows = met[(self.block == b) & layout.available].reshape(-1, met.shape[-1])
+            _, values, directions = np.linalg.svd(rows, full_matrices=False)
+            rank = int((values > _RANK * max(float(values.max(initial=0.0)), 1e-300)).sum())
+            made.append(np.ascontiguousarray(directions[:rank].T))
+        return made
+
+    def identified(self, layout: Layout) -> Blocks:
+        """What can be told apart by the pairs of a problem, in coordinates of its own: see the module."""
+        met, bases = self._differences(layout), self._bases(layout)
+        size = np.array([basis.shape[1] for basis in bases], np.int64)
+        features = np.zeros((*met.shape[:3], max(int(size.max(initial=0)), 1)))
+        for b, basis in enumerate(bases):
+            at = self.block == b
+            features[at, :, : size[b]] = met[at] @ basis
+        features[~layout.available] = 0.0
+        return Blocks(self.block.copy(), np.ascontiguousarray(features), size, self.bound.copy())
+
+    def row_bound(self, layout: Layout) -> float:
+        """The largest norm of a pair's weights that the bounds of the blocks allow."""
+        norms = np.linalg.norm(self._differences(layout), axis=-1) * self.bound[self.block][..., None]
+        return max(float(norms[layout.available].max(initial=0.0)), _LEAST)
+
+    def fitted(self, weights: Floats, layout: Layout) -> tuple[Floats, float]:
+        """(norms [B], residual): of the smallest Theta_b whose weights are nearest to `weights` [S, A, M, d], given
+        relative to the last slot, and the largest distance of a row from those."""
+        met, norms, residual = self._differences(layout), np.zeros(self.n_blocks), 0.0
+        for b in range(self.n_blocks):
+            at = (self.block == b) & layout.available
+            rows, wanted = met[at].reshape(-1, met.shape[-1]), weights[at].reshape(-1, weights.shape[-1])
+            theta = np.linalg.lstsq(rows, wanted, rcond=_RANK)[0]
+            norms[b] = np.linalg.norm(theta)
+            residual = max(residual, float(np.linalg.norm(rows @ theta - wanted, axis=1).max(initial=0.0)))
+        return norms, residual
+
+    def describe(self, context_dim: int = 1, layout: Layout | None = None) -> str:
+        """How many parameters there are, and which pairs share what, in a few lines. context_dim: of the contexts;
+        layout: that of a problem (`problem.layout`), whose support and available pairs count."""
+        d, S, A = check.integer("context_dim", context_dim), *self.block.shape
+        at = full_layout(np.ones((S, A), bool)) if layout is None else layout
+        sizes, q = [basis.shape[1] for basis in self._bases(at)], self.features.shape[-1]
+        total, alone = sum(sizes) * d, self._alone(at) * d
+        said = [
+            f"{total} parameters in {self.n_blocks} block{'s' * (self.n_blocks > 1)}; {alone} if every pair had its own"
+        ]
+        for b, size in enumerate(sizes[:20]):
+            pairs = int(((self.block == b) & at.available).sum())
+            dropped = f", {q - size} of {q} dropped: they move no odds" if size < q else ""
+            said.append(
+                f"  {self.block_names[b]}: {pairs} pair{'s' * (pairs != 1)}, {size} features x {d}, "
+                f"norm at most {self.bound[b]:g}{dropped}"
+            )
+        if len(sizes) > 20:
+            said.append(f"  and {len(sizes) - 20} more blocks")
+        shown = ", ".join(self.names[:12]) + (", ..." if len(self.names) > 12 else "")
+        return "\n".join([*said, f"  features: {shown}"])
+
+    def _alone(self, layout: Layout) -> int:
+        raise NotImplementedError
+
+
+class Design(_Shared):
+    """Which weights of the next states pairs have in common.
+
+    features      phi [S, A, S', q]; next states outside the support do not count
+    bound         B_b >= ||Theta_b||_F, one number, or one per block. An assumption, like `Problem.weight_bound`
+    block         the block of every pair, integers [S, A]; None: all pairs are in one
+    names         of the q features; block_names: of the blocks
+
+    `from_tables` makes the features from attributes by name, `per_pair` and `per_action` without any.
+
+    >>> import noregret as nr
+    >>> design = nr.Design.from_tables(
+    ...     ["change.health", "action.dose * change.health"],
+    ...     bound=3.0,
+    ...     states={"health": [0.0, 0.5, 1.0]},
+    ...     actions={"dose": [0.0, 1.0]},
+    ... )
+    >>> print(design.describe(context_dim=4))
+    8 parameters in 1 block; 48 if every pair had its own
+      block 0: 6 pairs, 2 features x 4, norm at most 3
+      features: change.health, action.dose * change.health
+    >>> problem = nr.Problem(3, 2, horizon=5, context_dim=4, design=design, reward_bound=1.0)
+    >>> problem.weight_bound  # no row of weights can be longer
+    4.242640687119286
+    """
+
+    _axes = "(S, A, S', q)"
+
+    @staticmethod
+    def _square(features: Floats) -> bool:
+        return bool(features.shape[2] == features.shape[0])
+
+    @classmethod
+    def per_pair(cls, n_states: int, n_actions: int, bound: float | ArrayLike) -> Self:
+        """A block per pair, a feature per next state: the paper's model. bound: of the whole matrix of a pair, in
+        coordinates in which its rows sum to 0."""
+        S, A = check.integer("n_states", n_states), check.integer("n_actions", n_actions)
+        features = np.broadcast_to(np.eye(S), (S, A, S, S))
+        names = [f"state {s}, action {a}" for s in range(S) for a in range(A)]
+        numbers = np.arange(S * A).reshape(S, A)
+        return cls(features, bound, numbers, [f"next state {j}" for j in range(S)], names)
+
+    @classmethod
+    def per_action(cls, n_states: int, n_actions: int, bound: float | ArrayLike) -> Self:
+        """A block per action: every action has a row of weights per next state, the same in all states, and one more
+        for staying where one is, so that the state shifts the odds."""
+        S, A = check.integer("n_states", n_states), check.integer("n_actions", n_actions)
+        features = np.zeros((S, A, S, S + 1))
+        features[..., :S] = np.eye(S)
+        features[np.arange(S), :, np.arange(S), S] = 1.0
+        names = [*(f"next state {j}" for j in range(S)), "stay"]
+        return cls(features, bound, np.broadcast_to(np.arange(A), (S, A)), names, [f"action {a}" for a in range(A)])
+
+    @classmethod
+    def from_tables(
+        cls,
+        terms: Sequence[str],
+        bound: float | ArrayLike,
+        states: Mapping[str, ArrayLike] | None = None,
+        actions: Mapping[str, ArrayLike] | None = None,
+        blocks: str | Sequence[str] = (),
+    ) -> Self:
+        """From attributes of states and actions, by name.
+
+        states    {name: a value per state}: numbers (ordered levels), or text for categories
+        actions   {name: a value per action}, likewise
+        terms     features, each a product of factors joined by *:
+                      state.NAME, action.NAME, next.NAME    an attribute; next: of the next state
+                      change.NAME, rise.NAME, fall.NAME     next minus present, where that is positive, or negative
+                      state, action, next, stay             the state, action or next state itself; next = present
+                  A category, and whatever has no NAME, has a feature per value
+        blocks    factors in which pairs must agree to share weights, such as "action"; none: all pairs are one block
+
+        A term without next, change, rise, fall or stay moves all next states alike, so it moves no odds and is dropped.
+        """
+        tables = Tables(states, actions)
+        features, names = columns_of(tables, terms, True)
+        block, block_names = blocks_of(tables, blocks)
+        return cls(features, bound, block, names, block_names)
+
+    def weights(self, theta: ArrayLike) -> Floats:
+        """W [S, A, S', d] of a `World`: row j is phi(s, a, j)' Theta_b. theta [B, q, d], within the bounds."""
+        return self._weights(theta)
+
+    def _differences(self, layout: Layout) -> Floats:
+        S, A, M = layout.outcomes.shape
+        s, a = np.ogrid[:S, :A]
+        met: Floats = self.features[s[..., None], a[..., None], layout.outcomes]
+        last = np.take_along_axis(met, (layout.count - 1)[..., None, None], axis=2)
+        return np.where((np.arange(M) < layout.count[..., None])[..., None], met - last, 0.0)
+
+    def _alone(self, layout: Layout) -> int:
+        return int((layout.count - 1)[layout.available].sum())
+
+
+class RewardDesign(_Shared):
+    """Which weights of the mean rewards pairs have in common: features psi [S, A, q], else as `Design`.
+
+    >>> import noregret as nr
+    >>> design = nr.RewardDesign.from_tables(
+    ...     ["state.health", "action.cost"], bound=1.5,
+    ...     states={"health": [0.0, 0.5, 1.0]}, actions={"cost": [0.0, -0.1]},
+    ... )
+    >>> design.features.shape, design.names
+    ((3, 2, 2), ('state.health', 'action.cost'))
+    """
+
+    _axes = "(S, A, q)"
+
+    @classmethod
+    def per_pair(cls, n_states: int, n_actions: int, bound: float | ArrayLike) -> Self:
+        """A block with one feature, 1, per pair: the paper's model."""
+        S, A = check.integer("n_states", n_states), check.integer("n_actions", n_actions)
+        names = [f"state {s}, action {a}" for s in range(S) for a in range(A)]
+        return cls(np.ones((S, A, 1)), bound, np.arange(S * A).reshape(S, A), ["reward"], names)
+
+    @classmethod
+    def from_tables(
+        cls,
+        terms: Sequence[str],
+        bound: float | ArrayLike,
+        states: Mapping[str, ArrayLike] | None = None,
+        actions: Mapping[str, ArrayLike] | None = None,
+        blocks: str | Sequence[str] = (),
+    ) -> Self:
+        """As `Design.from_tables`, with factors of states and actions alone; "1" is the constant."""
+        tables = Tables(states, actions)
+        features, names = columns_of(tables, terms, False)
+        block, block_names = blocks_of(tables, blocks)
+        return cls(features[:, :, 0], bound, block, names, block_names)
+
+    def weights(self, theta: ArrayLike) -> Floats:
+        """Reward weights [S, A, d] of a `World`: psi(s, a)' Theta_b. theta [B, q, d], within the bounds."""
+        return self._weights(theta)
+
+    def _differences(self, layout: Layout) -> Floats:
+        return self.features[:, :, None]
+
+    def _alone(self, layout: Layout) -> int:
+        return int(layout.available.sum())
+
+
+def largest_feature(blocks: Blocks, layout: Layout) -> float:
+    """The largest norm of a feature vector of an available pair."""
+    return max(float(np.linalg.norm(blocks.features, axis=-1)[layout.available].max(initial=0.0)), math.sqrt(_LEAST))
