@@ -152,7 +152,8 @@ class Agent(FromData, Declared):
 
     def _assumed(self) -> tuple[str, ...]:
         """What the promise takes for granted."""
-        return transitions_assumed(self.problem) + rewards_assumed(self.problem)
+        p, shared = self.problem, self.shares_weights
+        return transitions_assumed(p, shared) + rewards_assumed(p, shared)
 
     @property
     def label(self) -> str:

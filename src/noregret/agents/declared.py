@@ -90,6 +90,7 @@ class Declared:
     sound = True  # whether the options leave a guarantee, `bonus_scale` aside
     # whether, wherever its sets hold, plan values are at least r + P V of every available action (`refutation`)
     consistent_values = False
+    shares_weights = False  # whether it learns by the problem's designs; False: every pair has weights of its own
     regret_delta: float | None = None  # share of delta left for bounds on the regret, None if nothing is claimed
 
     options: dict[str, Any]

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterable
 
+from ..checks import Floats
 from ..problem.links import LinearCombination, MultinomialLogit
 from ..problem.problem import Problem
 
@@ -19,9 +20,18 @@ def sentence(assumed: Iterable[str], promise: str, caveats: Iterable[str] = ()) 
     return f"if {listed}, then {promise}{provided}"
 
 
-def transitions_assumed(problem: Problem) -> tuple[str, ...]:
-    """What an agent takes for granted about next states. Rows of probabilities are short without an assumption."""
+def _designed(what: str, bound: Floats) -> str:
+    low, high = float(bound.min()), float(bound.max())
+    said = f"{high:.4g}" if low == high else f"{low:.4g} to {high:.4g}"
+    return f"the design of {what} holds with weights of norm at most {said} per block"
+
+
+def transitions_assumed(problem: Problem, shared: bool = False) -> tuple[str, ...]:
+    """What an agent takes for granted about next states. Rows of probabilities are short without an assumption.
+    shared: the agent uses the problem's design."""
     link, bound = problem.link, problem.weight_bound
+    if shared and problem.design is not None:
+        return (_designed("transitions", problem.design.bound),)
     linear = isinstance(link, LinearCombination)
     model = "logit" if isinstance(link, MultinomialLogit) else "linear" if linear else link.name
     said = f"the {model} model of transitions holds"
@@ -30,8 +40,10 @@ def transitions_assumed(problem: Problem) -> tuple[str, ...]:
     return f"every row of transition weights has norm at most {bound:.4g}", said
 
 
-def rewards_assumed(problem: Problem) -> tuple[str, ...]:
+def rewards_assumed(problem: Problem, shared: bool = False) -> tuple[str, ...]:
     """Likewise about mean rewards."""
+    if shared and problem.reward_design is not None:
+        return (_designed("mean rewards", problem.reward_design.bound),)
     if problem.known_rewards is not None:
         return ("mean rewards are as told",)
     kind = "logistic" if problem.rewards == "logistic" else "linear"

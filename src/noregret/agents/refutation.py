@@ -23,7 +23,7 @@ import numpy as np
 
 from ..checks import Floats
 from ..compiler.jit import strict
-from ..estimators.outside import reward_sets_outside, transition_sets_outside
+from ..estimators.outside import block_sets_outside, reward_sets_outside, transition_sets_outside
 
 SIZE = 8  # numbers that the test keeps
 BETS = (0.8, 0.4, 0.2, 0.1, 0.05)  # shares c; evidence[0:5] is their log-wealth,
@@ -120,6 +120,11 @@ def transition_sets(agent: Any) -> str | None:
     """Sets of transition weights against the ball of weight_bound."""
     for part in filter(_has_sets, agent._rests_on()):
         p, state = part.problem, part.state
+        if p.design is not None:
+            out = block_sets_outside(state.transitions, p.blocks.size, p.blocks.bound)
+            if out.any():
+                return _block(p.design, out, "transition")
+            continue
         outside = transition_sets_outside(state.transitions, p.layout, p.weight_bound)
         if outside.any():
             return f"{_pair(p, outside)}: no transition weights within weight_bound = {p.weight_bound:.3g} fit"
@@ -131,6 +136,8 @@ def reward_sets(agent: Any) -> str | None:
     for part in filter(_has_sets, agent._rests_on()):
         p, state = part.problem, part.state
         outside = reward_sets_outside(part.par.rewards, state.rewards, p.layout.available)
+        if outside.any() and p.reward_design is not None:
+            return _block(p.reward_design, outside[:, 0], "reward")
         if outside.any():
             return f"{_pair(p, outside)}: no reward weights within reward_bound = {p.reward_bound:.3g} fit"
     return None
@@ -138,6 +145,12 @@ def reward_sets(agent: Any) -> str | None:
 
 def _has_sets(part: Any) -> bool:
     return bool(getattr(part, "certifies", False))
+
+
+def _block(design: Any, outside: Any, kind: str) -> str:
+    """What the first block that is outside says."""
+    b = int(np.flatnonzero(outside)[0])
+    return f"{design.block_names[b]} of the design: no {kind} weights within its bound = {design.bound[b]:.3g} fit"
 
 
 def _pair(problem: Any, outside: Any) -> str:

@@ -23,6 +23,7 @@ from ..checks import Floats
 from ..problem.layout import Layout
 from ..theory.widths import ridge_radius
 from .likelihood.sets import LikelihoodState, one_inverse
+from .likelihood.shared import SharedState
 from .mixture.sets import MixtureState
 from .rewards.forms import RewardPar, RewardState
 from .rewards.mixture import mixture_width
@@ -55,9 +56,19 @@ def distance2(centre: Floats, cov: Floats, bound: float) -> float:
     return best
 
 
+def block_sets_outside(state: SharedState, size: NDArray[np.int64], bound: Floats) -> NDArray[np.bool_]:
+    """[B]: which blocks' sets are empty, or have no point within the bound of their block."""
+    made, d = (state.radius < 0.0) & (state.samples > 0), state.weights.shape[2]
+    for b in np.flatnonzero(~made & (np.linalg.norm(state.weights, axis=(1, 2)) > bound)):
+        n = int(size[b]) * d
+        centre, cov = state.weights[b].reshape(1, -1)[:, :n], state.inverse[b][None, :n, None, :n]
+        made[b] = distance2(centre, cov, float(bound[b])) > float(state.radius[b]) * (1.0 + SLACK) + SLACK
+    return np.asarray(made)
+
+
 def transition_sets_outside(state: Any, layout: Layout, bound: float) -> NDArray[np.bool_]:
     """[S, A]: which pairs' sets are empty, or lie outside of the balls. For `LikelihoodState` and `MixtureState`; other
-    sets assume no bound, and none of theirs is."""
+    sets assume no bound, and none of theirs is. Of `SharedState` see `block_sets_outside`."""
     made = np.zeros(layout.available.shape, np.bool_)
     if isinstance(state, LikelihoodState):
         centres = state.weights
@@ -113,8 +124,10 @@ def _relative(cov: Floats) -> Floats:
 
 
 def reward_sets_outside(par: RewardPar, state: RewardState, available: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """[S, A]: which pairs' sets of reward weights are empty, or have no point of norm at most the assumed B_r."""
-    made, met = np.zeros(available.shape, np.bool_), available & (state.samples > 0)
+    """[S, A], or [B, 1] with a design: which sets of reward weights are empty, or have no point of norm at most the
+    assumed B_r."""
+    met = state.samples > 0 if par.block.size else available & (state.samples > 0)
+    made = np.zeros(met.shape, np.bool_)
     if par.form in (HOEFFDING, BERNSTEIN):
         return _mixture_outside(par, state, met)
     for s, a in np.argwhere(met):

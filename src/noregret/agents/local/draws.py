@@ -26,6 +26,7 @@ from ...planning.bellman import (
 )
 from ...problem.links import apply_projection
 from .sets import reward_means
+from .shared import call_lifted
 
 DRAWS = 32  # models drawn to see how sure a plan is
 
@@ -69,6 +70,8 @@ def draw_logit(par, state, work, x, k, purpose):
                     logits[j] = w.visit.z[j] + par.posterior_scale * v
                 softmax(logits, n, work.P[m, s, a])
                 draw_reward(par, work, m, s, a, first + M)
+    if par.means.block.shape[0] > 0:
+        call_lifted(par.lifted, (par, state, work, x, J * S * A * (M + 1)))
 
 
 @kernel
@@ -94,6 +97,8 @@ def draw_linear(par, state, work, x, k, purpose):
                     e = math.sqrt(p[j]) * normal_number(work, first + j) - p[j] * total
                     work.P[m, s, a, j] = p[j] + deviation * e
                 draw_reward(par, work, m, s, a, first + M)
+    if par.means.block.shape[0] > 0:
+        call_lifted(par.lifted, (par, state, work, x, J * S * A * (M + 1)))
     for m in range(J):
         apply_projection(
             par.transitions.region, (merged(work.P[m]), 0.0, merged(par.layout.count), work.transitions.moved)

@@ -16,6 +16,7 @@ from ...compiler.slots import EMPTY
 from ...estimators.likelihood.kron import learn_kron_outcomes
 from ...estimators.likelihood.learn import learn_outcomes
 from ...estimators.likelihood.sets import PREDICTORS, likelihood_parts
+from ...estimators.likelihood.shared import learn_shared_outcomes, natural_regularization, shared_parts
 from ...estimators.linear.sign_union import sign_union_parts
 from ...estimators.mixture.sets import mixture_parts
 from ...estimators.rewards.forms import SETS as REWARD_FORMS
@@ -24,6 +25,7 @@ from ...estimators.store import Store, empty_store, with_room
 from ...numerics.linear_algebra import LEAST_REGULARIZATION
 from ...planning.bellman import Plan, planner_address
 from ...planning.optimism import SHARP, TAYLOR, search_parts
+from ...problem.design import Blocks, largest_feature
 from ...problem.links import LinearCombination, MultinomialLogit
 from ...problem.problem import Problem
 from ..base import Agent, Trajectory, gap_to_lower
@@ -47,6 +49,7 @@ from .sets import (
     learn_online,
     learn_stored,
 )
+from .shared import call_lifted, describe_shared, draw_lifted, draw_shared, draw_work, normals_needed
 
 REWARD_SHARE = 0.8  # of what the sets have of delta, for the reward intervals
 REGRET_SHARE = 0.02  # of delta, for a bound on the regret
@@ -83,7 +86,7 @@ class SetAgent(Agent):
     group = "beyond"
     draws_models = False  # whether it keeps a posterior
     uses_sets = True  # whether it keeps confidence sets
-    consistent_values = True
+    consistent_values = shares_weights = True
     certificate_kernel = cast(Any, staticmethod(gap_to_lower))  # for `Referral`
     # Where they are no options
     delta, sets, predictor, form, draws = 0.05, "online", "unscented", "full", 1
@@ -112,7 +115,8 @@ class SetAgent(Agent):
         if self.problem.rewards == "logistic":
             return "logistic"
         asked = self.options.get("reward_sets")
-        return asked or ("hoeffding" if self.sets == "online" else "bernstein")
+        stored = self.sets != "online" and self.problem.reward_design is None
+        return asked or ("bernstein" if stored else "hoeffding")
 
     def _room_in(self, state: Any) -> int:
         return int(state.store.contexts.shape[0])
@@ -124,11 +128,12 @@ class SetAgent(Agent):
         return state if store is state.store else state._replace(store=store)
 
     def _shares(self) -> tuple[float, float]:
-        """ln(1/delta) of one pair's transition set, and of its reward interval."""
+        """ln(1/delta) of one transition set, of a pair or of a block, and of one set of mean rewards."""
         p = self.problem
         rewards = 0.0 if p.known_rewards is not None else REWARD_SHARE
-        pairs = p.n_pairs / ((1.0 - REGRET_SHARE) * self.delta)
-        return math.log(pairs / (1.0 - rewards)), math.log(pairs / REWARD_SHARE)
+        share = (1.0 - REGRET_SHARE) * self.delta
+        sets = [p.n_pairs if blocks is None else blocks.size.size for blocks in (p.blocks, p.reward_blocks)]
+        return math.log(sets[0] / (share * (1.0 - rewards))), math.log(sets[1] / (share * REWARD_SHARE))
 
     def _bonus(self) -> int:
         stored = self.sets != "online"
@@ -140,6 +145,10 @@ class SetAgent(Agent):
         self._judge: Any = None  # `judge`, compiled at its first use
         if isinstance(self.problem.link, LinearCombination) and self.sets != "online":
             raise ValueError(f'sets must be "online" under LinearCombination, got {check.shown(self.sets)}')
+        if self.problem.design is not None and (self.sets != "online" or self.form != "full"):
+            raise ValueError('sets must be "online" and form "full" where the problem has a design')
+        if self.problem.reward_design is not None and o.get("reward_sets") == "bernstein":
+            raise ValueError('reward_sets must not be "bernstein" where the problem has a reward_design')
         for name in ("regularization", "reward_regularization"):
             if o.get(name) is not None:
                 o[name] = check.positive(name, o[name], least=LEAST_REGULARIZATION * self.problem.context_bound**2)
@@ -168,7 +177,7 @@ class SetAgent(Agent):
             search, search_work = search_parts(p.layout, local, self.seed, bonus, self._perturbations())
         par = SetPar(
             seed=self.seed, layout=p.layout, starts=p.starts, describe=EMPTY, derive=EMPTY, outcomes=EMPTY, draw=EMPTY,
-            planner=planner_address(p.layout), several=EMPTY, best_draw=EMPTY, search=search,
+            lifted=EMPTY, planner=planner_address(p.layout), several=EMPTY, best_draw=EMPTY, search=search,
             transitions=transitions[0], sampler=sampler_par, rewards=reward_par, means=mean_par, log_transition=log_p,
             logits=int(not linear), scale=self.bonus_scale, kappa=self.kappa, posterior_scale=self.posterior_scale,
             certify=int(self.bounds_values), estimates=int(self._estimates()),
@@ -177,8 +186,8 @@ class SetAgent(Agent):
         values = f((H + 1, S)), f((H + 1, S)), f((H + 1, S))
         work = SetWork(
             transitions[2], sampler_work, reward_work, local, local_work(M), search_work, f((S, A)), f((S, A)),
-            f((J, S, A, M)), f((J, S, A)), f((2, (J * S * A * (M + 1) + 1) // 2)),
-            np.zeros((H, S), np.int64), *values, f((S, A)), f((0, 0, 0)), f((2, M, M)),
+            f((J, S, A, M)), f((J, S, A)), f((2, (normals_needed(p, J) + 1) // 2)),
+            np.zeros((H, S), np.int64), *values, f((S, A)), f((0, 0, 0)), f((2, M, M)), draw_work(p),
         )  # fmt: skip
         with announced(f"the sets of {self.name}"):
             if self.uses_sets and not linear:
@@ -186,8 +195,11 @@ class SetAgent(Agent):
             if not linear:
                 path = Trajectory(work.policy[0], work.policy[0], f(H))
                 learn = learn_kron_outcomes if self.form == "kron" else learn_outcomes
+                learn = learn if p.design is None else learn_shared_outcomes
                 like = p.layout, sampler_par, sampler, sampler_work, f(d), 0, path
                 par = par._replace(outcomes=apply_outcomes.fill(learn, *like))
+            if self.draws_models and p.reward_design is not None:
+                par = par._replace(lifted=call_lifted.fill(draw_lifted, par, state, work, f(d), 0))
             describe = apply_describe.fill(kernels[0], par, state, work, f(d)) if self.uses_sets else EMPTY
             draw = apply_draw.fill(kernels[1], par, state, work, f(d), 0, 0) if self.draws_models else EMPTY
         return par._replace(describe=describe, draw=draw), state, work
@@ -199,9 +211,9 @@ class SetAgent(Agent):
     def _reward_parts(self, store: Store) -> tuple[Any, Any]:
         """(par, state) of the estimates, and (par, state, work) of the ranges, with compiled kernels."""
         p, form, lam = self.problem, self._reward_form(), self.options.get("reward_regularization")
-        mean_par, means, _ = reward_parts(p, estimated(p), 0.0, lam, "reward_regularization")
+        mean_par, means, _ = reward_parts(p, estimated(p), 0.0, lam, "reward_regularization", shared=True)
         lam = lam if form in ("ridge", "logistic") else None  # the others mix over many
-        par, state, work = reward_parts(p, form, self._shares()[1], lam)
+        par, state, work = reward_parts(p, form, self._shares()[1], lam, shared=True)
         with announced(f"the rewards of {self.name}"):
             par = with_kernels(par, state, work, *(("learn", "ranges") if self.uses_sets else ("learn",)))
             par = with_refresh(par, state, work, store)
@@ -217,6 +229,9 @@ class SetAgent(Agent):
         linear, natural = isinstance(p.link, LinearCombination), d / p.weight_bound**2
         options: Any = {"predictor": PREDICTORS.index(self.predictor), "kron": self.form == "kron"}
         drawn = self.draws_models and not linear
+        if p.blocks is not None:
+            self.learn_kernel = learn_online
+            return self._shared_parts(p.blocks, log)
         sampler = likelihood_parts(count, d, p.weight_bound, log, lam or natural, posterior=True, kept=drawn, **options)
         sets: Any
         if linear:
@@ -231,6 +246,22 @@ class SetAgent(Agent):
         least = max(SETS_TIMES * natural, LEAST_REGULARIZATION * p.context_bound**2)
         sets = likelihood_parts(count, d, p.weight_bound, log, lam or least, kept=self.uses_sets, **options)
         return sampler, sets, (describe_online, draw_logit)
+
+    def _shared_parts(self, blocks: Blocks, log: float) -> tuple[Any, Any, Any]:
+        """`_transition_parts` where pairs share weights; log = ln(1/delta) of a block's set."""
+        p, lam = self.problem, self.options.get("regularization")
+        natural = natural_regularization(blocks, p.context_dim)
+        least = LEAST_REGULARIZATION * (p.context_bound * largest_feature(blocks, p.layout)) ** 2
+        given = np.maximum(natural, least) if lam is None else np.full(blocks.size.size, max(float(lam), least))
+        head, predictor = (blocks, p.layout, p.context_dim, p.weight_bound, log), PREDICTORS.index(self.predictor)
+        sampler = shared_parts(*head, given, predictor=predictor, posterior=True, kept=self.draws_models)
+        if lam is None:
+            given = np.maximum(SETS_TIMES * natural, least)
+        return (
+            sampler,
+            shared_parts(*head, given, predictor=predictor, kept=self.uses_sets),
+            (describe_shared, draw_shared),
+        )
 
     def _perturbations(self) -> float:
         """J of perturbed bonuses; 0: bonuses as they are."""

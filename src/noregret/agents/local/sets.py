@@ -2,7 +2,8 @@
 
 Three kinds of transition sets, each with a kernel that describes an individual and one that learns an episode:
 
-    online   likelihood-ratio sets (`estimators.likelihood.sets`), constant cost and memory
+    online   likelihood-ratio sets (`estimators.likelihood.sets`), constant cost and memory; with a design one per block
+             (`agents.local.shared`)
     stored   mixture sets over all data (`estimators.mixture.sets`), refreshed as it grows
     linear   sign-union sets (`estimators.linear.sign_union`), for the linear link
 
@@ -22,7 +23,7 @@ from ...compiler.jit import inlined, kernel
 from ...compiler.slots import slot
 from ...estimators.likelihood.kron import kron_form
 from ...estimators.likelihood.precision import covariance_at, products_of
-from ...estimators.likelihood.sets import LikelihoodPar, LikelihoodState, LikelihoodWork, rho_of
+from ...estimators.likelihood.sets import rho_of
 from ...estimators.linear.sign_union import sign_union_sets, sign_union_step
 from ...estimators.mixture.sets import apply_mixture, mixture_due, mixture_fill
 from ...estimators.rewards.forms import (
@@ -41,6 +42,16 @@ from ...planning.optimism import SearchPar, SearchWork, assess, optimum
 from ...problem.layout import Layout, slot_of
 
 
+class DrawWork(NamedTuple):
+    """Scratch of draws where pairs share weights; q of the transitions or of the rewards, whichever is larger."""
+
+    t: Floats  # [q], Theta x
+    B: Floats  # [q, q]
+    factor: Floats  # [q, q]
+    drawn: Floats  # [B, q], what was drawn for every block
+    z: Floats  # [M]
+
+
 class SetPar(NamedTuple):
     seed: int
     layout: Layout
@@ -49,12 +60,13 @@ class SetPar(NamedTuple):
     derive: Any  # slot of `beliefs.local.derive`
     outcomes: Any  # slot of `estimators.likelihood.learn.learn_outcomes`
     draw: Any  # slot of the kernel that fills work.P and work.r
+    lifted: Any  # slot of `agents.local.shared.draw_lifted`, where rewards have a design
     planner: Any  # slot of `planning.bellman.backward_induction`
     several: Any  # slot of `best_of_draws`, and of its hook, where it is needed
     best_draw: Any
     search: SearchPar
-    transitions: Any  # LikelihoodPar, MixturePar or SignUnionPar
-    sampler: LikelihoodPar
+    transitions: Any  # LikelihoodPar, SharedPar, MixturePar or SignUnionPar
+    sampler: Any  # LikelihoodPar or SharedPar
     rewards: RewardPar  # for the ranges
     means: RewardPar  # RIDGE or NEWTON, for draws and parts of the bonus
     log_transition: float  # ln(1/delta) of one transition set
@@ -67,8 +79,10 @@ class SetPar(NamedTuple):
 
 
 class SetState(NamedTuple):
-    transitions: Any  # LikelihoodState, MixtureState or SignUnionState; of no pairs where no sets are kept
-    sampler: LikelihoodState  # the approximate posterior; of no pairs where nothing is drawn from it
+    transitions: Any  # LikelihoodState, SharedState, MixtureState or SignUnionState; of no pairs: no sets are kept
+    sampler: (
+        Any  # LikelihoodState or SharedState: the approximate posterior; of no pairs where nothing is drawn from it
+    )
     rewards: RewardState
     means: RewardState  # estimates of the mean rewards, learned where par.estimates = 1
     store: Store
@@ -76,8 +90,8 @@ class SetState(NamedTuple):
 
 
 class SetWork(NamedTuple):
-    transitions: Any  # LikelihoodWork, MixtureWork or SignUnionWork
-    sampler: LikelihoodWork
+    transitions: Any  # LikelihoodWork, SharedWork, MixtureWork or SignUnionWork
+    sampler: Any  # LikelihoodWork or SharedWork
     rewards: RewardWork  # of `means`, too
     local: LocalSets
     derive: LocalWork
@@ -94,6 +108,7 @@ class SetWork(NamedTuple):
     Q: Floats  # [S, A]
     none: Floats  # [0, 0, 0]
     squares: Floats  # [2, M, M]
+    shared: DrawWork
 
 
 apply_derive = slot("derive")

@@ -33,6 +33,7 @@ from ...checks import Floats
 from ...compiler.jit import inlined
 from ...compiler.slots import EMPTY, slot
 from ...numerics.linear_algebra import least_regularization, refresh_address
+from ...problem.design import Blocks
 from ...problem.problem import Problem
 from ...theory.constants import logistic_alpha
 from ...theory.radii import theorem_a_log_weight
@@ -65,6 +66,19 @@ from .regression import (
     ranges_ridge,
     ridge_step,
 )
+from .shared import (
+    RewardSizes,
+    call_one,
+    estimates_lifted,
+    learn_lifted,
+    one_logistic,
+    one_mixture,
+    one_ridge,
+    posterior_lifted,
+    ranges_lifted,
+    reward_sizes,
+    scaled_blocks,
+)
 
 FORMS = {"ridge": RIDGE, "newton": NEWTON, "logistic": LOGISTIC, "hoeffding": HOEFFDING, "bernstein": BERNSTEIN}
 SETS = ("ridge", "hoeffding", "bernstein", "logistic")  # the forms that say ranges
@@ -89,9 +103,15 @@ class RewardPar(NamedTuple):
     start: float  # d ln lambda
     log_weight: float  # coefficient of ln(1/delta) in a squared radius, of NEWTON
     mixture: RewardMixturePar
+    inner: Any  # with a design: slots of what learns a reward of one block, and of its range
+    one: Any
+    block: NDArray[np.int64]  # [S, A], with a design; else empty
+    features: Floats  # psi, [S, A, Q], likewise
 
 
 class RewardState(NamedTuple):
+    """Of pairs, [S, A]; with a design of blocks, [B, 1], and d is Q d."""
+
     theta: Floats  # [S, A, d]
     gram: Floats  # V, [S, A, d, d], lambda I at first
     inverse: Floats  # V^{-1}
@@ -106,6 +126,8 @@ class RewardWork(NamedTuple):
     h: Floats  # [d]
     factor: Floats  # [d, d]
     mixture: RewardMixtureWork
+    lifted: Floats  # [Q d], psi (x) x
+    ends: Floats  # [2], a range
 
 
 def estimated(problem: Problem) -> Form:
@@ -114,45 +136,62 @@ def estimated(problem: Problem) -> Form:
 
 
 def reward_parts(
-    problem: Problem, form: Form, log: float = 0.0, regularization: float | None = None, name: str = "regularization"
+    problem: Problem,
+    form: Form,
+    log: float = 0.0,
+    regularization: float | None = None,
+    name: str = "regularization",
+    *,
+    shared: bool = False,
 ) -> tuple[RewardPar, RewardState, RewardWork]:
     """Parameters, initial state and scratch for all pairs; log = ln(1/delta) of ranges, delta per pair; regularization:
-    lambda, an argument of that name, None: recommended.
+    lambda, an argument of that name, None: recommended; shared: by the problem's reward_design, where it has one.
 
     Known rewards make any form KNOWN; logistic ones need "newton" or "logistic", which linear ones refuse."""
     check.one_of("form", form, tuple(FORMS))
     p, f, logistic, known = problem, np.zeros, problem.rewards == "logistic", problem.known_rewards is not None
-    S, A, d = p.n_states, p.n_actions, p.context_dim
+    blocks = scaled_blocks(problem) if shared else None
+    sizes = reward_sizes(problem, blocks)
+    (S, A), d = sizes.shape, sizes.dim
     if logistic != (form in ("newton", "logistic")) and not known:
         raise ValueError(f'form must be "logistic" exactly where the rewards are, got {form!r} with {p.rewards} ones')
     kind = KNOWN if known else FORMS[form]
     mixture = kind in (HOEFFDING, BERNSTEIN)
-    lam = _regularization(p, form, mixture, regularization, name)
-    mixture_par, mixture_state, mixture_work = mixture_parts(p, mixture)
+    if kind == BERNSTEIN and blocks is not None:
+        raise ValueError('form must not be "bernstein" where rewards have a design: it goes over the data of one pair')
+    lam = _regularization(sizes, form, mixture, regularization, name)
+    mixture_par, mixture_state, mixture_work = mixture_parts(sizes, mixture)
     par = RewardPar(
-        kind, int(logistic), refresh_address(d), EMPTY, EMPTY, EMPTY, EMPTY, float(log), p.reward_bound, lam,
-        d * math.log(lam), theorem_a_log_weight(SLACK), mixture_par,
+        kind, int(logistic), refresh_address(d), EMPTY, EMPTY, EMPTY, EMPTY, float(log), sizes.bound, lam,
+        d * math.log(lam), theorem_a_log_weight(SLACK), mixture_par, EMPTY, EMPTY, *_table_of(blocks),
     )  # fmt: skip
     theta = np.array(p.known_rewards, float) if known else f((S, A, d))
-    prior = lam * p.reward_bound**2 + (2.0 * log if form == "logistic" else 0.0) if logistic else 0.0
+    prior = lam * sizes.bound**2 + (2.0 * log if form == "logistic" else 0.0) if logistic else 0.0
     state = RewardState(
         theta, np.tile(lam * np.eye(d), (S, A, 1, 1)), np.tile(np.eye(d) / lam, (S, A, 1, 1)), f((S, A)), f((S, A, d)),
         np.full((S, A), prior), np.zeros((S, A), np.int64), mixture_state,
     )  # fmt: skip
-    work = RewardWork(f(d), f((d, d)), mixture_work)
+    work = RewardWork(f(d), f((d, d)), mixture_work, f(d if blocks is not None else 0), f(2))
     return (with_mixture(par, state, work) if mixture else par), state, work
 
 
-def _regularization(p: Problem, form: Form, mixture: bool, asked: float | None, name: str) -> float:
+def _table_of(blocks: Blocks | None) -> tuple[NDArray[np.int64], Floats]:
+    """The block of every pair, and its features; empty where there are none."""
+    if blocks is None:
+        return np.zeros((0, 0), np.int64), np.zeros((0, 0, 0))
+    return blocks.block, np.ascontiguousarray(blocks.features[:, :, 0])
+
+
+def _regularization(p: RewardSizes, form: Form, mixture: bool, asked: float | None, name: str) -> float:
     """lambda, the one asked for or the recommended one: 1, or `default_regularization` where means are logistic."""
     curvature, recommended = 1.0, 1.0
     if form == "newton":
         curvature = (2.0 - SLACK) * logistic_alpha(0.0)
-        kappa = (2.0 - SLACK) * logistic_alpha(p.reward_bound * p.context_bound)
-        recommended = default_regularization(p.context_dim, kappa, p.reward_bound)
+        kappa = (2.0 - SLACK) * logistic_alpha(p.bound * p.context_bound)
+        recommended = default_regularization(p.dim, kappa, p.bound)
     elif form == "logistic":
-        curvature, recommended = 0.25, default_regularization(p.context_dim, 1.0, p.reward_bound)
-    least = least_regularization(curvature, p.context_bound, p.context_dim)
+        curvature, recommended = 0.25, default_regularization(p.dim, 1.0, p.bound)
+    least = least_regularization(curvature, p.context_bound, p.dim)
     if mixture:
         if asked is not None:
             lam = check.positive(name, asked)
@@ -178,6 +217,10 @@ _KERNELS: dict[str, dict[int, Any]] = {
         BERNSTEIN: ranges_mixture,
     },
 }  # fmt: skip
+_LIFTED: dict[str, Any] = {
+    "learn": learn_lifted, "estimates": estimates_lifted, "posterior": posterior_lifted, "ranges": ranges_lifted,
+}  # fmt: skip
+_ONE: dict[int, Any] = {RIDGE: one_ridge, LOGISTIC: one_logistic, HOEFFDING: one_mixture}
 call_estimates, call_posterior, call_ranges = slot("reward estimates"), slot("reward posterior"), slot("reward ranges")
 _SLOTS: dict[str, Any] = {
     "learn": call_learn, "estimates": call_estimates, "posterior": call_posterior, "ranges": call_ranges,
@@ -192,17 +235,32 @@ def kernel_of(name: str, par: RewardPar, state: RewardState, work: RewardWork) -
     estimates   par, state, work, x, log, r_hat [S, A], xi_r [S, A]
     posterior   par, state, work, x, mean [S, A], spread [S, A]
     ranges      par, state, work, x, low [S, A], high [S, A]"""
-    x, table = np.zeros(state.theta.shape[2]), np.zeros(state.samples.shape)
+    shared = par.block.size > 0
+    table = np.zeros(par.block.shape if shared else state.samples.shape)
+    x = np.zeros(state.theta.shape[2] // par.features.shape[2] if shared else state.theta.shape[2])
     args: Any = par, state, work, x, table, table
     if name == "learn":
         args = par, state, work, 0, 0, 0.0, x
     elif name == "estimates":
         args = par, state, work, x, 0.0, table, table
-    return _KERNELS[name][par.form], args
+    return (_LIFTED[name] if shared else _KERNELS[name][par.form]), args
+
+
+def _with_inner(par: RewardPar, state: RewardState, work: RewardWork, names: tuple[str, ...]) -> RewardPar:
+    """par with what learns and bounds the rewards of one block in its slots, where there is a design."""
+    if par.block.size == 0:
+        return par
+    if "learn" in names:
+        like = par, state, work, 0, 0, 0.0, work.lifted
+        par = par._replace(inner=call_learn.fill(_KERNELS["learn"][par.form], *like))
+    if "ranges" in names:
+        par = par._replace(one=call_one.fill(_ONE[par.form], par, state, work, 0, work.lifted, work.ends))
+    return par
 
 
 def with_kernels(par: RewardPar, state: RewardState, work: RewardWork, *names: str) -> RewardPar:
     """par with kernels in these slots; known rewards need none that learns."""
+    par = _with_inner(par, state, work, names)
     kernels = {name: kernel_of(name, par, state, work) for name in names if (name, par.form) != ("learn", KNOWN)}
     return par._replace(**{name: _SLOTS[name].fill(function, *args) for name, (function, args) in kernels.items()})
 
@@ -226,7 +284,7 @@ def reward_learn(par, state, work, s, a, reward, x):
 def rewards_learn(par, state, work, x, n, path):
     """The rewards of an episode of n steps, those that were seen: `reward_learn` with ridge regression pasted in, and
     the choice outside the loop, which inside costs a tenth of a run."""
-    if par.form == RIDGE:
+    if par.form == RIDGE and par.block.shape[0] == 0:
         for h in range(n):
             if not math.isnan(path.rewards[h]):
                 ridge_step(par, state, work, path.states[h], path.actions[h], path.rewards[h], x)

@@ -84,10 +84,11 @@ class RewardMixtureWork(NamedTuple):
     episodes: NDArray[np.int64]  # [2]
 
 
-def mixture_parts(problem: Problem, kept: bool) -> tuple[RewardMixturePar, RewardMixtureState, RewardMixtureWork]:
-    """Parameters without slots, initial state and scratch; kept: False leaves all empty, for the other forms."""
-    p, f, i, C = problem, np.zeros, np.int64, len(LAMBDAS) if kept else 0
-    (S, A), d, R2 = (p.n_states, p.n_actions) if kept else (0, 0), p.context_dim, p.context_bound**2
+def mixture_parts(sizes: Any, kept: bool) -> tuple[RewardMixturePar, RewardMixtureState, RewardMixtureWork]:
+    """Parameters without slots, initial state and scratch; kept: False leaves all empty, for the other forms. sizes:
+    `RewardSizes`."""
+    f, i, C = np.zeros, np.int64, len(LAMBDAS) if kept else 0
+    (S, A), d, R2 = sizes.shape if kept else (0, 0), sizes.dim, sizes.context_bound**2
     lambdas, eye = np.array(LAMBDAS[:C]) * (R2 / d), np.eye(d)
     prior = -0.5 * d * np.log(lambdas) - np.log(np.array(WEIGHTS[:C]))
     head, trace = np.tile(0.5 * d * (np.log(lambdas) - 1.0), (S, A, 1)), np.tile(d / lambdas, (S, A, 1))

@@ -1,0 +1,122 @@
+"""What agents with local sets do where pairs share weights: describe an individual, and draw a model of them.
+
+A draw is one Theta per block, so that all pairs of a block are drawn together: t ~ N(Theta x, scale^2 B_x) [q] once per
+block and model, then logits phi t per pair; mean rewards psi t likewise.
+"""
+
+import numpy as np
+
+from ...beliefs.local import softmax
+from ...compiler.jit import inlined, kernel
+from ...compiler.slots import slot
+from ...estimators.likelihood.shared import describe_blocks, look_at
+from ...estimators.rewards.shared import covariance_lifted
+from ...numerics.linear_algebra import cholesky, norm_of
+from ...numerics.random import fill_normals
+from ...problem.problem import Problem
+from .sets import DrawWork, finish, reward_means
+
+
+def draw_work(problem: Problem) -> DrawWork:
+    made = [blocks for blocks in (problem.blocks, problem.reward_blocks) if blocks is not None]
+    q = max([blocks.features.shape[3] for blocks in made], default=0)
+    n = max([blocks.size.size for blocks in made], default=0)
+    f = np.zeros
+    return DrawWork(f(q), f((q, q)), f((q, q)), f((n, q)), f(problem.layout.outcomes.shape[2]))
+
+
+def normals_needed(problem: Problem, draws: int) -> int:
+    """How many normals J = draws models take: per pair M for the logits and 1 for the reward; with a design Q per
+    block instead."""
+    (S, A, M), blocks = problem.layout.outcomes.shape, (problem.blocks, problem.reward_blocks)
+    transitions, rewards = (0 if made is None else made.size.size * made.features.shape[3] for made in blocks)
+    if problem.blocks is None:
+        return draws * int(S * A * (M + 1) + rewards)
+    return draws * int(transitions + (rewards or S * A))
+
+
+@kernel
+def describe_shared(par, state, work, x):
+    """work.local <- the sets of the individual with context x."""
+    describe_blocks(par.transitions, state.transitions, work.transitions, x, work.local)
+    finish(par, state, work, x, par.transitions.weight_bound * norm_of(x), 0)
+
+
+@inlined
+def normal_at(work, i):
+    half = work.normal.shape[1]
+    return work.normal[i // half, i % half]
+
+
+@inlined
+def draw_block(work, B, q, first, scale, drawn):
+    """drawn [q] <- scale L e, L L' = B and e the normals from `first` on."""
+    trace, factor = 0.0, work.shared.factor
+    for i in range(q):
+        trace += B[i, i]
+    cholesky(B[:q, :q], 1e-12 * trace + 1e-290, factor[:q, :q])
+    for i in range(q):
+        v = 0.0
+        for k in range(i + 1):
+            v += factor[i, k] * normal_at(work, first + k)
+        drawn[i] = scale * v
+
+
+@kernel
+def draw_lifted(par, state, work, x, first):
+    """work.r [J, S, A] <- mean rewards drawn from the normal posterior of each block's weights, around work.mean;
+    normals from `first` on."""
+    J, S, A = work.r.shape
+    means, w = par.means, work.shared
+    B, Q = state.means.theta.shape[0], means.features.shape[2]
+    for m in range(J):
+        for b in range(B):
+            covariance_lifted(means, state.means, b, x, w.t[:Q], w.B)
+            draw_block(work, w.B, Q, first + (m * B + b) * Q, par.posterior_scale, w.drawn[b])
+        for s in range(S):
+            for a in range(A):
+                b, z, moved = means.block[s, a], work.mean[s, a], 0.0
+                for i in range(Q):
+                    moved += means.features[s, a, i] * w.drawn[b, i]
+                slope = z * (1.0 - z) if means.logistic == 1 else 0.5
+                work.r[m, s, a] = min(max(z + slope * moved, 0.0), 1.0)
+
+
+call_lifted = slot("rewards drawn by block")  # (par, state, work, x, first)
+
+
+@kernel
+def draw_shared(par, state, work, x, k, purpose):
+    """work.P, work.r [J, ...] <- models drawn from N(Theta, posterior_scale^2 Lambda^{-1}) of every block."""
+    J, S, A, _ = work.P.shape
+    sampler, w, drawn = par.sampler, work.sampler, work.shared.drawn
+    B, Q = w.t.shape
+    fill_normals(par.seed, k, purpose, work.normal[0], work.normal[1])
+    reward_means(par, state, work, x)
+    for b in range(B):
+        look_at(sampler, state.sampler, w, b, x)
+    for m in range(J):
+        for b in range(B):
+            q = sampler.size[b]
+            draw_block(work, w.B[b], q, (m * B + b) * Q, par.posterior_scale, drawn[b])
+            for i in range(q):
+                drawn[b, i] += w.t[b, i]
+        for s in range(S):
+            for a in range(A):
+                b, n, z = sampler.block[s, a], par.layout.count[s, a], work.shared.z
+                for j in range(n):
+                    v = 0.0
+                    for i in range(sampler.size[b]):
+                        v += sampler.features[s, a, j, i] * drawn[b, i]
+                    z[j] = v
+                softmax(z, n, work.P[m, s, a])
+    rewards = J * B * Q
+    if par.means.block.shape[0] > 0:
+        call_lifted(par.lifted, (par, state, work, x, rewards))
+    else:
+        for m in range(J):
+            for s in range(S):
+                for a in range(A):
+                    e = normal_at(work, rewards + (m * S + s) * A + a)
+                    v = work.mean[s, a] + par.posterior_scale * work.deviation[s, a] * e
+                    work.r[m, s, a] = min(max(v, 0.0), 1.0)
