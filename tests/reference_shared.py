@@ -27,6 +27,17 @@ def _unscented(z, cov, y):
     return sum(points)[y] / p[y]
 
 
+def _unscented_features(phi, t, B, y):
+    """The same by sigma points of t = Theta x, where features are fewer than predictions."""
+    q, p = len(t), _softmax(phi @ t)
+    L = np.linalg.cholesky(B + (1e-14 * np.trace(B) + 1e-290) * np.eye(q))
+    points = [p / (q + 1.0)]
+    for i in range(q):
+        for sign in (1.0, -1.0):
+            points.append(_softmax(phi @ (t + sign * np.sqrt(q + 1.0) * L[:, i])) / (2.0 * (q + 1.0)))
+    return sum(points)[y] / p[y]
+
+
 class SharedSet:
     """theta, precision and squared radius of block b of a problem's design."""
 
@@ -48,7 +59,13 @@ class SharedSet:
         p, cov = _softmax(z), A @ np.linalg.solve(self.precision, A.T)
         c, gain = 0.5, 0.0
         if not self.posterior:
-            c, gain = _lower_curvature(self._span(phi, z, cov, np.linalg.norm(x))), np.log(_unscented(z, cov, y))
+            c = _lower_curvature(self._span(phi, z, cov, np.linalg.norm(x)))
+            if n - 1 <= self.q:
+                gain = np.log(_unscented(z, cov, y))
+            else:
+                X = np.kron(np.eye(self.q), x[:, None])
+                t, B = self.theta.reshape(self.q, self.d) @ x, X.T @ np.linalg.solve(self.precision, X)
+                gain = np.log(_unscented_features(phi, t, B, y))
         gradient = A.T @ (p - np.eye(n)[y])
         self.precision = self.precision + 2.0 * c * A.T @ (np.diag(p) - np.outer(p, p)) @ A
         step = np.linalg.solve(self.precision, gradient)
@@ -58,6 +75,16 @@ class SharedSet:
     def _span(self, phi, z, cov, norm):
         n, largest = len(z), 0.0
         rho = np.sqrt(self.radius2) if self.radius2 >= 0.0 else np.inf
+        if n > 12 and n - 1 > self.q:  # the two farthest from their mean stand for all
+            centred = cov - cov.mean(0) - cov.mean(1)[:, None] + cov.mean()
+            far = np.sort(np.sqrt(np.maximum(np.diag(centred), 0.0)))
+            most = max(
+                min((1.0 if n - 1 in (j, k) else 2.0) * self.weight_bound, self.bound * np.linalg.norm(phi[j] - phi[k]))
+                for j in range(n)
+                for k in range(n)
+                if j != k
+            )
+            return min(rho * (far[-1] + far[-2]), most * norm + z.max() - z.min())
         for j in range(n):
             for k in range(n):
                 if j != k:

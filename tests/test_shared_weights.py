@@ -98,6 +98,26 @@ def test_a_block_learns_as_the_formulas_say(posterior, support):
         assert abs(state.radius[b] - twin.radius2) < 1e-8
 
 
+def test_many_outcomes_and_few_features_learn_as_the_formulas_say():
+    g = np.random.default_rng(8)
+    S, A, d, q = 15, 2, 2, 3
+    design = nr.Design(g.standard_normal((S, A, S, q)), 2.0)
+    p = nr.Problem(S, A, 3, d, design=design, reward_bound=1.0)
+    lam = natural_regularization(p.blocks, d)
+    par, state, work = shared_parts(p.blocks, p.layout, d, p.weight_bound, 2.0, lam)
+    twin = SharedSet(p, 0, float(lam[0]), 2.0, False)
+    for _ in range(300):
+        s, a, y = int(g.integers(S)), int(g.integers(A)), int(g.integers(S))
+        x = g.standard_normal(d)
+        x *= g.uniform(0.1, 1.0) / np.linalg.norm(x)
+        learn_shared(par, state, work, s, a, y, x)
+        twin.learn(s, a, y, x)
+    assert np.allclose(state.weights[0].ravel(), twin.theta, rtol=1e-9, atol=1e-10)
+    assert np.allclose(state.gram[0], twin.precision, rtol=1e-9, atol=1e-10)
+    assert np.allclose(state.inverse[0], np.linalg.inv(twin.precision), rtol=1e-7, atol=1e-9)
+    assert abs(state.radius[0] - twin.radius2) < 1e-8
+
+
 WORLDS = [
     {},
     {"blocks": "action.kind"},

@@ -28,7 +28,9 @@ FAR = 100.0  # a span from which on psi is beyond measure, while the other facto
 class LocalSets(NamedTuple):
     z: Floats  # [S, A, M], centre; padding 0
     P: Floats  # [S, A, M], softmax(z), or the estimated distribution under a link without logits; padding 0
-    cov: Floats  # [S, A, M, M], symmetric; matters on differences only; zeros under a link without logits
+    cov: (
+        Floats  # [S, A, M, M], symmetric; matters on differences only; zeros under a link without logits; empty: `root`
+    )
     rho: Floats  # [S, A]
     span: Floats  # [S, A], bound on max v - min v
     second: Floats  # [S, A], bound on the second-order error of <softmax(z + v), V> over span(V)
@@ -36,30 +38,35 @@ class LocalSets(NamedTuple):
     low: Floats  # [S, A], of the mean reward
     high: Floats  # [S, A]
     slopes: Floats  # [M(M-1)/2, S A], first-order terms as forms in V, see `derive`; empty where supports differ
+    root: Floats  # [S, A, Q, M], where weights are shared: cov = root' root; else empty
+    rows: Floats  # [S A Q, M], first-order terms as squares of products with V, see `derive_shared`; likewise
 
 
 class LocalWork(NamedTuple):
     """Scratch of `derive`."""
 
-    mean: Floats  # [M], cov P
+    mean: Floats  # [M], cov P; [Q]
     root: Floats  # [M], of P
-    B: Floats  # [M, M]
+    B: Floats  # [M, M]; [Q, Q]
     table: Floats  # [4, M+1], of `prior_caps`
     smallest: Floats  # [M], likewise
 
 
-def local_sets(layout: Layout) -> LocalSets:
-    """Room for the sets of every pair."""
+def local_sets(layout: Layout, rank: int = 0) -> LocalSets:
+    """Room for the sets of every pair; rank: Q, at most the rank of a pair's cov, where weights are shared."""
     S, A, M = layout.outcomes.shape
-    f = room_for
+    f, dense = room_for, layout.dense == 1
     six = f((S, A)), f((S, A)), f((S, A)), f((S, A)), f((S, A)), f((S, A))
-    slopes = f((M * (M - 1) // 2, S * A) if layout.dense == 1 else (0, 0))
-    return LocalSets(f((S, A, M)), f((S, A, M)), f((S, A, M, M)), *six, slopes)
+    if rank > 0:
+        rows = f((S * A * rank, M) if dense else (0, 0))
+        return LocalSets(f((S, A, M)), f((S, A, M)), f((S, A, 0, 0)), *six, f((0, 0)), f((S, A, rank, M)), rows)
+    slopes = f((M * (M - 1) // 2, S * A) if dense else (0, 0))
+    return LocalSets(f((S, A, M)), f((S, A, M)), f((S, A, M, M)), *six, slopes, f((0, 0, 0, 0)), f((0, 0)))
 
 
-def local_work(M: int) -> LocalWork:
-    f = np.zeros
-    return LocalWork(f(M), f(M), f((M, M)), f((4, M + 1)), f(M))
+def local_work(M: int, rank: int = 0) -> LocalWork:
+    f, n = np.zeros, max(M, rank)
+    return LocalWork(f(n), f(n), f((n, n)), f((4, M + 1)), f(M))
 
 
 @inlined
@@ -96,6 +103,29 @@ def largest_span(cov, rho, z, bound, n):
         reach = bound + abs(centre - z[last])
         largest = max(largest, min(rho2 * (own + cov[last, last] - 2.0 * cov[j, last]), reach * reach))
     return math.sqrt(largest)
+
+
+@inlined
+def is_shared(local):
+    """Whether covariances are kept by their roots."""
+    return local.root.shape[2] > 0
+
+
+@kernel
+def covariance_of(local, s, a, n, out):
+    """out [n, n] <- cov of one pair, however it is kept."""
+    if is_shared(local):
+        root = local.root[s, a]
+        for j in range(n):
+            for k in range(j + 1):
+                total = 0.0
+                for i in range(root.shape[0]):
+                    total += root[i, j] * root[i, k]
+                out[j, k] = out[k, j] = total
+    else:
+        for j in range(n):
+            for k in range(n):
+                out[j, k] = local.cov[s, a, j, k]
 
 
 @kernel
@@ -179,6 +209,50 @@ def derive(local, layout, bound, work, spans):
                 for k in range(j, M - 1):
                     slopes[at, i] = (1.0 if j == k else 2.0) * own * root[k] * B[j, k]
                     at += 1
+    prior_caps(P, count, exp(bound), work.table, work.smallest, half)
+    for i in range(S * A):
+        half[i] *= 0.5
+
+
+@kernel
+def derive_shared(local, layout, bound, work, spans):
+    """`derive` where weights are shared: local.P, second, half and rows from z, root, rho and span, O(n Q^2) per pair.
+
+    (diag P - PP') cov has the eigenvalues, but for zeros, of D = sum_j P_j (root_j - m)(root_j - m)', m = sum_j P_j
+    root_j, which is [Q, Q]. And rho^2 g'cov g = sum over i of (rows_i V)^2, rows_ij = rho P_j (root_ij - m_i); 0 where
+    rho = inf. work.B has room for D where Q > M, too; spans is not used."""
+    S, A, M = local.P.shape
+    Q, rows = local.root.shape[2], local.rows
+    P, count, half, root = merged(local.P), merged(layout.count), merged(local.half), merged(local.root)
+    z, rho, span, second = merged(local.z), merged(local.rho), merged(local.span), merged(local.second)
+    for i in range(S * A):
+        n, p, mean, D = count[i], P[i], work.mean, work.B
+        softmax(z[i], n, p)
+        for k in range(Q):
+            total = 0.0
+            for j in range(n):
+                total += p[j] * root[i, k, j]
+            mean[k] = total
+        trace = 0.0
+        for k in range(Q):
+            for m in range(k + 1):
+                total = 0.0
+                for j in range(n):
+                    total += p[j] * (root[i, k, j] - mean[k]) * (root[i, m, j] - mean[m])
+                D[k, m] = D[m, k] = total
+                trace += total * total * (1.0 if k == m else 2.0)
+        rho2, size = rho[i] * rho[i], span[i]
+        known = rho2 < math.inf
+        most = 0.25 * size * size
+        if known and size < FAR and rho2 * math.sqrt(trace) < most * math.sqrt(Q):  # tr D^4 >= (tr D^2)^2/Q
+            most = min(most, rho2 * largest_eigenvalue(D, Q) * (1.0 + 1e-12))
+        second[i] = most * upper_curvature(size) if most > 0.0 else 0.0
+        half[i] = 2.0 * math.tanh(0.25 * size)
+        if rows.shape[0] > 0:
+            own = rho[i] if known else 0.0
+            for k in range(Q):
+                for j in range(M):
+                    rows[i * Q + k, j] = own * p[j] * (root[i, k, j] - mean[k])
     prior_caps(P, count, exp(bound), work.table, work.smallest, half)
     for i in range(S * A):
         half[i] *= 0.5

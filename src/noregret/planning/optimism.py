@@ -23,11 +23,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ..beliefs.local import LocalSets
+from ..beliefs.local import LocalSets, covariance_of, is_shared
 from ..checks import Floats
 from ..compiler.jit import inlined, kernel, merged
 from ..compiler.slots import EMPTY, slot
-from ..numerics.linear_algebra import weighted_rows
+from ..numerics.linear_algebra import times, weighted_rows
 from ..numerics.random import PERTURBATION, inverse_normal, tie_key, uniforms
 from ..problem.layout import Layout
 from .bellman import choose, expectation, expectations
@@ -56,6 +56,8 @@ class SearchWork(NamedTuple):
     first: Floats  # [S, A], rho sqrt(g' cov g) of all pairs
     factor: Floats  # [S, A], on them
     products: Floats  # [M(M-1)/2], of next values
+    squares: Floats  # [S A Q], where weights are shared
+    cov: Floats  # [M, M], under SHARP
     maximum: MaximisationWork
 
 
@@ -67,6 +69,7 @@ def search_parts(
     f, policy, values = np.zeros, np.zeros((1, 1), np.int64), np.zeros((1, 1))
     work = SearchWork(
         f(M), f(M), f(1), f((S, A)), f((S, A)), f((S, A)), np.ones((S, A)), f(M * (M - 1) // 2),
+        f(local.rows.shape[0]), f((M, M)),
         maximisation_work(M),
     )  # fmt: skip
     par = SearchPar(layout, seed, TAYLOR if draws > 0.0 else kind, float(draws), EMPTY, EMPTY, EMPTY, EMPTY)
@@ -104,7 +107,16 @@ def largest(z, v, cov, rho, n, limit, work, best):
 
 @kernel
 def first_orders(local, V, work):
-    """work.first [S, A] <- rho sqrt(g' cov g) of all pairs, 0 where rho is infinite, from local.slopes."""
+    """work.first [S, A] <- rho sqrt(g' cov g) of all pairs, 0 where rho is infinite, from local.slopes or .rows."""
+    if is_shared(local):
+        rank, first = local.root.shape[2], merged(work.first)
+        times(local.rows, V, work.squares)
+        for i in range(first.shape[0]):
+            total = 0.0
+            for k in range(rank):
+                total += work.squares[i * rank + k] * work.squares[i * rank + k]
+            first[i] = math.sqrt(total)
+        return
     products, first, last, at = work.products, merged(work.first), V.shape[0] - 1, 0
     for j in range(last):
         for k in range(j, last):  # g does not change with a constant, and rounding is that of differences
@@ -116,17 +128,42 @@ def first_orders(local, V, work):
 
 
 @inlined
+def first_along(local, policy, V, work):
+    """work.first of the pairs (s, policy[s]) alone; all of them where weights are not shared."""
+    if is_shared(local):
+        rank, A = local.root.shape[2], work.first.shape[1]
+        for s in range(policy.shape[0]):
+            start, total = (s * A + policy[s]) * rank, 0.0
+            for k in range(rank):
+                t = 0.0
+                for j in range(V.shape[0]):
+                    t += local.rows[start + k, j] * V[j]
+                total += t * t
+            work.first[s, policy[s]] = math.sqrt(total)
+    else:
+        first_orders(local, V, work)
+
+
+@inlined
 def first_order(local, s, a, n, mean, work):
     """rho sqrt(g' cov g) of one pair for the values in work.v, whose mean is given."""
-    p, cov, v, g = local.P[s, a], local.cov[s, a], work.v, work.g
-    form = 0.0
+    p, v, g, form = local.P[s, a], work.v, work.g, 0.0
     for j in range(n):
         g[j] = p[j] * (v[j] - mean)
-    for j in range(n):
-        t = 0.0
-        for k in range(n):
-            t += cov[j, k] * g[k]
-        form += g[j] * t
+    if is_shared(local):
+        root = local.root[s, a]
+        for i in range(root.shape[0]):
+            t = 0.0
+            for j in range(n):
+                t += root[i, j] * g[j]
+            form += t * t
+    else:
+        cov = local.cov[s, a]
+        for j in range(n):
+            t = 0.0
+            for k in range(n):
+                t += cov[j, k] * g[k]
+            form += g[j] * t
     return local.rho[s, a] * math.sqrt(max(form, 0.0))
 
 
@@ -154,7 +191,8 @@ def bonus(par, local, s, a, V, sign, work):
     first = work.factor[s, a] * first_order(local, s, a, n, mean, work) if rho < math.inf else 0.0
     most = least_of(local, s, a, first, mean, low, high)
     if par.kind == SHARP and rho < math.inf:
-        z, cov = local.z[s, a], local.cov[s, a]
+        z, cov = local.z[s, a], work.cov
+        covariance_of(local, s, a, n, cov)
         _call_maximum(par.maximum, (z, work.v, cov, rho, n, mean + most, work.maximum, work.best))
         most = max(min(most, work.best[0] - mean), 0.0)
     return most
@@ -163,7 +201,7 @@ def bonus(par, local, s, a, V, sign, work):
 @inlined
 def together(par, local):
     """Whether all first-order terms are found together."""
-    return par.kind == TAYLOR and local.slopes.shape[0] > 0
+    return par.kind == TAYLOR and (local.slopes.shape[0] > 0 or local.rows.shape[0] > 0)
 
 
 @kernel
@@ -225,7 +263,7 @@ def bound(par, local, work, policy, sign, reward, out):
         if sign < 0.0:
             low, high = -high, -low
         if shared:
-            first_orders(local, V, work)
+            first_along(local, policy[h], V, work)
         for s in range(S):
             a = policy[h, s]
             mean = expectation(local.P, par.layout, s, a, V)

@@ -2,6 +2,7 @@
 
 import math
 
+from ...beliefs.local import covariance_of
 from ...compiler.jit import inlined, kernel
 from ...numerics.linear_algebra import cholesky
 from .. import diagnostics as column
@@ -12,10 +13,11 @@ from ..diagnostics import SLACK, watch_mistakes, watch_optimism
 def logits_ratio(local, truth, s, a, shape, factor):
     """Squared distance of the true logits from their centre, in units of rho^2, for one pair; shape and factor [M, M]
     are scratch. Differences from the last outcome, in which the ellipsoid is a proper one."""
-    n, cov, rho = truth.layout.count[s, a], local.cov[s, a], local.rho[s, a]
+    n, cov, rho = truth.layout.count[s, a], factor, local.rho[s, a]
     m = n - 1
     if m == 0 or rho == math.inf:
         return 0.0
+    covariance_of(local, s, a, n, cov)
     last, trace = math.log(truth.P[s, a, m]) - local.z[s, a, m], 0.0
     for j in range(m):
         for k in range(m):

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ... import checks as check
-from ...beliefs.local import derive, local_sets, local_work
+from ...beliefs.local import derive, derive_shared, local_sets, local_work
 from ...checks import Floats
 from ...compiler.announcements import announced
 from ...compiler.jit import direct
@@ -172,7 +172,8 @@ class SetAgent(Agent):
         log_p, linear = self._shares()[0], isinstance(p.link, LinearCombination)
         (sampler_par, sampler, sampler_work), transitions, kernels = self._transition_parts(log_p, store)
         J = self.draws if self.draws_models else 0
-        local, bonus = local_sets(p.layout), self._bonus()
+        rank = 0 if p.blocks is None else p.blocks.features.shape[3]
+        local, bonus = local_sets(p.layout, rank), self._bonus()
         with announced(f"the planner of {self.name}"):
             search, search_work = search_parts(p.layout, local, self.seed, bonus, self._perturbations())
         par = SetPar(
@@ -185,13 +186,14 @@ class SetAgent(Agent):
         state = SetState(transitions[1], sampler, rewards, means, store, np.zeros(RUNGS + 2, np.int64))
         values = f((H + 1, S)), f((H + 1, S)), f((H + 1, S))
         work = SetWork(
-            transitions[2], sampler_work, reward_work, local, local_work(M), search_work, f((S, A)), f((S, A)),
+            transitions[2], sampler_work, reward_work, local, local_work(M, rank), search_work, f((S, A)), f((S, A)),
             f((J, S, A, M)), f((J, S, A)), f((2, (normals_needed(p, J) + 1) // 2)),
             np.zeros((H, S), np.int64), *values, f((S, A)), f((0, 0, 0)), f((2, M, M)), draw_work(p),
         )  # fmt: skip
         with announced(f"the sets of {self.name}"):
             if self.uses_sets and not linear:
-                par = par._replace(derive=apply_derive.fill(derive, local, p.layout, 0.0, work.derive, 0))
+                fill = derive if p.design is None else derive_shared
+                par = par._replace(derive=apply_derive.fill(fill, local, p.layout, 0.0, work.derive, 0))
             if not linear:
                 path = Trajectory(work.policy[0], work.policy[0], f(H))
                 learn = learn_kron_outcomes if self.form == "kron" else learn_outcomes

@@ -45,8 +45,6 @@ from ...problem.layout import Layout, slot_of
 class DrawWork(NamedTuple):
     """Scratch of draws where pairs share weights; q of the transitions or of the rewards, whichever is larger."""
 
-    t: Floats  # [q], Theta x
-    B: Floats  # [q, q]
     factor: Floats  # [q, q]
     drawn: Floats  # [B, q], what was drawn for every block
     z: Floats  # [M]

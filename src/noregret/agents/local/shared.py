@@ -10,7 +10,7 @@ from ...beliefs.local import softmax
 from ...compiler.jit import inlined, kernel
 from ...compiler.slots import slot
 from ...estimators.likelihood.shared import describe_blocks, look_at
-from ...estimators.rewards.shared import covariance_lifted
+from ...estimators.rewards.shared import shapes_ridge
 from ...numerics.linear_algebra import cholesky, norm_of
 from ...numerics.random import fill_normals
 from ...problem.problem import Problem
@@ -22,7 +22,7 @@ def draw_work(problem: Problem) -> DrawWork:
     q = max([blocks.features.shape[3] for blocks in made], default=0)
     n = max([blocks.size.size for blocks in made], default=0)
     f = np.zeros
-    return DrawWork(f(q), f((q, q)), f((q, q)), f((n, q)), f(problem.layout.outcomes.shape[2]))
+    return DrawWork(f((q, q)), f((n, q)), f(problem.layout.outcomes.shape[2]))
 
 
 def normals_needed(problem: Problem, draws: int) -> int:
@@ -69,10 +69,10 @@ def draw_lifted(par, state, work, x, first):
     J, S, A = work.r.shape
     means, w = par.means, work.shared
     B, Q = state.means.theta.shape[0], means.features.shape[2]
+    shapes_ridge(means, state.means, work.rewards, x)
     for m in range(J):
         for b in range(B):
-            covariance_lifted(means, state.means, b, x, w.t[:Q], w.B)
-            draw_block(work, w.B, Q, first + (m * B + b) * Q, par.posterior_scale, w.drawn[b])
+            draw_block(work, work.rewards.forms[b, 0, 0], Q, first + (m * B + b) * Q, par.posterior_scale, w.drawn[b])
         for s in range(S):
             for a in range(A):
                 b, z, moved = means.block[s, a], work.mean[s, a], 0.0

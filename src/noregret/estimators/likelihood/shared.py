@@ -15,7 +15,8 @@ it is the online Laplace approximation of a posterior, as there.
 
 For one individual t = Theta x [q] and B_x = (I (x) x)' Lambda^{-1} (I (x) x) [q, q] are found once per block; then
 z = phi t and cov = phi B_x phi' per pair. Memory 16 (q d)^2 bytes per block. Cost of a visit O(min(n, q) (q d)^2), of
-an individual O((q d)^2) per block and O(n q^2 + n^2 q) per pair.
+an individual O((q d)^2) per block and O(n q^2) per pair, n^2 q where n is small: covariances are kept by their roots,
+cov = root'root with root = L'phi', L L' = B_x (`beliefs.local`).
 """
 
 import math
@@ -28,12 +29,15 @@ from ...beliefs.local import softmax
 from ...checks import Floats
 from ...compiler.jit import inlined, kernel
 from ...compiler.memory import room_for
-from ...numerics.linear_algebra import OFTEN, apply_refresh, norm_of, refresh_address, refresh_due
+from ...numerics.linear_algebra import OFTEN, apply_refresh, cholesky, norm_of, refresh_address, refresh_due
 from ...problem.design import Blocks
 from ...problem.layout import Layout, slot_of
+from ...problem.links import exp
 from ...theory.widths import lower_curvature
 from .precision import subtract_form
 from .visit import UNSCENTED, VisitWork, begin, gain_root, move, unscented_ratio, visit_work
+
+FEW = 12  # outcomes up to which every two are compared
 
 
 class SharedPar(NamedTuple):
@@ -46,7 +50,11 @@ class SharedPar(NamedTuple):
     block: NDArray[np.int64]  # [S, A]
     size: NDArray[np.int64]  # q, [B]
     features: Floats  # phi, [S, A, M, Q]
+    columns: Floats  # the same, [S, A, Q, M]
     reach: Floats  # [S, A, M, M], at most |z_j - z_k| for a context of length 1
+    farthest: Floats  # [S, A], the largest of these
+    pairs: NDArray[np.int64]  # [S A, 2], pairs block by block
+    first: NDArray[np.int64]  # [B+1], where a block's begin
 
 
 class SharedState(NamedTuple):
@@ -68,7 +76,15 @@ class SharedWork(NamedTuple):
     rows: Floats  # [max(M, Q), E]
     scaled: Floats  # [max(M, Q), E]
     square: Floats  # [Q, Q]
+    D: Floats  # [Q, Q]
+    R: Floats  # [Q, Q]
+    G: Floats  # [Q, Q]
+    root: Floats  # [Q, M]
     mean: Floats  # [Q]
+    centre: Floats  # [Q]
+    f: Floats  # [Q]
+    Bf: Floats  # [Q]
+    far: Floats  # [M]
     factor: Floats  # [E, E]
     column: Floats  # [E]
     logdet: Floats  # [1]
@@ -107,10 +123,14 @@ def shared_parts(
     """Parameters, initial state and scratch of a set per block; regularization: lambda, [B]. kept=False: a state of no
     blocks, where types alone matter."""
     (M, Q), d, n, f = blocks.features.shape[2:], context_dim, blocks.size.size, room_for
-    E, most = Q * d, max(M, Q)
+    E, most, reach = Q * d, max(M, Q), reach_of(blocks, layout, weight_bound)
+    order = np.argsort(blocks.block, axis=None, kind="stable")
+    pairs = np.stack(np.unravel_index(order, blocks.block.shape), axis=1).astype(np.int64)
+    first = np.searchsorted(blocks.block.ravel()[order], np.arange(n + 1)).astype(np.int64)
+    columns = np.ascontiguousarray(np.swapaxes(blocks.features, 2, 3))
     par = SharedPar(
         refresh_address(E), predictor, int(posterior), weight_bound, regularization.copy(), layout.count, blocks.block,
-        blocks.size, blocks.features, reach_of(blocks, layout, weight_bound),
+        blocks.size, blocks.features, columns, reach, reach.max((2, 3)), np.ascontiguousarray(pairs), first,
     )  # fmt: skip
     within = np.arange(E) < (blocks.size * d)[:, None]
     eye = np.where(within, regularization[:, None], 1.0)[..., None] * np.eye(E)
@@ -121,8 +141,8 @@ def shared_parts(
         (regularization * blocks.bound**2 + 2.0 * log_inverse_delta)[:kept_n], f(kept_n, np.int64),
     )  # fmt: skip
     work = SharedWork(
-        visit_work(M), f((n, Q)), f((n, Q, Q)), f((Q, E)), f((most, Q)), f((most, E)), f((most, E)), f((Q, Q)), f(Q),
-        f((E, E)), f(E), f(1),
+        visit_work(M), f((n, Q)), f((n, Q, Q)), f((Q, E)), f((most, Q)), f((most, E)), f((most, E)), f((Q, Q)),
+        f((Q, Q)), f((Q, Q)), f((Q, Q)), f((Q, M)), f(Q), f(Q), f(Q), f(Q), f(M), f((E, E)), f(E), f(1),
     )  # fmt: skip
     return par, state, work
 
@@ -192,13 +212,27 @@ def radius_of(state, b):
 
 @kernel
 def learn_shared(par, state, work, s, a, y, x):
-    """Learn outcome y of pair (s, a) at x."""
-    b, n, v = par.block[s, a], par.outcomes[s, a], work.visit
-    m, q = n - 1, par.size[b]
-    state.samples[b] += 1
+    """Learn outcome y of pair (s, a) at x: among its m = n - 1 predictions or its q features, whichever are fewer."""
+    b, m = par.block[s, a], par.outcomes[s, a] - 1
+    q, n = par.size[b], state.samples[b] + 1
+    state.samples[b] = n
     if m == 0 or q == 0:  # nothing to learn
         return
     look_at(par, state, work, b, x)
+    if m <= q:
+        visit_predictions(par, state, work, s, a, y, x)
+    else:
+        visit_features(par, state, work, s, a, y, x)
+    if n % OFTEN == 0 and refresh_due(state.gram[b], n, par.regularization[b]):
+        apply_refresh(par.refresh, (state.gram[b], state.inverse[b], work.logdet, 0.0, work.factor, work.column))
+
+
+@kernel
+def visit_predictions(par, state, work, s, a, y, x):
+    """As `estimators.likelihood.visit`, with C = phi B_x phi', K = (I (x) x)' Lambda^{-1} and G = V'V:
+    Lambda^{-1} -= (V phi K)'(V phi K), theta -= K'phi'moved."""
+    b, n, v, phi = par.block[s, a], par.outcomes[s, a], work.visit, par.features[s, a]
+    m, q, E = n - 1, par.size[b], par.size[b] * x.shape[0]
     logits_of(par, work, s, a, v.z, v.C)
     begin(v, m)
     softmax(v.z, n, v.p)
@@ -211,81 +245,162 @@ def learn_shared(par, state, work, s, a, y, x):
     for j in range(m):
         v.a[j] = v.p[j] - (1.0 if j == y else 0.0)
     state.radius[b] += move(v, m) - 2.0 * gain
-    move_block(par, state, work, b, par.features[s, a], m)
-    add_information(par, state, work, b, par.features[s, a], x, c, n)
-    shrink_inverse(par, state, work, b, par.features[s, a], m)
-    if state.samples[b] % OFTEN == 0 and refresh_due(state.gram[b], state.samples[b], par.regularization[b]):
-        apply_refresh(par.refresh, (state.gram[b], state.inverse[b], work.logdet, 0.0, work.factor, work.column))
+    for i in range(q):
+        work.mean[i] = 0.0
+        for j in range(m):
+            work.mean[i] += phi[j, i] * v.moved[j]
+    move_block(state, work, b, q)
+    add_information(par, state, work, b, information(par, work, s, a, v.p, c), x)
+    for j in range(m):  # V phi K; V is a lower triangle
+        for e in range(E):
+            work.rows[j, e] = 0.0
+        for i in range(q):
+            total = 0.0
+            for k in range(j + 1):
+                total += v.V[j, k] * phi[k, i]
+            for e in range(E):
+                work.rows[j, e] += total * work.K[i, e]
+    subtract_form(state.inverse[b], work.rows, v.R, m, E, work.scaled)  # R is the identity
+
+
+@kernel
+def visit_features(par, state, work, s, a, y, x):
+    """The same in the q coordinates of t = Theta x, with D = 2 c phi'(diag p - pp')phi = R R', f = phi'(p - e_y):
+
+    G = R F'^-1 F^-1 R', F F' = I + R'B_x R;  b = f - G B_x f;  Lambda^{-1} -= K'G K,  theta -= K'b,  rho2 += f'B_x b.
+    phat: the mean of the softmax over the 2q + 1 points t, t +- sqrt(q + 1) L_i of N(t, B_x), L L' = B_x."""
+    b, n, v = par.block[s, a], par.outcomes[s, a], work.visit
+    q, B, p, root = par.size[b], work.B[par.block[s, a]], work.visit.p, work.root
+    root_of(par, work, b)
+    rooted_logits(par, work, s, a, v.z, root)
+    softmax(v.z, n, p)
+    c, gain = 0.5, 0.0
+    if par.posterior == 0:
+        c = lower_curvature(rooted_span(par, work, s, a, root, radius_of(state, b), v.z, norm_of(x)))
+        if par.predictor == UNSCENTED:
+            gain = math.log(rooted_ratio(work, root, q, n, y))
+    f, Bf, moved = work.f, work.Bf, work.mean
+    for i in range(q):
+        f[i] = -par.features[s, a, y, i]
+        for j in range(n):
+            f[i] += p[j] * par.columns[s, a, i, j]
+    D = information(par, work, s, a, p, c)
+    add_information(par, state, work, b, D, x)
+    gain_of_features(D, B, q, work)
+    for i in range(q):
+        Bf[i] = 0.0
+        for k in range(q):
+            Bf[i] += B[i, k] * f[k]
+    form = 0.0
+    for i in range(q):
+        moved[i] = f[i]
+        for k in range(q):
+            moved[i] -= work.G[i, k] * Bf[k]
+        form += Bf[i] * moved[i]
+    state.radius[b] += form - 2.0 * gain
+    move_block(state, work, b, q)
+    subtract_form(state.inverse[b], work.K, work.G, q, q * x.shape[0], work.scaled)
+
+
+@kernel
+def rooted_ratio(work, root, q, n, y):
+    """phat(y)/p(y), see `visit_features`. Logits that move by more than 700 are taken to move by that."""
+    p, scale, sums = work.visit.p, math.sqrt(q + 1.0), 0.0
+    for i in range(q):
+        high, low = 0.0, 0.0
+        for j in range(n):
+            up = exp(scale * root[i, j])
+            work.far[j] = up
+            high += p[j] * up
+            low += p[j] / up
+        sums += work.far[y] / high + 1.0 / (work.far[y] * low)
+    return (1.0 + 0.5 * sums) / (q + 1.0)
 
 
 @inlined
-def move_block(par, state, work, b, phi, m):
-    """theta -= K' phi' moved: what the visit has found among predictions."""
-    q, d, moved = par.size[b], state.weights.shape[2], work.visit.moved
+def information(par, work, s, a, p, c):
+    """work.D [q, q] <- 2 c phi'(diag p - pp')phi, which is returned."""
+    n, columns, D, mean = par.outcomes[s, a], par.columns[s, a], work.D, work.centre
+    q = par.size[par.block[s, a]]
+    for i in range(q):
+        mean[i] = 0.0
+        for j in range(n):
+            mean[i] += p[j] * columns[i, j]
+    for i in range(q):
+        for k in range(i + 1):
+            total = 0.0
+            for j in range(n):
+                total += p[j] * (columns[i, j] - mean[i]) * (columns[k, j] - mean[k])
+            D[i, k] = D[k, i] = 2.0 * c * total
+    return D
+
+
+@inlined
+def gain_of_features(D, B, q, work):
+    """work.G [q, q] <- R F'^-1 F^-1 R', R R' = D, F F' = I + R'B R. Where D has no more to give R's column is 0."""
+    R, W, F, G = work.R, work.product, work.square, work.G
+    for k in range(q):
+        for i in range(q):
+            R[i, k] = 0.0
+        pivot = D[k, k]
+        for e in range(k):
+            pivot -= R[k, e] * R[k, e]
+        if pivot > 1e-14 * D[k, k]:
+            R[k, k] = math.sqrt(pivot)
+            for i in range(k + 1, q):
+                v = D[i, k]
+                for e in range(k):
+                    v -= R[i, e] * R[k, e]
+                R[i, k] = v / R[k, k]
+    for i in range(q):  # W = B R, then F = I + R'W
+        for k in range(q):
+            W[i, k] = 0.0
+            for e in range(q):
+                W[i, k] += B[i, e] * R[e, k]
+    for i in range(q):
+        for k in range(q):
+            G[i, k] = 1.0 if i == k else 0.0
+            for e in range(q):
+                G[i, k] += R[e, i] * W[e, k]
+    cholesky(G[:q, :q], 0.0, F[:q, :q])
+    for k in range(q):  # W <- F^-1 R', row after row
+        for i in range(q):
+            v = R[k, i]
+            for e in range(i):
+                v -= F[i, e] * W[e, k]
+            W[i, k] = v / F[i, i]
+    for i in range(q):
+        for k in range(q):
+            G[i, k] = 0.0
+            for e in range(q):
+                G[i, k] += W[e, i] * W[e, k]
+
+
+@inlined
+def move_block(state, work, b, q):
+    """theta -= K' mean: what the visit has found, in features."""
+    d = state.weights.shape[2]
     for e in range(q * d):
         work.column[e] = 0.0
     for i in range(q):
-        total = 0.0
-        for j in range(m):
-            total += phi[j, i] * moved[j]
+        v = work.mean[i]
         for e in range(q * d):
-            work.column[e] += total * work.K[i, e]
+            work.column[e] += v * work.K[i, e]
     for i in range(q):
         for c in range(d):
             state.weights[b, i, c] -= work.column[i * d + c]
 
 
 @inlined
-def add_information(par, state, work, b, phi, x, c, n):
-    """Lambda += 2 c phi'(diag p - pp')phi (x) xx'."""
-    q, d, D, mean, p, gram = par.size[b], x.shape[0], work.square, work.mean, work.visit.p, state.gram[b]
+def add_information(par, state, work, b, D, x):
+    """Lambda += D (x) xx'."""
+    q, d, gram = par.size[b], x.shape[0], state.gram[b]
     for i in range(q):
-        mean[i] = 0.0
-        for k in range(q):
-            D[i, k] = 0.0
-    for j in range(n - 1):
-        for i in range(q):
-            v = p[j] * phi[j, i]
-            mean[i] += v
+        for e in range(d):
             for k in range(q):
-                D[i, k] += v * phi[j, k]
-    for i in range(q):
-        for k in range(q):
-            v = 2.0 * c * (D[i, k] - mean[i] * mean[k])
-            for e in range(d):
-                u = v * x[e]
+                u = D[i, k] * x[e]
                 for g in range(d):
                     gram[i * d + e, k * d + g] += u * x[g]
-
-
-@inlined
-def shrink_inverse(par, state, work, b, phi, m):
-    """Lambda^{-1} -= K' phi'G phi K, G = V'V of the visit: by the m rows of V phi K, or the q of K, whichever are
-    fewer."""
-    q, d, product, rows, V = par.size[b], state.weights.shape[2], work.product, work.rows, work.visit.V
-    for j in range(m):  # V phi; V is a lower triangle
-        for i in range(q):
-            total = 0.0
-            for k in range(j + 1):
-                total += V[j, k] * phi[k, i]
-            product[j, i] = total
-    if m <= q:
-        for j in range(m):
-            for e in range(q * d):
-                rows[j, e] = 0.0
-            for i in range(q):
-                v = product[j, i]
-                for e in range(q * d):
-                    rows[j, e] += v * work.K[i, e]
-        subtract_form(state.inverse[b], rows, work.visit.R, m, q * d, work.scaled)  # R is the identity
-    else:
-        for i in range(q):
-            for k in range(q):
-                total = 0.0
-                for j in range(m):
-                    total += product[j, i] * product[j, k]
-                work.square[i, k] = total
-        subtract_form(state.inverse[b], work.K, work.square, q, q * d, work.scaled)
 
 
 @kernel
@@ -297,15 +412,78 @@ def learn_shared_outcomes(layout, par, state, work, x, steps, path):
 
 
 @kernel
+def root_of(par, work, b):
+    """work.factor [q, q] <- L, a lower triangle with L L' = B_x of block b."""
+    q, B, trace = par.size[b], work.B[b], 0.0
+    for i in range(q):
+        trace += B[i, i]
+    cholesky(B[:q, :q], 1e-14 * trace + 1e-290, work.factor[:q, :q])
+
+
+@kernel
+def rooted_logits(par, work, s, a, z, root):
+    """z [n], root [Q, M] <- phi t and L'phi', L = work.factor: products of its columns are the covariances."""
+    b, n, columns = par.block[s, a], par.outcomes[s, a], par.columns[s, a]
+    q, t, L = par.size[b], work.t[b], work.factor
+    for j in range(n):
+        z[j] = 0.0
+    for i in range(root.shape[0]):
+        for j in range(root.shape[1]):
+            root[i, j] = 0.0
+    for k in range(q):
+        v = t[k]
+        for j in range(n):
+            z[j] += v * columns[k, j]
+        for i in range(k + 1):
+            v = L[k, i]
+            for j in range(n):
+                root[i, j] += v * columns[k, j]
+
+
+@kernel
+def rooted_span(par, work, s, a, root, rho, z, norm):
+    """`span_of` with cov = root'root. Among many outcomes two are taken to be apart by the sum of the two largest
+    distances from their mean: at least as much, at most twice, in O(n Q)."""
+    n, rho2, largest, reach = par.outcomes[s, a], min(rho * rho, 1e300), 0.0, par.reach[s, a]
+    if n <= FEW:
+        for j in range(n):
+            for k in range(j):
+                apart = 0.0
+                for i in range(root.shape[0]):
+                    apart += (root[i, j] - root[i, k]) ** 2
+                most = reach[j, k] * norm + abs(z[j] - z[k])
+                largest = max(largest, min(rho2 * apart, most * most))
+        return math.sqrt(largest)
+    far, low, high = work.far, z[0], z[0]
+    for j in range(n):
+        far[j] = 0.0
+        low, high = min(low, z[j]), max(high, z[j])
+    for i in range(root.shape[0]):
+        mean = 0.0
+        for j in range(n):
+            mean += root[i, j]
+        mean /= n
+        for j in range(n):
+            far[j] += (root[i, j] - mean) * (root[i, j] - mean)
+    first, second = 0.0, 0.0
+    for j in range(n):
+        v = far[j]
+        second = max(second, min(v, first))
+        first = max(first, v)
+    return min(math.sqrt(rho2) * (math.sqrt(first) + math.sqrt(second)), par.farthest[s, a] * norm + high - low)
+
+
+@kernel
 def describe_blocks(par, state, work, x, local):
-    """local.z, cov, rho and span of all pairs, for the individual with context x."""
+    """local.z, root, rho and span of all pairs, for the individual with context x."""
     norm = norm_of(x)
     for b in range(par.size.shape[0]):
         look_at(par, state, work, b, x)
-    for s in range(par.block.shape[0]):
-        for a in range(par.block.shape[1]):
-            b = par.block[s, a]
-            rho = radius_of(state, b)
-            logits_of(par, work, s, a, local.z[s, a], local.cov[s, a])
+        root_of(par, work, b)
+        rho = radius_of(state, b)
+        for i in range(par.first[b], par.first[b + 1]):
+            s, a = par.pairs[i, 0], par.pairs[i, 1]
+            z, root = local.z[s, a], local.root[s, a]
+            rooted_logits(par, work, s, a, z, root)
             local.rho[s, a] = rho
-            local.span[s, a] = span_of(local.cov[s, a], rho, local.z[s, a], par.reach[s, a], norm, par.outcomes[s, a])
+            local.span[s, a] = rooted_span(par, work, s, a, root, rho, z, norm)

@@ -69,6 +69,7 @@ from .regression import (
 from .shared import (
     RewardSizes,
     call_one,
+    call_shapes,
     estimates_lifted,
     learn_lifted,
     one_logistic,
@@ -78,6 +79,8 @@ from .shared import (
     ranges_lifted,
     reward_sizes,
     scaled_blocks,
+    shapes_mixture,
+    shapes_ridge,
 )
 
 FORMS = {"ridge": RIDGE, "newton": NEWTON, "logistic": LOGISTIC, "hoeffding": HOEFFDING, "bernstein": BERNSTEIN}
@@ -103,7 +106,8 @@ class RewardPar(NamedTuple):
     start: float  # d ln lambda
     log_weight: float  # coefficient of ln(1/delta) in a squared radius, of NEWTON
     mixture: RewardMixturePar
-    inner: Any  # with a design: slots of what learns a reward of one block, and of its range
+    inner: Any  # with a design: slots of what learns a reward of one block, of the shapes of all, of a pair's range
+    shapes: Any
     one: Any
     block: NDArray[np.int64]  # [S, A], with a design; else empty
     features: Floats  # psi, [S, A, Q], likewise
@@ -128,6 +132,9 @@ class RewardWork(NamedTuple):
     mixture: RewardMixtureWork
     lifted: Floats  # [Q d], psi (x) x
     ends: Floats  # [2], a range
+    t: Floats  # [B, 2, Q], of `estimators.rewards.shared`, and the next two
+    forms: Floats  # [B, 2, 3, Q, Q]
+    columns: Floats  # [3, Q, Q d]
 
 
 def estimated(problem: Problem) -> Form:
@@ -163,7 +170,7 @@ def reward_parts(
     mixture_par, mixture_state, mixture_work = mixture_parts(sizes, mixture)
     par = RewardPar(
         kind, int(logistic), refresh_address(d), EMPTY, EMPTY, EMPTY, EMPTY, float(log), sizes.bound, lam,
-        d * math.log(lam), theorem_a_log_weight(SLACK), mixture_par, EMPTY, EMPTY, *_table_of(blocks),
+        d * math.log(lam), theorem_a_log_weight(SLACK), mixture_par, EMPTY, EMPTY, EMPTY, *_table_of(blocks),
     )  # fmt: skip
     theta = np.array(p.known_rewards, float) if known else f((S, A, d))
     prior = lam * sizes.bound**2 + (2.0 * log if form == "logistic" else 0.0) if logistic else 0.0
@@ -171,7 +178,11 @@ def reward_parts(
         theta, np.tile(lam * np.eye(d), (S, A, 1, 1)), np.tile(np.eye(d) / lam, (S, A, 1, 1)), f((S, A)), f((S, A, d)),
         np.full((S, A), prior), np.zeros((S, A), np.int64), mixture_state,
     )  # fmt: skip
-    work = RewardWork(f(d), f((d, d)), mixture_work, f(d if blocks is not None else 0), f(2))
+    Q, own = (0, 0) if blocks is None else (blocks.features.shape[3], d)
+    n = S if Q else 0
+    work = RewardWork(
+        f(d), f((d, d)), mixture_work, f(own), f(2), f((n, 2, Q)), f((n, 2, 3, Q, Q)), f((3, Q, own))
+    )  # fmt: skip
     return (with_mixture(par, state, work) if mixture else par), state, work
 
 
@@ -254,7 +265,10 @@ def _with_inner(par: RewardPar, state: RewardState, work: RewardWork, names: tup
         like = par, state, work, 0, 0, 0.0, work.lifted
         par = par._replace(inner=call_learn.fill(_KERNELS["learn"][par.form], *like))
     if "ranges" in names:
-        par = par._replace(one=call_one.fill(_ONE[par.form], par, state, work, 0, work.lifted, work.ends))
+        x, psi = np.zeros(work.lifted.size // work.t.shape[2]), par.features[0, 0]
+        shapes = shapes_mixture if par.form == HOEFFDING else shapes_ridge
+        one = call_one.fill(_ONE[par.form], par, state, work, 0, psi, 0.0, work.ends)
+        par = par._replace(shapes=call_shapes.fill(shapes, par, state, work, x), one=one)
     return par
 
 

@@ -2,8 +2,9 @@
 
 The mean reward of pair (s, a) at x is theta_b'u, or sigma of it, with u = psi(s, a) (x) x [q d], index (feature i,
 column c) -> i d + c. So a block is learned as one pair is whose contexts are the u: the state of a form has one "pair"
-(b, 0) per block. `lift` makes u, and the rest is what the form does. Features are given in units of the blocks' bounds
-(`reward_blocks`), so that one bound serves all of them.
+(b, 0) per block, and `lift` makes u. What is asked about one individual are forms in psi, whose matrices are found once
+per block (`shapes_ridge`, `shapes_mixture`): O(q (q d)^2) per block, O(q^2) per pair. Features are given in units of
+the blocks' bounds (`scaled_blocks`), so that one bound serves all of them.
 """
 
 import math
@@ -13,13 +14,14 @@ import numpy as np
 
 from ...compiler.jit import inlined, kernel
 from ...compiler.slots import slot
-from ...numerics.linear_algebra import norm_of
+from ...numerics.linear_algebra import norm_of, times
 from ...problem.design import Blocks
 from ...problem.problem import Problem
 from ...theory.widths import logistic_interval, sigma
 from .logistic import stable_sigma
-from .mixture import call_learn, call_range
-from .regression import half_width, largest_mean, look
+from .mixture import SURE, call_learn
+from .mixture import half_width as mixture_half_width
+from .regression import half_width
 
 
 class RewardSizes(NamedTuple):
@@ -67,73 +69,164 @@ def learn_lifted(par, state, work, s, a, reward, x):
     call_learn(par.inner, (par, state, work, par.block[s, a], 0, reward, work.lifted))
 
 
-call_one = slot("reward range of a block")  # (par, state, work, block, u, ends)
+@kernel
+def shapes_ridge(par, state, work, x):
+    """work.t[b, 0], work.forms[b, 0, 0] <- Theta x and (I (x) x)' V^{-1} (I (x) x) of every block b: of u = psi (x) x
+    the mean is psi't, the squared length in V^{-1} psi'B psi."""
+    d, q = x.shape[0], work.t.shape[2]
+    for b in range(work.t.shape[0]):
+        t, B, K = work.t[b, 0], work.forms[b, 0, 0], work.columns[0]
+        columns_at(state.inverse[b, 0], x, K)
+        for i in range(q):
+            t[i] = 0.0
+            for c in range(d):
+                t[i] += state.theta[b, 0, i * d + c] * x[c]
+            for k in range(q):
+                B[i, k] = 0.0
+                for c in range(d):
+                    B[i, k] += K[i, k * d + c] * x[c]
 
 
 @kernel
-def one_ridge(par, state, work, b, u, ends):
-    top = largest_mean(par, u)
-    z, q = look(state, work, b, 0, u)
-    w = half_width(par, state, b, 0, q, par.log)
+def columns_at(matrix, x, K):
+    """K [q, q d] <- (I (x) x)' matrix."""
+    d = x.shape[0]
+    for i in range(K.shape[0]):
+        for e in range(K.shape[1]):
+            K[i, e] = 0.0
+        for c in range(d):
+            v = x[c]
+            for e in range(K.shape[1]):
+                K[i, e] += v * matrix[i * d + c, e]
+
+
+@kernel
+def shapes_mixture(par, state, work, x):
+    """What `mixture.dual_vector` says of h = (G + shift I)^{-1} u as forms in psi, for both shifts: work.t[b, v] has
+    h'sum x_i r_i, work.forms[b, v] has h'J h, ||h||^2 and ||u - G h||^2. O(q (q d)^2) per block."""
+    d, q, E = x.shape[0], work.t.shape[2], work.columns.shape[2]
+    H, GH, JH = work.columns[0], work.columns[1], work.columns[2]
+    for b in range(work.t.shape[0]):
+        for v in range(2):
+            t, forms = work.t[b, v], work.forms[b, v]
+            columns_at(state.inverse[b, 0] if v == 0 else state.mixture.wide[b, 0], x, H)
+            for i in range(q):
+                times(state.gram[b, 0], H[i], GH[i])
+                times(state.mixture.sums[b, 0, 0], H[i], JH[i])
+                t[i] = 0.0
+                for e in range(E):
+                    GH[i, e] = -GH[i, e] + par.regularization * H[i, e]
+                    t[i] += H[i, e] * state.moment[b, 0, e]
+                for c in range(d):
+                    GH[i, i * d + c] += x[c]
+            for i in range(q):
+                for k in range(q):
+                    form, hh, rest = 0.0, 0.0, 0.0
+                    for e in range(E):
+                        form += H[i, e] * JH[k, e]
+                        hh += H[i, e] * H[k, e]
+                        rest += GH[i, e] * GH[k, e]
+                    forms[0, i, k], forms[1, i, k], forms[2, i, k] = form, hh, rest
+
+
+@inlined
+def dot_of(psi, t):
+    total = 0.0
+    for i in range(psi.shape[0]):
+        total += psi[i] * t[i]
+    return total
+
+
+@inlined
+def form_at(psi, B):
+    """psi'B psi, not negative."""
+    total = 0.0
+    for i in range(psi.shape[0]):
+        inner = 0.0
+        for k in range(psi.shape[0]):
+            inner += B[i, k] * psi[k]
+        total += psi[i] * inner
+    return max(total, 0.0)
+
+
+call_shapes = slot("shapes of reward blocks")  # (par, state, work, x)
+call_one = slot("reward range of a pair in a block")  # (par, state, work, b, psi, norm, ends), norm = ||psi|| ||x||
+
+
+@kernel
+def one_ridge(par, state, work, b, psi, norm, ends):
+    top, z = min(1.0, par.bound * norm), dot_of(psi, work.t[b, 0])
+    w = half_width(par, state, b, 0, form_at(psi, work.forms[b, 0, 0]), par.log)
     lo, hi = max(z - w, 0.0), min(z + w, top)
     empty = lo > hi
     ends[0], ends[1] = 0.0 if empty else lo, top if empty else hi
 
 
 @kernel
-def one_logistic(par, state, work, b, u, ends):
+def one_logistic(par, state, work, b, psi, norm, ends):
     """As `ranges_logistic`."""
-    cap = par.bound * norm_of(u)
-    z, m = look(state, work, b, 0, u)
+    cap, z = par.bound * norm, dot_of(psi, work.t[b, 0])
     lo, hi = -cap, cap
     if state.radius[b, 0] >= 0.0:
-        w = math.sqrt(state.radius[b, 0] * max(m, 0.0)) * (1.0 + 1e-9) + 1e-12
+        w = math.sqrt(state.radius[b, 0] * form_at(psi, work.forms[b, 0, 0])) * (1.0 + 1e-9) + 1e-12
         if z - w <= cap and z + w >= -cap:
             lo, hi = max(lo, z - w), min(hi, z + w)
     ends[0], ends[1] = stable_sigma(lo), stable_sigma(hi)
 
 
 @kernel
-def one_mixture(par, state, work, b, u, ends):
-    work.mixture.ends[0], work.mixture.ends[1] = 0.0, largest_mean(par, u)
-    call_range(par.mixture.range, (par, state, work, b, 0, u, 0))
-    ends[0], ends[1] = work.mixture.ends[0], work.mixture.ends[1]
+def one_mixture(par, state, work, b, psi, norm, ends):
+    """As `mixture_range` without extremes: the larger shift only where the smaller says little."""
+    top = min(1.0, par.bound * norm)
+    lo, hi, half = 0.0, top, math.inf
+    for v in range(2):
+        if half > SURE:
+            form, hh = form_at(psi, work.forms[b, v, 0]), form_at(psi, work.forms[b, v, 1])
+            half = mixture_half_width(par, state, b, 0, form, hh, form_at(psi, work.forms[b, v, 2]))
+            centre = dot_of(psi, work.t[b, v])
+            lo, hi = max(lo, centre - half), min(hi, centre + half)
+    empty = not lo <= hi
+    ends[0], ends[1] = 0.0 if empty else lo, top if empty else hi
 
 
 @kernel
 def ranges_lifted(par, state, work, x, low, high):
+    call_shapes(par.shapes, (par, state, work, x))
+    norm = norm_of(x)
     for s in range(low.shape[0]):
         for a in range(low.shape[1]):
-            lift(par, work, s, a, x)
-            call_one(par.one, (par, state, work, par.block[s, a], work.lifted, work.ends))
+            psi = par.features[s, a]
+            args = par, state, work, par.block[s, a], psi, norm * norm_of(psi), work.ends
+            call_one(par.one, args)
             low[s, a], high[s, a] = work.ends[0], work.ends[1]
 
 
 @kernel
 def posterior_lifted(par, state, work, x, mean, spread):
     """As `regression.posterior`, for every pair alone."""
+    shapes_ridge(par, state, work, x)
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
-            lift(par, work, s, a, x)
-            z, q = look(state, work, par.block[s, a], 0, work.lifted)
-            slope = 0.5
+            b, psi = par.block[s, a], par.features[s, a]
+            z, q, slope = dot_of(psi, work.t[b, 0]), form_at(psi, work.forms[b, 0, 0]), 0.5
             if par.logistic == 1:
                 z = sigma(z)
                 slope = z * (1.0 - z)
             mean[s, a] = min(max(z, 0.0), 1.0)
-            spread[s, a] = slope * math.sqrt(max(q, 0.0))
+            spread[s, a] = slope * math.sqrt(q)
 
 
 @kernel
 def estimates_lifted(par, state, work, x, log, mean, interval):
     """As `estimate_ridge`, or `estimate_newton` where means are logistic."""
+    shapes_ridge(par, state, work, x)
+    norm = norm_of(x)
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
-            b = par.block[s, a]
-            lift(par, work, s, a, x)
-            z, q = look(state, work, b, 0, work.lifted)
+            b, psi = par.block[s, a], par.features[s, a]
+            z, q = dot_of(psi, work.t[b, 0]), form_at(psi, work.forms[b, 0, 0])
             if par.logistic == 1:
-                bound = par.bound * norm_of(work.lifted)
+                bound = par.bound * norm * norm_of(psi)
                 v = min(max(z, -bound), bound)
                 w2 = (state.radius[b, 0] + par.log_weight * log) * q - (v - z) * (v - z)
                 mean[s, a] = sigma(v)
@@ -141,21 +234,3 @@ def estimates_lifted(par, state, work, x, log, mean, interval):
             else:
                 mean[s, a] = min(max(z, 0.0), 1.0)
                 interval[s, a] = min(1.0, half_width(par, state, b, 0, q, log))
-
-
-@kernel
-def covariance_lifted(par, state, b, x, t, B):
-    """t [q], B [q, q] <- Theta x and (I (x) x)' V^{-1} (I (x) x) of block b."""
-    d, q = x.shape[0], t.shape[0]
-    for i in range(q):
-        t[i] = 0.0
-        for c in range(d):
-            t[i] += state.theta[b, 0, i * d + c] * x[c]
-        for k in range(q):
-            total = 0.0
-            for c in range(d):
-                inner = 0.0
-                for e in range(d):
-                    inner += state.inverse[b, 0, i * d + c, k * d + e] * x[e]
-                total += inner * x[c]
-            B[i, k] = total
