@@ -69,6 +69,8 @@ MADE = {
     "hard_linear": (nr.worlds.hard_linear, {}, ["weight_bound"]),
     "bandit_logistic": (nr.worlds.bandit_logistic, {}, []),
     "clinic": (nr.worlds.clinic, {}, []),
+    "shared_logit": (nr.worlds.shared_logit, {}, []),
+    "random_design": (nr.worlds.random_design, {"n_states": 3, "n_actions": 2}, []),
     "make_world": (lambda name: nr.worlds.make_world(name), {"name": "clinic"}, ["world"]),
     "group_norm": (nr.worlds.group_norm, {"weights": W}, []),
     "Encoder": (nr.Encoder, {"numbers": {"age": (0, 9)}, "categories": {"sex": ("f", "m")}}, []),

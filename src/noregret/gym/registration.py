@@ -6,6 +6,7 @@ IDS = {
     "noregret/HardLogit-v0": "hard-logit",
     "noregret/RandomLinear-v0": "random-linear",
     "noregret/RandomLogit-v0": "random-logit",
+    "noregret/SharedLogit-v0": "shared-logit",
     "noregret/SparseLogit-v0": "sparse-logit",
 }
 
