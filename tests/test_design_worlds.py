@@ -1,4 +1,4 @@
-"""Worlds with designs: their weights are in them, within bounds."""
+"""Worlds with designs: their weights are in them, within bounds; the programme, its rule and its logs."""
 
 import math
 
@@ -12,6 +12,11 @@ def people(world, n=400, seed=7):
     X = np.empty((n, world.problem.context_dim))
     world.contexts.fill(seed, 0, X)
     return world.problem.contexts(X)
+
+
+def gains(world, X):
+    start = np.asarray(world.initial_state)
+    return np.array([start @ (world.optimal(x).values[0] - world.values(world.rule, x)[0]) for x in X])
 
 
 # Random truths ------------------------------------------------------------------------------------------------------
@@ -90,6 +95,13 @@ def test_both_designs_at_once_and_none():
             "reward_design must have features with which all mean rewards",
         ),
         (lambda: nr.worlds.random_design(2, 2, blocks=5), "blocks must be at most the number of pairs, 4"),
+        (lambda: nr.worlds.programme(context_dim=15), "context_dim must be at most 14"),
+        (lambda: nr.worlds.programme(symptom_levels=5), "symptom_levels must be 2, 3 or 4"),
+        (lambda: nr.worlds.programme(misspecification=1.5), "misspecification must be a number from 0 to 1"),
+        (lambda: nr.worlds.clinic().log(10, 0), "rule must be given"),
+        (lambda: nr.worlds.programme().log(10, 0, explore=2.0), "explore must be a number from 0 to 1"),
+        (lambda: nr.worlds.programme().log(0, 0), "people must be an integer"),
+        (lambda: nr.worlds.programme().log(5, 0, rule=[[0]]), "rule must be actions 0 to 2"),
     ],
 )
 def test_bad_input_gets_a_sentence(make, said):
@@ -98,7 +110,7 @@ def test_bad_input_gets_a_sentence(make, said):
 
 
 def test_the_same_truth_without_a_design():
-    for make in (nr.worlds.shared_logit,):
+    for make in (nr.worlds.shared_logit, nr.worlds.programme):
         shared, alone = make(seed=4), make(seed=4, shared=False)
         x = people(shared, 1)[0]
         assert np.array_equal(shared.transitions(x), alone.transitions(x))
@@ -107,3 +119,164 @@ def test_the_same_truth_without_a_design():
         longest = np.linalg.norm(alone.slots, axis=-1).max()
         assert alone.problem.weight_bound == pytest.approx(longest)
         assert alone.problem.weight_bound <= shared.problem.weight_bound
+        assert (shared.rule is None) == (alone.rule is None)
+
+
+# The programme ------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("options", [{}, {"context_dim": 4}, {"symptom_levels": 3, "seed": 1}, {"context_dim": 1}])
+def test_the_programme_keeps_to_its_designs(options):
+    world = nr.worlds.programme(**options)
+    p = world.problem
+    norms, residual = p.design.fitted(world.slots, p.layout)
+    assert residual < 1e-9
+    assert p.design.bound - 1.0 < norms <= p.design.bound
+    norms, residual = p.reward_design.fitted(world.reward_weights[:, :, None], p.layout)
+    assert residual < 1e-9
+    assert p.reward_design.bound - 1.0 < norms <= p.reward_design.bound
+    assert p.blocks.size.tolist() == [8]
+    assert np.linalg.norm(world.slots, axis=-1).max() <= p.weight_bound
+    assert not world.misspecified
+
+
+@pytest.mark.parametrize("d", [1, 4, 14])
+@pytest.mark.parametrize("seed", range(4))
+def test_mean_rewards_of_the_programme_are_in_0_1_for_everybody(d, seed):
+    """Over the whole cube of traits, which has more corners than there are people."""
+    world = nr.worlds.programme(context_dim=d, seed=seed, symptom_levels=2 + seed % 3)
+    scaled = world.reward_weights * world.contexts.scale
+    swing = np.abs(scaled[..., 1:]).sum(-1)
+    assert (scaled[..., 0] - swing).min() >= 0.0
+    assert (scaled[..., 0] + swing).max() <= 1.0
+    for x in people(world, 50):
+        assert 0.0 <= world.rewards(x).min() <= world.rewards(x).max() <= 1.0
+
+
+def test_people_are_a_mixture_with_traits_that_go_together():
+    world = nr.worlds.programme()
+    X = people(world, 4000) / world.contexts.scale
+    assert np.abs(X).max() <= 1.0
+    assert np.allclose(X[:, 0], 1.0)
+    assert np.linalg.norm(people(world), axis=1).max() <= 1.0
+    at = world.problem.feature_names.index
+    for name in ("smartphone", "lives_alone", "female", "rural", "comorbidity"):
+        assert set(np.unique(X[:, at(name)])) == {-1.0, 1.0}
+    together = np.corrcoef(X[:, 1:].T)
+    assert together[at("age") - 1, at("smartphone") - 1] < -0.4
+    assert together[at("age") - 1, at("comorbidity") - 1] > 0.25
+    # 0.3 of the people, 0.994 of whom say so, and 0.006 of the others; four standard errors are 0.03
+    assert abs((X[:, at("rural")] > 0).mean() - 0.3) < 0.03
+    fewer = nr.worlds.programme(context_dim=4)
+    assert fewer.problem.feature_names == world.problem.feature_names[:4]
+    assert np.allclose(people(fewer, 4000) / fewer.contexts.scale, X[:, :4])  # the same people, less known of them
+
+
+@pytest.mark.parametrize("options", [{}, {"context_dim": 4}, {"seed": 3}, {"symptom_levels": 3}])
+def test_the_rule_can_be_improved_on_and_people_differ(options):
+    world = nr.worlds.programme(**options)
+    X = people(world)
+    gain = gains(world, X)
+    assert gain.min() >= -1e-12
+    assert 0.3 < gain.mean() < 1.0
+    assert np.quantile(gain, 0.9) > 0.8 > 0.15 > np.quantile(gain, 0.1)
+    low = world.problem.state("low, severe")
+    best = np.bincount([world.optimal(x).policy[0, low] for x in X], minlength=3) / len(X)
+    assert best[1:].min() > 0.3  # messages for some, calls for others
+    high = world.problem.state("high, severe")
+    assert np.mean([world.optimal(x).policy[0, high] == 0 for x in X]) > 0.1
+
+
+def test_who_is_out_seldom_returns():
+    world = nr.worlds.programme()
+    out = np.array([name.startswith("out") for name in world.problem.state_names])
+    back = np.mean([world.transitions(x)[out][:, :, ~out].sum(-1) for x in people(world, 200)], axis=0)
+    assert back.max() < 0.15
+    assert (back[:, 0] < back[:, 1:].min(1)).all()  # left alone, even fewer
+
+
+def test_the_dial_says_how_far_the_truth_leaves_the_design():
+    right = nr.worlds.programme(context_dim=4, seed=1)
+    design, layout, X = right.problem.design, right.problem.layout, people(right)
+    used = np.arange(layout.outcomes.shape[2]) < layout.count[..., None]
+    distances = [design.fitted(right.slots, layout)[1]]
+    for dial in (0.1, 0.5, 1.0):
+        world = nr.worlds.programme(context_dim=4, seed=1, misspecification=dial)
+        assert world.misspecified
+        assert world.problem.design == design
+        distances.append(design.fitted(world.slots, layout)[1])
+        moved = (world.slots - right.slots) @ X.T  # log-odds, by person
+        moved -= moved.sum(2, keepdims=True) / layout.count[..., None, None]
+        assert math.sqrt((moved**2).mean(where=used[..., None])) == pytest.approx(dial, rel=0.05)
+        for x in X[:20]:
+            assert np.allclose(world.transitions(x).sum(-1), 1.0)
+    assert distances[0] < 1e-9
+    assert np.allclose(np.array(distances[1:]) / distances[-1], [0.1, 0.5, 1.0])
+    alone = nr.worlds.programme(context_dim=4, seed=1, misspecification=1.0, shared=False)
+    assert np.array_equal(alone.slots, world.slots)
+    assert not alone.misspecified
+
+
+def test_the_same_seed_is_the_same_programme():
+    first, again, other = (nr.worlds.programme(seed=s, misspecification=0.5) for s in (0, 0, 1))
+    assert np.array_equal(first.slots, again.slots)
+    assert np.array_equal(first.reward_weights, again.reward_weights)
+    assert not np.array_equal(first.slots, other.slots)
+    assert np.array_equal(people(first), people(other))  # who comes is the run's seed
+
+
+# Logs ---------------------------------------------------------------------------------------------------------------
+def test_a_log_has_the_luck_of_its_individuals():
+    world = nr.worlds.programme(context_dim=4)
+    log = world.log(people=30, seed=5)
+    for k, episode in enumerate(log):
+        person = world.individual(k, seed=5)
+        assert np.array_equal(episode.context, person.context)
+        assert episode.key == k
+        for h, action in enumerate(episode.actions):
+            assert episode.states[h] == person.state
+            assert (episode.rewards[h], episode.states[h + 1]) == person.step(int(action))
+    again = world.log(people=10, seed=5)
+    assert all(np.array_equal(a.states, b.states) for a, b in zip(log, again, strict=False))
+    assert not all(np.array_equal(a.states, b.states) for a, b in zip(world.log(10, 6), again, strict=True))
+
+
+def test_logs_have_the_right_frequencies():
+    """Sums of indicators less their probabilities: each within sqrt(T ln(2 m/1e-6)/2), T its number of steps and m the
+    number of sums, but for a chance of 1e-6 in all (Azuma and Hoeffding; a fixed seed)."""
+    world = nr.worlds.programme(context_dim=4)
+    p, log = world.problem, world.log(people=1500, seed=11, explore=0.25)
+    chances, sums = world.log_chances(0.25), np.zeros(p.n_states + 1 + p.n_states * p.n_actions)
+    assert np.allclose(chances.sum(-1), 1.0)
+    steps = np.zeros_like(sums)
+    after, reward, taken = np.split(np.arange(sums.size), [p.n_states, p.n_states + 1])
+    for episode in log:
+        P, r = world.transitions(episode.context), world.rewards(episode.context)
+        for h, (s, a) in enumerate(zip(episode.states[:-1], episode.actions, strict=True)):
+            sums[after] += (np.arange(p.n_states) == episode.states[h + 1]) - P[s, a]
+            sums[reward] += episode.rewards[h] - r[s, a]
+            at = taken[s * p.n_actions : (s + 1) * p.n_actions]
+            sums[at] += (np.arange(p.n_actions) == a) - chances[h, s]
+            steps[at] += 1
+    steps[: p.n_states + 1] = log.steps
+    assert steps.min() > 200
+    assert (np.abs(sums) <= np.sqrt(0.5 * steps * math.log(2 * sums.size / 1e-6))).all()
+
+
+def test_a_log_keeps_to_the_rule_and_to_what_is_available():
+    clinic = nr.worlds.clinic()
+    may = clinic.problem.layout.available
+    rule = np.broadcast_to(may.argmax(1), (clinic.problem.horizon, 4))
+    for episode in clinic.log(50, 0, explore=0.0, rule=rule):
+        assert np.array_equal(episode.actions, rule[np.arange(6), episode.states[:-1]])
+    seen = np.zeros(may.shape, int)
+    for episode in clinic.log(300, 0, explore=1.0, rule=rule):
+        np.add.at(seen, (episode.states[:-1], episode.actions), 1)
+    assert np.array_equal(seen > 0, may)
+    uniform = may / may.sum(1, keepdims=True)
+    assert np.allclose(clinic.log_chances(1.0, rule), uniform)
+    assert np.allclose(clinic.log_chances(0.0, rule)[0], np.eye(3)[may.argmax(1)])
+
+
+def test_agents_learn_from_a_log():
+    world = nr.worlds.programme(context_dim=4, shared=False)
+    agent = nr.make_agent("psrl-glm", world.problem)
+    assert agent.learn_from(world.log(40, seed=1)) == 40

@@ -69,6 +69,7 @@ MADE = {
     "hard_linear": (nr.worlds.hard_linear, {}, ["weight_bound"]),
     "bandit_logistic": (nr.worlds.bandit_logistic, {}, []),
     "clinic": (nr.worlds.clinic, {}, []),
+    "programme": (nr.worlds.programme, {}, []),
     "shared_logit": (nr.worlds.shared_logit, {}, []),
     "random_design": (nr.worlds.random_design, {"n_states": 3, "n_actions": 2}, []),
     "make_world": (lambda name: nr.worlds.make_world(name), {"name": "clinic"}, ["world"]),

@@ -10,13 +10,14 @@ from .designed import random_design
 from .hard import HardWorld, hard_linear, hard_logit
 from .icu import SepsisTables, icu_sepsis, mixed_value, sepsis_tables
 from .individual import Episodes, Individual
+from .programme import programme
 from .random_worlds import bandit_logistic, group_norm, random_linear, random_logit, shared_logit, sparse_logit
 from .starts import InTurn
 from .tilt import tilt
 from .world import World
 
 _MAKERS = (
-    bandit_logistic, clinic, hard_linear, hard_logit, icu_sepsis, random_linear, random_logit,
+    bandit_logistic, clinic, hard_linear, hard_logit, icu_sepsis, programme, random_linear, random_logit,
     shared_logit, sparse_logit,
 )  # fmt: skip
 _WORLDS: dict[str, Callable[..., World]] = {make.__name__.replace("_", "-"): make for make in _MAKERS}
@@ -39,6 +40,7 @@ __all__ = [
     "make_world",
     "mixed_value",
     "names",
+    "programme",
     "random_design",
     "random_linear",
     "random_logit",
@@ -56,7 +58,7 @@ def names() -> list[str]:
     >>> print(*nr.worlds.names()[:5])
     bandit-logistic clinic hard-linear hard-logit icu-sepsis
     >>> print(*nr.worlds.names()[5:])
-    random-linear random-logit shared-logit sparse-logit
+    programme random-linear random-logit shared-logit sparse-logit
     """
     return list(_WORLDS)
 

@@ -177,7 +177,7 @@ def without_design(world: World) -> World:
         reward_bound=max(float(largest), 1e-9) * (1.0 + 1e-12),
     )  # fmt: skip
     parts = world.stored, world.reward_weights, world.contexts, world.initial_state, world.name
-    return World(told, *parts)
+    return World(told, *parts, rule=world.rule)
 
 
 def random_linear(
