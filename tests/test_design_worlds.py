@@ -1,4 +1,4 @@
-"""Worlds with designs: their weights are in them, within bounds; the programme, its rule and its logs."""
+"""Worlds with designs: their weights are in them, within bounds; the programme, its rule and its logs; RiverSwim."""
 
 import math
 
@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import noregret as nr
+from noregret.simulation.catalogue import named_world, world_options
 
 
 def people(world, n=400, seed=7):
@@ -98,6 +99,8 @@ def test_both_designs_at_once_and_none():
         (lambda: nr.worlds.programme(context_dim=15), "context_dim must be at most 14"),
         (lambda: nr.worlds.programme(symptom_levels=5), "symptom_levels must be 2, 3 or 4"),
         (lambda: nr.worlds.programme(misspecification=1.5), "misspecification must be a number from 0 to 1"),
+        (lambda: nr.worlds.riverswim_logit(2), "n_states must be an integer of at least 3"),
+        (lambda: nr.worlds.riverswim_logit(features="all"), "features must be"),
         (lambda: nr.worlds.clinic().log(10, 0), "rule must be given"),
         (lambda: nr.worlds.programme().log(10, 0, explore=2.0), "explore must be a number from 0 to 1"),
         (lambda: nr.worlds.programme().log(0, 0), "people must be an integer"),
@@ -280,3 +283,57 @@ def test_agents_learn_from_a_log():
     world = nr.worlds.programme(context_dim=4, shared=False)
     agent = nr.make_agent("psrl-glm", world.problem)
     assert agent.learn_from(world.log(40, seed=1)) == 40
+
+
+# RiverSwim ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("features", ["moves", "pairs"])
+def test_riverswim_has_the_published_chances_and_rewards(features):
+    S = 8
+    world = nr.worlds.riverswim_logit(S, 24, features=features)
+    wanted = np.zeros((S, 2, S))
+    wanted[0, 0, 0] = 1.0
+    wanted[0, 1, :2] = 0.4, 0.6
+    wanted[-1, 1, -2:] = 0.4, 0.6
+    for s in range(1, S):
+        wanted[s, 0, s - 1] = 1.0
+    for s in range(1, S - 1):
+        wanted[s, 1, s - 1 : s + 2] = 0.05, 0.6, 0.35
+    assert np.allclose(world.transitions([1.0]), wanted, atol=1e-14)
+    assert np.array_equal(world.problem.support, wanted > 0.0)
+    rewards = np.zeros((S, 2))
+    rewards[0, 0], rewards[-1, 1] = 0.005, 1.0
+    assert np.array_equal(world.rewards([1.0]), rewards)
+    p = world.problem
+    norms, residual = p.design.fitted(world.slots, p.layout)
+    assert residual < 1e-12
+    assert norms <= p.design.bound
+    assert p.blocks.size.tolist() == [4 if features == "moves" else 2 * S - 2]
+
+
+@pytest.mark.parametrize(("S", "H"), [(4, 12), (6, 20), (8, 24)])
+def test_in_riverswim_it_is_best_to_swim_right(S, H):
+    world = nr.worlds.riverswim_logit(S, H)
+    best = world.optimal([1.0])
+    assert (best.policy[: H - 2 * S + 5 - S // 2] == 1).all()  # while the other end can be reached
+    assert 0.0 <= best.values[0, 0] - world.value(np.ones((H, S), int), [1.0]) < 0.002
+    assert best.values[0, 0] == pytest.approx({4: 2.6627, 6: 3.3973, 8: 2.6226}[S], abs=1e-4)
+    assert world.value(np.zeros((H, S), int), [1.0]) == pytest.approx(0.005 * H)
+
+
+def test_riverswim_by_its_options():
+    unknown = nr.worlds.riverswim_logit(known_rewards=False)
+    assert unknown.problem.known_rewards is None
+    assert np.array_equal(unknown.rewards([1.0]), nr.worlds.riverswim_logit().rewards([1.0]))
+    alone = nr.worlds.riverswim_logit(shared=False)
+    assert alone.problem.design is None
+    assert np.allclose(alone.slots, nr.worlds.riverswim_logit().slots)
+
+
+# By name ------------------------------------------------------------------------------------------------------------
+def test_worlds_with_designs_have_names_and_options():
+    assert {"programme", "shared-logit", "riverswim-logit"} <= set(nr.worlds.names())
+    assert named_world("programme", {"context_dim": 4, "shared": False}).problem.context_dim == 4
+    assert named_world("shared-logit", {}).problem.design is not None
+    assert named_world("riverswim-logit", {"n_states": 4, "horizon": 12}).problem.n_states == 4
+    options = world_options("random-logit", {})
+    assert sorted(options) == ["context_dim", "horizon", "n_actions", "n_states", "seed", "weight_bound"]  # as before

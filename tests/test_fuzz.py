@@ -72,6 +72,7 @@ MADE = {
     "programme": (nr.worlds.programme, {}, []),
     "shared_logit": (nr.worlds.shared_logit, {}, []),
     "random_design": (nr.worlds.random_design, {"n_states": 3, "n_actions": 2}, []),
+    "riverswim_logit": (nr.worlds.riverswim_logit, {}, []),
     "make_world": (lambda name: nr.worlds.make_world(name), {"name": "clinic"}, ["world"]),
     "group_norm": (nr.worlds.group_norm, {"weights": W}, []),
     "Encoder": (nr.Encoder, {"numbers": {"age": (0, 9)}, "categories": {"sex": ("f", "m")}}, []),

@@ -7,6 +7,7 @@ IDS = {
     "noregret/Programme-v0": "programme",
     "noregret/RandomLinear-v0": "random-linear",
     "noregret/RandomLogit-v0": "random-logit",
+    "noregret/RiverSwimLogit-v0": "riverswim-logit",
     "noregret/SharedLogit-v0": "shared-logit",
     "noregret/SparseLogit-v0": "sparse-logit",
 }

@@ -12,13 +12,14 @@ from .icu import SepsisTables, icu_sepsis, mixed_value, sepsis_tables
 from .individual import Episodes, Individual
 from .programme import programme
 from .random_worlds import bandit_logistic, group_norm, random_linear, random_logit, shared_logit, sparse_logit
+from .riverswim import riverswim_logit
 from .starts import InTurn
 from .tilt import tilt
 from .world import World
 
 _MAKERS = (
     bandit_logistic, clinic, hard_linear, hard_logit, icu_sepsis, programme, random_linear, random_logit,
-    shared_logit, sparse_logit,
+    riverswim_logit, shared_logit, sparse_logit,
 )  # fmt: skip
 _WORLDS: dict[str, Callable[..., World]] = {make.__name__.replace("_", "-"): make for make in _MAKERS}
 
@@ -44,6 +45,7 @@ __all__ = [
     "random_design",
     "random_linear",
     "random_logit",
+    "riverswim_logit",
     "sepsis_tables",
     "shared_logit",
     "sparse_logit",
@@ -58,7 +60,7 @@ def names() -> list[str]:
     >>> print(*nr.worlds.names()[:5])
     bandit-logistic clinic hard-linear hard-logit icu-sepsis
     >>> print(*nr.worlds.names()[5:])
-    programme random-linear random-logit shared-logit sparse-logit
+    programme random-linear random-logit riverswim-logit shared-logit sparse-logit
     """
     return list(_WORLDS)
 
