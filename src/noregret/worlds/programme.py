@@ -169,6 +169,20 @@ def _departure(problem: Problem, g: np.random.Generator, people: Floats) -> Floa
     return rest / math.sqrt(float(((moved @ people.T) ** 2).mean(where=used)))
 
 
+def _problem(horizon: int, d: int, levels: int, theta: Floats, theta_r: Floats) -> tuple[Problem, Floats]:
+    """What the learner is told, but for a bound on rows; and where people begin, [S]."""
+    states, actions = _tables(levels)
+    design = Design.from_tables(list(EFFECTS), math.ceil(np.linalg.norm(theta)), states, actions)
+    rewards = RewardDesign.from_tables(list(WORTH), math.ceil(np.linalg.norm(theta_r)), states, actions)
+    start = np.zeros(3 * levels)
+    start[-2:] = 0.4, 0.6  # high engagement, the two worst levels
+    return Problem(
+        3 * levels, 3, horizon, d, design=design, reward_design=rewards, support=_support(levels),
+        state_names=tuple(f"{e}, {s}" for e in ENGAGEMENT for s in SYMPTOMS[levels]), action_names=ACTIONS,
+        feature_names=FEATURES[:d], initial_states=(3 * levels - 2, 3 * levels - 1),
+    ), start  # fmt: skip
+
+
 def _told(problem: Problem, slots: Floats) -> Problem:
     """The problem with a bound on rows, too: the longest of the truth, rounded up."""
     last = np.take_along_axis(slots, (problem.layout.count - 1)[..., None, None], axis=2)
@@ -223,29 +237,19 @@ def programme(
         raise ValueError(f"context_dim must be at most {len(FEATURES)}, got {d}")
     if levels not in SYMPTOMS:
         raise ValueError(f"symptom_levels must be 2, 3 or 4, got {levels}")
-    dial, g = (
-        check.fraction("misspecification", misspecification),
-        np.random.default_rng(check.integer("seed", seed, 0)),
-    )
+    dial = check.fraction("misspecification", misspecification)
+    g = np.random.default_rng(check.integer("seed", seed, 0))
     small = _SMALL * g.standard_normal((len(EFFECTS), len(FEATURES)))
     worth = _SMALL_WORTH * g.uniform(-1.0, 1.0, (len(WORTH), len(FEATURES)))
     theta, theta_r = _coefficients(EFFECTS, small, d), _coefficients(WORTH, worth, d)
-    states, actions = _tables(levels)
-    design = Design.from_tables(list(EFFECTS), math.ceil(np.linalg.norm(theta)), states, actions)
-    rewards = RewardDesign.from_tables(list(WORTH), math.ceil(np.linalg.norm(theta_r)), states, actions)
-    begin = 3 * levels - 1, 3 * levels - 2  # high engagement, the two worst levels
-    problem = Problem(
-        3 * levels, 3, horizon, d, design=design, reward_design=rewards, support=_support(levels), initial_states=begin,
-        state_names=tuple(f"{e}, {s}" for e in ENGAGEMENT for s in SYMPTOMS[levels]), action_names=ACTIONS,
-        feature_names=FEATURES[:d],
-    )  # fmt: skip
-    start = np.zeros(3 * levels)
-    start[list(begin)] = 0.6, 0.4
-    source, slots = People(d), problem.to_slots(design.weights(theta))
+    problem, start = _problem(horizon, d, levels, theta, theta_r)
+    assert problem.design is not None
+    assert problem.reward_design is not None
+    source, slots = People(d), problem.to_slots(problem.design.weights(theta))
     if dial > 0.0:
         people = np.empty((1000, d))
         source.fill(0, 0, people)
         slots = slots + dial * _departure(problem, g, people)
-    parts = problem.from_slots(slots), rewards.weights(theta_r), source, start, "programme", dial > 0.0
+    parts = problem.from_slots(slots), problem.reward_design.weights(theta_r), source, start, "programme", dial > 0.0
     world = World(_told(problem, slots), *parts, rule=_rule(problem.horizon, levels))
     return world if check.flag("shared", shared) else without_design(world)
