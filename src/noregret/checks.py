@@ -78,6 +78,14 @@ def nonnegative(name: str, value: Any) -> float:
     return made
 
 
+def fraction(name: str, value: Any) -> float:
+    """A number from 0 to 1."""
+    made = number(value)
+    if not 0.0 <= made <= 1.0:
+        raise ValueError(f"{name} must be a number from 0 to 1, got {shown(value)}")
+    return made
+
+
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:
     if not isinstance(value, str) or value not in allowed:
         raise ValueError(f"{name} must be one of {', '.join(map(repr, allowed))}, got {shown(value)}")

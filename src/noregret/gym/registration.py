@@ -4,8 +4,11 @@ IDS = {
     "noregret/Clinic-v0": "clinic",
     "noregret/HardLinear-v0": "hard-linear",
     "noregret/HardLogit-v0": "hard-logit",
+    "noregret/Programme-v0": "programme",
     "noregret/RandomLinear-v0": "random-linear",
     "noregret/RandomLogit-v0": "random-logit",
+    "noregret/RiverSwimLogit-v0": "riverswim-logit",
+    "noregret/SharedLogit-v0": "shared-logit",
     "noregret/SparseLogit-v0": "sparse-logit",
 }
 

@@ -22,6 +22,7 @@ from ..worlds.contexts import Adversary
 # Made of other agents: options `agent` and `expert` are tables with a name.
 COMPOSED: dict[str, Any] = {cls.name: cls for cls in (Referral, Certified)}
 PARTS = ("agent", "expert")
+_TABLES = {"design", "reward_design"}  # of worlds: no plain values either, and their default, None, is not written down
 _GIVEN = {"problem", "seed", "weights", "reward_weights", *PARTS}  # not by a user, or not as a plain value
 
 
@@ -36,7 +37,7 @@ def world_options(name: str, options: dict[str, Any], episodes: int | None = Non
     make = world_maker(name)
     check.fits(f"world {name}", make, **options)
     known = inspect.signature(make).parameters
-    made = defaults_of(make) | options
+    made = {k: v for k, v in defaults_of(make).items() if k not in _TABLES} | options
     if episodes is not None and "episodes" in known and "episodes" not in options:
         made["episodes"] = episodes
     return made

@@ -6,15 +6,21 @@ from typing import Any
 from .. import checks as check
 from .blind import BlindOptimum, blind_optimum
 from .clinic import clinic
+from .designed import random_design
 from .hard import HardWorld, hard_linear, hard_logit
 from .icu import SepsisTables, icu_sepsis, mixed_value, sepsis_tables
 from .individual import Episodes, Individual
-from .random_worlds import bandit_logistic, group_norm, random_linear, random_logit, sparse_logit
+from .programme import programme
+from .random_worlds import bandit_logistic, group_norm, random_linear, random_logit, shared_logit, sparse_logit
+from .riverswim import riverswim_logit
 from .starts import InTurn
 from .tilt import tilt
 from .world import World
 
-_MAKERS = bandit_logistic, clinic, hard_linear, hard_logit, icu_sepsis, random_linear, random_logit, sparse_logit
+_MAKERS = (
+    bandit_logistic, clinic, hard_linear, hard_logit, icu_sepsis, programme, random_linear, random_logit,
+    riverswim_logit, shared_logit, sparse_logit,
+)  # fmt: skip
 _WORLDS: dict[str, Callable[..., World]] = {make.__name__.replace("_", "-"): make for make in _MAKERS}
 
 __all__ = [
@@ -35,9 +41,13 @@ __all__ = [
     "make_world",
     "mixed_value",
     "names",
+    "programme",
+    "random_design",
     "random_linear",
     "random_logit",
+    "riverswim_logit",
     "sepsis_tables",
+    "shared_logit",
     "sparse_logit",
     "tilt",
 ]
@@ -47,8 +57,10 @@ def names() -> list[str]:
     """Every world's name, for `make_world` and the command line.
 
     >>> import noregret as nr
-    >>> print(*nr.worlds.names())
-    bandit-logistic clinic hard-linear hard-logit icu-sepsis random-linear random-logit sparse-logit
+    >>> print(*nr.worlds.names()[:5])
+    bandit-logistic clinic hard-linear hard-logit icu-sepsis
+    >>> print(*nr.worlds.names()[5:])
+    programme random-linear random-logit riverswim-logit shared-logit sparse-logit
     """
     return list(_WORLDS)
 

@@ -13,9 +13,11 @@ from ..checks import Floats
 from ..compiler.memory import apart
 from ..planning.bellman import Model, Operator, Plan, Solution, backward_induction, evaluate, planner_address
 from ..problem.links import LinearCombination
+from ..problem.log import Log
 from ..problem.problem import Problem
 from .contexts import Adversary, Contexts, Simplex, Sphere, Table
 from .individual import Individual
+from .logs import mixed, recorded
 from .starts import InTurn
 from .truth import Truth, draw_starts
 
@@ -37,6 +39,7 @@ class World:
     initial_state    a state, a distribution [S], or a function (seed, episode) -> state, such as `worlds.InTurn`
     misspecified     True: the weights need not keep to the problem's designs (their bounds on rows still count): for
                      studies of wrong assumptions
+    rule             what is done today, actions [H, S] by number or name, the same for everybody: who logs (`log`)
 
     Episodes are numbered from 0. Everything random is a function of (seed, episode, step).
 
@@ -64,6 +67,8 @@ class World:
         initial_state: int | str | ArrayLike | Callable[[int, int], int] = 0,
         name: str = "world",
         misspecified: bool = False,
+        *,
+        rule: ArrayLike | None = None,
     ) -> None:
         if not isinstance(problem, Problem):
             raise ValueError(f"problem must be a noregret.Problem, got {type(problem).__name__}")
@@ -77,6 +82,9 @@ class World:
             _within(problem.reward_design, "reward_weights", self.reward_weights[:, :, None], problem)
         self.contexts = self._source(contexts)
         self.initial_state, self.fill_starts = initial_state, self._starter(initial_state)
+        self.rule = None if rule is None else problem.policy(rule, "rule")
+        if self.rule is not None:
+            self.rule.setflags(write=False)
 
     def __repr__(self) -> str:
         p = self.problem
@@ -255,6 +263,35 @@ class World:
     def individual(self, episode: int = 0, seed: int = 0) -> Individual:
         """One individual, to be met step by step: for trying a live agent by hand."""
         return Individual(self, check.integer("episode", episode, 0), check.integer("seed", seed, 0))
+
+    def log(self, people: int, seed: int, explore: float = 0.25, rule: ArrayLike | None = None) -> Log:
+        """The first so many individuals of that seed, treated by a rule: actions [H, S], None for the world's own. At
+        every step, with chance `explore`, an available action is taken at random instead, all of them equally likely;
+        `log_chances` has the probabilities. For `agent.learn_from`.
+
+        Take another seed than that of the runs that follow: the same seed means the same people, and the same luck.
+
+        >>> import noregret as nr
+        >>> world = nr.worlds.programme()
+        >>> log = world.log(people=200, seed=1)
+        >>> len(log), log.steps
+        (200, 1600)
+        >>> nr.PSRLGLM(world.problem).learn_from(log)
+        200
+        """
+        count, seed = check.integer("people", people), check.integer("seed", seed, 0)
+        return recorded(self, count, seed, check.fraction("explore", explore), self._rule(rule))
+
+    def log_chances(self, explore: float = 0.25, rule: ArrayLike | None = None) -> Floats:
+        """The probability [H, S, A] of every action in `log`."""
+        return mixed(self.problem, self._rule(rule), check.fraction("explore", explore))
+
+    def _rule(self, given: Any) -> NDArray[np.int64]:
+        if given is not None:
+            return self.checked(given, "rule")
+        if self.rule is None:
+            raise ValueError("rule must be given: the world has none of its own")
+        return self.rule
 
     def truth(self, seed: int) -> Truth:
         """What the compiled loop needs, with scratch of its own."""

@@ -1,0 +1,81 @@
+"""RiverSwim as a multinomial-logit MDP: a chain with a current, on which learners of such models have been tried."""
+
+import math
+
+import numpy as np
+
+from .. import checks as check
+from ..problem.design import Design
+from ..problem.problem import Problem
+from .contexts import Table
+from .world import World
+
+ACTIONS = ("left", "right")
+# Swimming to the right, in the first state, between, and in the last: {by how much one moves: how likely}.
+FIRST = {0: 0.4, 1: 0.6}
+BETWEEN = {-1: 0.05, 0: 0.6, 1: 0.35}
+LAST = {-1: 0.4, 0: 0.6}
+LITTLE, MUCH = 0.005, 1.0  # rewards: left in the first state, right in the last
+
+
+def riverswim_logit(
+    n_states: int = 6, horizon: int = 20, features: str = "moves", known_rewards: bool = True, shared: bool = True
+) -> World:
+    """RiverSwim with logit features: a chain of states against a current, the same for everybody (x = 1, d = 1).
+
+    From Cho et al. (2024, arXiv 2405.20165, appendix F; the chain of Osband et al. 2013, arXiv 1306.0940, after
+    Strehl and Littman 2008): left moves one state to the left for sure. Right in the first state moves with chance
+    0.6 and stays with 0.4; between the ends it moves right with 0.35, stays with 0.6 and drifts left with 0.05; in the
+    last state it stays with 0.6 and drifts with 0.4. Left in the first state is worth 0.005, right in the last 1,
+    nothing else anything. Episodes begin in the first state. Next states that cannot be reached are not in the support,
+    and the learner knows the rewards. Their sizes are n_states=4, horizon=12 and n_states=8, horizon=24.
+
+    Our choices: the default size, that of common implementations; rewards are 0 or 1 with these means; and the design.
+
+    features        "moves": 4 features, that right moves on and drifts back between the ends, moves on from the first
+                    state, and drifts back from the last: 4 parameters for any number of states. "pairs": an indicator
+                    of every (s, a, s'), the tabular features of published scripts, of which 2 S - 2 move odds
+    known_rewards   False: mean rewards are to be learned, too
+    shared          False: the same chain without a design
+
+    With enough steps left it is best to swim right everywhere; towards the end, near the left bank, to take the little.
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.riverswim_logit(n_states=4, horizon=12)
+    >>> world.transitions([1.0])[:, 1].round(2)  # [S, S'] of right
+    array([[0.4 , 0.6 , 0.  , 0.  ],
+           [0.05, 0.6 , 0.35, 0.  ],
+           [0.  , 0.05, 0.6 , 0.35],
+           [0.  , 0.  , 0.4 , 0.6 ]])
+    >>> print(world.problem.design.describe(1, world.problem.layout).splitlines()[0])
+    4 parameters in 1 block; 6 if every pair had its own
+    >>> world.optimal([1.0]).policy[0].tolist()
+    [1, 1, 1, 1]
+    """
+    S = check.integer("n_states", n_states, 3)
+    check.one_of("features", features, ("moves", "pairs"))
+    states = np.arange(S)
+    chance = np.zeros((S, 2, S))
+    chance[states, 0, np.maximum(states - 1, 0)] = 1.0
+    phi = np.zeros((S, 2, S, 4))
+    logits = np.array([math.log(q[move] / q[0]) for q, move in ((BETWEEN, 1), (BETWEEN, -1), (FIRST, 1), (LAST, -1))])
+    for s in range(S):
+        for move, q in (FIRST if s == 0 else LAST if s == S - 1 else BETWEEN).items():
+            chance[s, 1, s + move] = q
+            if move:
+                phi[s, 1, s + move, 2 if s == 0 else 3 if s == S - 1 else 0 if move == 1 else 1] = 1.0
+    names = ["moves on", "drifts back", "moves on from the first", "drifts back from the last"]
+    weights = phi @ logits
+    if features == "pairs":
+        phi = np.eye(2 * S * S).reshape(S, 2, S, 2 * S * S)
+        names = [f"{s} {a} {j}" for s in range(S) for a in ACTIONS for j in range(S)]
+    theta = np.zeros((S, 2, 1))
+    theta[0, 0], theta[-1, 1] = LITTLE, MUCH
+    support, rewards = chance > 0.0, theta if check.flag("known_rewards", known_rewards) else None
+    bound = float(np.linalg.norm(logits if features == "moves" else weights))
+    design = Design(phi, math.ceil(10.0 * bound) / 10.0, names=names) if check.flag("shared", shared) else None
+    problem = Problem(
+        S, 2, horizon, 1, weight_bound=math.ceil(10.0 * math.log(0.6 / 0.05)) / 10.0, reward_bound=MUCH,
+        support=support, known_rewards=rewards, initial_states=(0,), action_names=ACTIONS, design=design,
+    )  # fmt: skip
+    return World(problem, weights[..., None], theta, Table([[1.0]]), name="riverswim-logit")
