@@ -48,15 +48,25 @@ name = "psrl"
 """
 
 
+@pytest.fixture(scope="module")
+def ready(tmp_path_factory):
+    """What the study needs is compiled here, once: two new workers would do it twice, at the same time."""
+    path = tmp_path_factory.mktemp("ready") / "small.toml"
+    path.write_text(STUDY)
+    cells = {cell.agent: cell for cell in load(path).cells.values()}
+    for cell in cells.values():
+        work(Task(cell, patience=0.0))
+
+
 @pytest.fixture
-def file(tmp_path):
+def file(tmp_path, ready):
     path = tmp_path / "small.toml"
     path.write_text(STUDY)
     return path
 
 
 @pytest.fixture(scope="module")
-def expected(tmp_path_factory):
+def expected(tmp_path_factory, ready):
     """The numbers of an uninterrupted run: id -> columns as bytes."""
     path = tmp_path_factory.mktemp("whole") / "small.toml"
     path.write_text(STUDY)
