@@ -4,6 +4,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
 
+# Bytecode is kept, as kernels are: else every process that a test starts compiles the package's source.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: demo test test-fast test-slow test-bounds lint format docs bench fuzz dist smoke clean
 
 demo: $(VENV)/.installed

@@ -1,6 +1,7 @@
 """What pytest leaves alone, and how workers share what is compiled."""
 
 import fcntl
+import functools
 import zlib
 
 from numba.core.compiler_lock import global_compiler_lock
@@ -17,6 +18,7 @@ def pytest_configure(config):
     file = (config.cache.mkdir("compiling") / "lock").open("w")
     compile = jit._made_for
 
+    @functools.wraps(compile)  # its module as well: the cache must not take this file for a part of the compiler
     def compile_alone(dispatcher, signature):
         function = dispatcher.py_func
         place = zlib.crc32(f"{function.__module__} {function.__qualname__} {signature}".encode())

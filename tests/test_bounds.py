@@ -554,7 +554,7 @@ def test_runs_notice_what_an_agent_was_told_wrongly():
 def test_bounds_prints_a_table_within_100_columns(tmp_path):
     made = claims(PROBLEMS[0], 20_000)
     assert {c.name for c in made} >= set(STARTS)
-    lines = noregret("bounds", "--episodes", 20_000, cwd=tmp_path).stdout.splitlines()
+    lines = noregret("bounds", "--episodes", 20_000, cwd=tmp_path, alone=True).stdout.splitlines()
     assert max(map(len, lines)) <= 100
     assert lines[0].startswith("logit link, S=5 A=3 H=5 d=4, B_p=1 R=1 B_r=1: K=20,000, delta=0.05")
     assert lines[2].split() == ["known", "beforehand", "printed", "corrected", "ratio", "paper", "note"]

@@ -48,20 +48,46 @@ name = "psrl"
 """
 
 
-@pytest.fixture
-def file(tmp_path):
-    path = tmp_path / "small.toml"
-    path.write_text(STUDY)
-    return path
+class Here:
+    """An engine without processes: a task is run where it is asked for."""
+
+    slots = 1
+
+    def __init__(self):
+        self._tasks = []
+
+    @property
+    def waiting(self):
+        return len(self._tasks)
+
+    def submit(self, task):
+        self._tasks.append(task)
+
+    def next(self, timeout):
+        task = self._tasks.pop()
+        return task, work(task)
+
+    def close(self):
+        self._tasks.clear()
+
+    def news(self):
+        return []
 
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory):
-    """The numbers of an uninterrupted run: id -> columns as bytes."""
+    """The numbers of an uninterrupted run in this process: id -> columns as bytes. Compiles what workers need: two new
+    ones would compile the same, side by side."""
     path = tmp_path_factory.mktemp("whole") / "small.toml"
     path.write_text(STUDY)
-    results = run(load(path), path.parent / "out", LocalEngine(2), STUDY)
-    return numbers(results)
+    return numbers(run(load(path), path.parent / "out", Here(), STUDY))
+
+
+@pytest.fixture
+def file(tmp_path, expected):
+    path = tmp_path / "small.toml"
+    path.write_text(STUDY)
+    return path
 
 
 def numbers(results):
@@ -93,10 +119,11 @@ class Interferes(Watcher):
 
 
 def test_the_number_of_workers_changes_nothing(file, tmp_path, expected):
+    """None, or two that hand a cell to and fro after every chunk."""
     assert len(expected) == 18
-    results = run(load(file), tmp_path / "one", LocalEngine(1), STUDY, patience=0.0)
+    results = run(load(file), tmp_path / "out", LocalEngine(2), STUDY, patience=0.0)
     assert numbers(results) == expected
-    assert list((tmp_path / "one" / "checkpoints").iterdir()) == []
+    assert list((tmp_path / "out" / "checkpoints").iterdir()) == []
 
 
 def test_a_dying_worker_loses_nothing(file, tmp_path, expected):
@@ -282,7 +309,7 @@ def test_killed_at_any_moment_and_run_again(file, tmp_path, times):
     seeds = 4 if times == 1 else 12
     longer = STUDY.replace("20_000", "60_000").replace("seeds = 6", f"seeds = {seeds}")
     file.write_text(longer)
-    expected = numbers(run(load(file), tmp_path / "whole", LocalEngine(2), longer))
+    expected = numbers(run(load(file), tmp_path / "whole", Here(), longer))
     draw, out = random.Random(0), tmp_path / "out"
     command = [
         sys.executable, "-m", "noregret", "study", "run", str(file), "--out", str(out), "--patience", "0.02",

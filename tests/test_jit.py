@@ -15,10 +15,11 @@ import numpy as np
 import pytest
 
 import noregret as nr
-from noregret.compiler.cache import spelled
+from noregret.compiler.cache import spelled, stamp
 from noregret.compiler.jit import DISABLED, kernel
 from noregret.compiler.slots import EMPTY, Heads, slot
 from noregret.problem.links import apply_gradient
+from noregret.simulation.engine import loop, roll_out
 
 pytestmark = pytest.mark.skipif(DISABLED, reason="needs the compiler")
 PACKAGE = Path(nr.__file__).parent
@@ -325,6 +326,8 @@ def test_an_edit_compiles_anew_exactly_what_can_reach_it(tmp_path):
 
     before = stamps()
     assert stamps() == before
+    ours = {"loop": loop, "roll_out": roll_out, "plan": nr.GLMORL.plan_kernel, "learn": nr.GLMORL.learn_kernel}
+    assert {name: stamp(kernel) for name, kernel in ours.items()} == {name: before[name] for name in ours}  # shared
     for what, (file, old, new, changed) in EDITS.items():
         text = (copy / file).read_text()
         assert old in text, what

@@ -33,7 +33,7 @@ def here(tmp_path):
 
 
 def test_run_status_export_and_again(here):
-    done = noregret("study", "run", "tiny.toml", cwd=here)
+    done = noregret("study", "run", "tiny.toml", cwd=here, alone=True)
     assert "4 of 4 cells to run, into results/tiny" in done.stdout
     assert "4/4 cells, 0 running" in done.stdout
     assert "noregret report results/tiny" in done.stdout
