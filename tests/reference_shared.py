@@ -45,8 +45,10 @@ class SharedSet:
         self.blocks, self.count, self.weight_bound = problem.blocks, problem.layout.count, problem.weight_bound
         self.q, self.d = int(self.blocks.size[b]), problem.context_dim
         self.bound, self.posterior = float(self.blocks.bound[b]), posterior
-        self.theta = np.zeros(self.q * self.d)
-        self.precision = lam * np.eye(self.q * self.d)
+        start, column = self.blocks.start[b], self.blocks.column[b]
+        self.free = np.array([i * self.d + column[e] for i in range(self.q) for e in range(start[i], start[i + 1])])
+        self.theta = np.zeros(self.free.size)
+        self.precision = lam * np.eye(self.free.size)
         self.radius2 = lam * self.bound**2 + 2.0 * log
 
     def learn(self, s, a, y, x):
@@ -54,7 +56,7 @@ class SharedSet:
         if n == 1:
             return
         phi = self.blocks.features[s, a, :n, : self.q]
-        A = np.stack([np.kron(row, x) for row in phi])
+        A = np.stack([np.kron(row, x)[self.free] for row in phi])
         z = A @ self.theta
         p, cov = _softmax(z), A @ np.linalg.solve(self.precision, A.T)
         c, gain = 0.5, 0.0
@@ -63,8 +65,8 @@ class SharedSet:
             if n - 1 <= self.q:
                 gain = np.log(_unscented(z, cov, y))
             else:
-                X = np.kron(np.eye(self.q), x[:, None])
-                t, B = self.theta.reshape(self.q, self.d) @ x, X.T @ np.linalg.solve(self.precision, X)
+                X = np.kron(np.eye(self.q), x[:, None])[self.free]
+                t, B = X.T @ self.theta, X.T @ np.linalg.solve(self.precision, X)
                 gain = np.log(_unscented_features(phi, t, B, y))
         gradient = A.T @ (p - np.eye(n)[y])
         self.precision = self.precision + 2.0 * c * A.T @ (np.diag(p) - np.outer(p, p)) @ A

@@ -32,10 +32,31 @@ def test_pairs_that_agree_in_the_named_factors_are_one_block():
     assert nr.Design.from_tables(["next"], 1.0, HEALTH, DOSE).n_blocks == 1
 
 
+def test_moderators_are_the_entries_of_the_context_that_a_feature_goes_with():
+    names = ("intercept", "age", "sex")
+    terms = ["change.health by intercept", "action.dose * change.health by age, sex", "stay", "state.health by age"]
+    design = nr.Design.from_tables(terms, 2.0, HEALTH, DOSE, contexts=names)
+    assert design.moderators.tolist() == [[True, False, False], [False, True, True], [True] * 3, [False, True, False]]
+    assert "6 parameters in 1 block" in design.describe()  # state.health moves no odds
+    problem = nr.Problem(3, 2, 4, 3, design=design, reward_bound=1.0)
+    assert problem.blocks.start.tolist() == [[0, 1, 3, 6]]
+    assert problem.blocks.column.tolist() == [[0, 1, 2, 0, 1, 2]]
+    theta = np.where(design.moderators, 0.3, 0.0)
+    W, zero = design.weights(theta), np.zeros((3, 2, 3))
+    assert nr.World(problem, W, zero, contexts=[[0.5, 0.5, 0.5]]).problem is problem
+    with pytest.raises(ValueError, match="theta must be 0 where"):
+        design.weights(np.full((4, 3), 0.3))
+    wrong = nr.Design.from_tables(["change.health"], 2.0, HEALTH, DOSE).weights(np.full((1, 3), 0.5))
+    with pytest.raises(ValueError, match="those of the problem's design"):  # age may not move it
+        nr.World(problem, wrong, zero, contexts=[[0.5, 0.5, 0.5]])
+    with pytest.raises(ValueError, match="moderators must be about context_dim = 4"):
+        nr.Problem(3, 2, 4, 4, design=design, reward_bound=1.0)
+
+
 def test_what_moves_all_next_states_alike_is_dropped():
     terms = ["state.health", "change.health", "next.health", "action.dose", "next.place"]
     design = nr.Design.from_tables(terms, 2.0, HEALTH, DOSE)  # change and next.health differ by a constant
-    made = design.identified(full_layout(np.ones((3, 2), bool)))
+    made = design.identified(full_layout(np.ones((3, 2), bool)), 1)
     assert made.size.tolist() == [2]  # health of the next state, and its place
     assert "2 features x 5" in design.describe(5)
     assert "4 of 6 dropped" in design.describe(5)
@@ -116,6 +137,9 @@ def test_worlds_keep_to_their_design_unless_told():
         (lambda: nr.Design(np.ones((2, 2, 2, 1)), 1.0, [[0, 1]]), "block must be the number"),
         (lambda: nr.Design.from_tables([], 1.0, HEALTH, DOSE), "terms must be a list"),
         (lambda: nr.Design.from_tables(["next.heath"], 1.0, HEALTH, DOSE), "did you mean health"),
+        (lambda: nr.Design.from_tables(["next by age"], 1.0, HEALTH, DOSE), "contexts must be given"),
+        (lambda: nr.Design.from_tables(["next by age"], 1.0, HEALTH, DOSE, contexts=["old"]), "unknown entry"),
+        (lambda: nr.Design(np.ones((2, 2, 2, 1)), 1.0, moderators=[[False]]), "moderators must be a boolean"),
         (lambda: nr.Design.from_tables(["later"], 1.0, HEALTH, DOSE), "terms must be products"),
         (lambda: nr.Design.from_tables(["change.place"], 1.0, HEALTH, DOSE), "needs numbers"),
         (lambda: nr.Design.from_tables(["next", "next"], 1.0, HEALTH, DOSE), "there twice"),

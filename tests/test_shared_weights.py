@@ -11,18 +11,29 @@ TABLES = {
     "states": {"level": [0.0, 0.4, 0.7, 1.0], "home": ["yes", "no", "no", "yes"]},
     "actions": {"dose": [0.0, 0.5, 1.0], "kind": ["none", "drug", "drug"]},
 }
+CONTEXTS = ("intercept", "age", "sex")
+MODERATED = [
+    "rise.level by intercept",
+    "fall.level * state.home by intercept, sex",
+    "action.dose * change.level",
+    "action.kind * next.home by age",
+]
 TERMS = ["rise.level", "fall.level * state.home", "action.dose * change.level", "action.kind * next.home"]
 
 
-def designed(blocks=(), bound=2.5, support=None, known=False, logistic=False, seed=0, theta_part=1.0):
-    """A world whose truth has the norm of the bound, or a part of it."""
+def designed(blocks=(), bound=2.5, support=None, known=False, logistic=False, seed=0, moderated=False):
+    """A world whose truth has the norm of the bound."""
     g = np.random.default_rng(seed)
-    design = nr.Design.from_tables(TERMS, bound, **TABLES, blocks=blocks)
-    rewards = nr.RewardDesign.from_tables(["1", "state.level", "action.kind"], 2.0, **TABLES)
+    terms, psi = (MODERATED if moderated else TERMS), ["1", "state.level", "action.kind"]
+    if moderated:
+        psi = ["1 by intercept", "state.level by intercept, age", "action.kind by intercept, age"]
+    design = nr.Design.from_tables(terms, bound, **TABLES, blocks=blocks, contexts=CONTEXTS)
+    rewards = nr.RewardDesign.from_tables(psi, 2.0, **TABLES, contexts=CONTEXTS)
     d = 3
     X = np.column_stack([np.ones(40), g.uniform(-1.0, 1.0, (40, d - 1))]) / np.sqrt(d)
     theta = g.standard_normal((design.n_blocks, len(design.names), d))
-    theta *= theta_part * bound / np.linalg.norm(theta, axis=(1, 2), keepdims=True)
+    theta *= 1.0 if design.moderators is None else design.moderators
+    theta *= bound / np.linalg.norm(theta, axis=(1, 2), keepdims=True)
     r = np.zeros((1, 4, d))
     r[0, :, 0] = np.array([0.35, 0.45, 0.0, -0.1]) * np.sqrt(d)
     r[0, 1:, 1] = 0.08 * np.sqrt(d)
@@ -76,12 +87,12 @@ def play(agent, world, episodes, seed=0):
 
 
 @pytest.mark.parametrize("posterior", [False, True], ids=["set", "posterior"])
-@pytest.mark.parametrize("support", [None, mask(3)], ids=["dense", "masked"])
-def test_a_block_learns_as_the_formulas_say(posterior, support):
-    world = designed(blocks="action.kind", support=support)
+@pytest.mark.parametrize("kind", [{}, {"support": mask(3)}, {"moderated": True}], ids=["dense", "masked", "moderated"])
+def test_a_block_learns_as_the_formulas_say(posterior, kind):
+    world = designed(blocks="action.kind", **kind)
     p, blocks, g = world.problem, world.problem.blocks, np.random.default_rng(5)
-    lam = natural_regularization(blocks, 3)
-    par, state, work = shared_parts(blocks, p.layout, 3, p.weight_bound, 2.0, lam, posterior=posterior)
+    lam = natural_regularization(blocks)
+    par, state, work = shared_parts(blocks, p.layout, p.weight_bound, 2.0, lam, posterior=posterior)
     twins = [SharedSet(p, b, float(lam[b]), 2.0, posterior) for b in range(blocks.size.size)]
     for _ in range(400):
         s, a = int(g.integers(4)), int(g.integers(3))
@@ -91,8 +102,8 @@ def test_a_block_learns_as_the_formulas_say(posterior, support):
         learn_shared(par, state, work, s, a, y, x)
         twins[blocks.block[s, a]].learn(s, a, y, x)
     for b, twin in enumerate(twins):
-        q, E = int(blocks.size[b]), int(blocks.size[b]) * 3
-        assert np.allclose(state.weights[b, :q].ravel(), twin.theta, rtol=1e-9, atol=1e-10)
+        E = int(blocks.start[b, -1])
+        assert np.allclose(state.weights[b, :E], twin.theta, rtol=1e-9, atol=1e-10)
         assert np.allclose(state.gram[b, :E, :E], twin.precision, rtol=1e-9, atol=1e-10)
         assert np.allclose(state.inverse[b, :E, :E], np.linalg.inv(twin.precision), rtol=1e-7, atol=1e-9)
         assert abs(state.radius[b] - twin.radius2) < 1e-8
@@ -103,8 +114,8 @@ def test_many_outcomes_and_few_features_learn_as_the_formulas_say():
     S, A, d, q = 15, 2, 2, 3
     design = nr.Design(g.standard_normal((S, A, S, q)), 2.0)
     p = nr.Problem(S, A, 3, d, design=design, reward_bound=1.0)
-    lam = natural_regularization(p.blocks, d)
-    par, state, work = shared_parts(p.blocks, p.layout, d, p.weight_bound, 2.0, lam)
+    lam = natural_regularization(p.blocks)
+    par, state, work = shared_parts(p.blocks, p.layout, p.weight_bound, 2.0, lam)
     twin = SharedSet(p, 0, float(lam[0]), 2.0, False)
     for _ in range(300):
         s, a, y = int(g.integers(S)), int(g.integers(A)), int(g.integers(S))
@@ -112,7 +123,7 @@ def test_many_outcomes_and_few_features_learn_as_the_formulas_say():
         x *= g.uniform(0.1, 1.0) / np.linalg.norm(x)
         learn_shared(par, state, work, s, a, y, x)
         twin.learn(s, a, y, x)
-    assert np.allclose(state.weights[0].ravel(), twin.theta, rtol=1e-9, atol=1e-10)
+    assert np.allclose(state.weights[0], twin.theta, rtol=1e-9, atol=1e-10)
     assert np.allclose(state.gram[0], twin.precision, rtol=1e-9, atol=1e-10)
     assert np.allclose(state.inverse[0], np.linalg.inv(twin.precision), rtol=1e-7, atol=1e-9)
     assert abs(state.radius[0] - twin.radius2) < 1e-8
@@ -121,6 +132,7 @@ def test_many_outcomes_and_few_features_learn_as_the_formulas_say():
 WORLDS = [
     {},
     {"blocks": "action.kind"},
+    {"moderated": True},
     {"blocks": ["state.home", "action"]},
     {"support": mask(1)},
     {"known": True},
@@ -154,7 +166,9 @@ def test_sharing_makes_certificates_smaller_and_regret_lower():
 
 
 @pytest.mark.parametrize("cls", [nr.LRORL, nr.PSRLGLM, nr.CertifiedPSRL])
-@pytest.mark.parametrize("kind", [{}, {"blocks": "action", "known": True}, {"logistic": True}], ids=str)
+@pytest.mark.parametrize(
+    "kind", [{"moderated": True}, {"blocks": "action", "known": True}, {"logistic": True}], ids=str
+)
 def test_files_and_copies_go_on_as_before(cls, kind, tmp_path):
     world = designed(**kind)
     agent = cls(world.problem, seed=4)

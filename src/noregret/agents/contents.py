@@ -16,7 +16,7 @@ FIELDS = (*SIZES, "context_bound", "weight_bound", "reward_bound", "long_context
 ARRAYS = ("support", "available", "known_rewards")
 NAMES = ("state_names", "action_names", "feature_names", "initial_states")
 DESIGNS = {"design": Design, "reward_design": RewardDesign}
-DESIGN_ARRAYS, DESIGN_NAMES = ("features", "block", "bound"), ("names", "block_names")
+DESIGN_ARRAYS, DESIGN_NAMES = ("features", "block", "bound", "moderators"), ("names", "block_names")
 
 
 def leaves(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
@@ -70,7 +70,8 @@ def _describe_problem(p: Problem, prefix: str, arrays: dict[str, Any]) -> dict[s
     for name in DESIGNS:
         design = getattr(p, name)
         if design is not None:
-            arrays |= {f"{prefix}problem.{name}.{k}": getattr(design, k) for k in DESIGN_ARRAYS}
+            kept = {k: getattr(design, k) for k in DESIGN_ARRAYS}
+            arrays |= {f"{prefix}problem.{name}.{k}": array for k, array in kept.items() if array is not None}
             made[name] = {k: list(getattr(design, k)) for k in DESIGN_NAMES}
     return made
 

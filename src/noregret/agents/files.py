@@ -224,7 +224,7 @@ def _problem(spec: Table, prefix: str, arrays: Table, link: Link | None) -> Prob
     spec |= {k: tuple(spec[k]) for k in NAMES if spec.get(k) is not None}
     for name, kind in DESIGNS.items():
         if spec.get(name) is not None:
-            kept = {k: arrays[f"{prefix}problem.{name}.{k}"] for k in DESIGN_ARRAYS}
+            kept: Table = {k: arrays.get(f"{prefix}problem.{name}.{k}") for k in DESIGN_ARRAYS}
             spec[name] = kind(**kept, **{k: spec[name][k] for k in DESIGN_NAMES})
     return Problem(link=link, **masks, **spec)
 

@@ -121,7 +121,7 @@ def transition_sets(agent: Any) -> str | None:
     for part in filter(_has_sets, agent._rests_on()):
         p, state = part.problem, part.state
         if p.design is not None:
-            out = block_sets_outside(state.transitions, p.blocks.size, p.blocks.bound)
+            out = block_sets_outside(state.transitions, p.blocks)
             if out.any():
                 return _block(p.design, out, "transition")
             continue

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import Floats
+from ..problem.design import Blocks
 from ..problem.layout import Layout
 from ..theory.widths import ridge_radius
 from .likelihood.sets import LikelihoodState, one_inverse
@@ -56,12 +57,12 @@ def distance2(centre: Floats, cov: Floats, bound: float) -> float:
     return best
 
 
-def block_sets_outside(state: SharedState, size: NDArray[np.int64], bound: Floats) -> NDArray[np.bool_]:
+def block_sets_outside(state: SharedState, blocks: Blocks) -> NDArray[np.bool_]:
     """[B]: which blocks' sets are empty, or have no point within the bound of their block."""
-    made, d = (state.radius < 0.0) & (state.samples > 0), state.weights.shape[2]
-    for b in np.flatnonzero(~made & (np.linalg.norm(state.weights, axis=(1, 2)) > bound)):
-        n = int(size[b]) * d
-        centre, cov = state.weights[b].reshape(1, -1)[:, :n], state.inverse[b][None, :n, None, :n]
+    made, bound = (state.radius < 0.0) & (state.samples > 0), blocks.bound
+    for b in np.flatnonzero(~made & (np.linalg.norm(state.weights, axis=1) > bound)):
+        n = int(blocks.start[b, -1])
+        centre, cov = state.weights[b][None, :n], state.inverse[b][None, :n, None, :n]
         made[b] = distance2(centre, cov, float(bound[b])) > float(state.radius[b]) * (1.0 + SLACK) + SLACK
     return np.asarray(made)
 

@@ -11,7 +11,8 @@ own (`RewardDesign`): their mean is psi(s, a)' Theta_r x, or sigma of it where r
 
 The softmax sees differences of logits alone. So phi(s, a, j) - phi(s, a, last) is kept, in a basis of the directions
 that are met by some pair of the block (`identified`). The others say nothing, and are dropped. Distances between
-features and |Theta|_F on what is left do not grow, so the bounds stay true.
+features and |Theta|_F on what is left do not grow, so the bounds stay true. A feature may go with some entries of the
+context only (`moderators`); then features are kept as they are, but for those that never move any odds.
 """
 
 import math
@@ -31,12 +32,17 @@ _LEAST, _LARGEST = 1e-12, 1e12
 
 
 class Blocks(NamedTuple):
-    """A design as estimators take it. B blocks, Q the largest number of features of one; what is beyond is 0."""
+    """A design as estimators take it. B blocks, Q the largest number of features of one; what is beyond is 0.
+
+    Weights of a block are one vector theta [p]: entry e is Theta[i, column[e]] for start[i] <= e < start[i+1]. Without
+    moderators that is every entry, e = i d + c. E is the largest p."""
 
     block: NDArray[np.int64]  # [S, A]
     features: Floats  # [S, A, M, Q], relative to the last possible next state, 0 there; rewards: [S, A, 1, Q]
     size: NDArray[np.int64]  # [B], features of a block
     bound: Floats  # [B], of ||Theta_b||_F
+    start: NDArray[np.int64]  # [B, Q+1], where the entries of a feature begin; the last is p_b
+    column: NDArray[np.int64]  # [B, E], the entry of the context that one of theta goes with
 
 
 class _Shared:
@@ -47,6 +53,7 @@ class _Shared:
     bound: Floats  # [B]; read-only
     names: tuple[str, ...]  # of the q features
     block_names: tuple[str, ...]  # of the B blocks
+    moderators: NDArray[np.bool_] | None  # [q, d]: which entries of the context a feature goes with; None: all
     _axes = ""
 
     def __init__(
@@ -56,6 +63,7 @@ class _Shared:
         block: ArrayLike | None = None,
         names: Sequence[str] | None = None,
         block_names: Sequence[str] | None = None,
+        moderators: ArrayLike | None = None,
     ) -> None:
         made = check.finite("features", check.numbers("features", features, f"numbers of shape {self._axes}"))
         if made.ndim != self._axes.count(",") + 1 or 0 in made.shape or not self._square(made):
@@ -73,8 +81,24 @@ class _Shared:
         self.bound = self._bounds(bound, count)
         self.names = check.names("names", names, q) or tuple(f"feature {i}" for i in range(q))
         self.block_names = check.names("block_names", block_names, count) or tuple(f"block {b}" for b in range(count))
-        for array in (self.features, self.block, self.bound):
-            array.setflags(write=False)
+        self.moderators = None if moderators is None else self._mask(moderators, q)
+        for array in (self.features, self.block, self.bound, self.moderators):
+            if array is not None:
+                array.setflags(write=False)
+
+    @staticmethod
+    def _mask(given: Any, q: int) -> NDArray[np.bool_]:
+        made = check.anything("moderators", given)
+        if made.ndim != 2 or made.shape[0] != q or made.dtype != np.bool_ or not made.any(1).all():
+            raise ValueError(f"moderators must be a boolean array of shape ({q}, d) with an entry in every row")
+        return made
+
+    def fits(self, context_dim: int) -> None:
+        """A sentence where moderators are about contexts of another length."""
+        if self.moderators is not None and self.moderators.shape[1] != context_dim:
+            raise ValueError(
+                f"moderators must be about context_dim = {context_dim} entries, got {self.moderators.shape[1]}"
+            )
 
     @staticmethod
     def _square(features: Floats) -> bool:
@@ -97,7 +121,8 @@ class _Shared:
     def __eq__(self, other: object) -> bool:
         if type(other) is not type(self):
             return NotImplemented
-        same = all(np.array_equal(getattr(self, k), getattr(other, k)) for k in ("features", "block", "bound"))
+        arrays = ("features", "block", "bound", "moderators")
+        same = all(np.array_equal(getattr(self, k), getattr(other, k)) for k in arrays)  # None is equal to None
         return same and (self.names, self.block_names) == (other.names, other.block_names)
 
     __hash__ = None  # type: ignore[assignment]
@@ -112,6 +137,10 @@ class _Shared:
         if (norms > self.bound * (1.0 + 1e-9)).any():
             b = int(np.argmax(norms / self.bound))
             raise ValueError(f"theta[{b}] has norm {norms[b]:.6g}, above its bound {self.bound[b]:g}")
+        if self.moderators is not None:
+            self.fits(made.shape[2])
+            if made[:, ~self.moderators].any():
+                raise ValueError("theta must be 0 where the moderators of a feature leave out an entry of the context")
         weights: Floats = np.einsum("sa...q,saqd->sa...d", self.features, check.finite("theta", made)[self.block])
         return weights
 
@@ -120,25 +149,45 @@ class _Shared:
         raise NotImplementedError
 
     def _bases(self, layout: Layout) -> list[Floats]:
-        """Per block orthonormal columns [q, r] that span the features met by its available pairs."""
+        """Per block orthonormal columns [q, r] that span the features met by its available pairs. With moderators
+        features are not mixed: those that are not 0 throughout."""
         met, made = self._differences(layout), []
         for b in range(self.n_blocks):
             rows = met[(self.block == b) & layout.available].reshape(-1, met.shape[-1])
+            if self.moderators is not None:
+                made.append(np.eye(rows.shape[1])[:, np.abs(rows).max(0, initial=0.0) > 0.0])
+                continue
             _, values, directions = np.linalg.svd(rows, full_matrices=False)
             rank = int((values > _RANK * max(float(values.max(initial=0.0)), 1e-300)).sum())
             made.append(np.ascontiguousarray(directions[:rank].T))
         return made
 
-    def identified(self, layout: Layout) -> Blocks:
+    def _columns(self, basis: Floats, context_dim: int) -> list[NDArray[np.int64]]:
+        """Per feature that is left the entries of the context that it goes with."""
+        if self.moderators is None:
+            return [np.arange(context_dim)] * basis.shape[1]
+        return [np.flatnonzero(self.moderators[int(i)]) for i in basis.argmax(0)]
+
+    def identified(self, layout: Layout, context_dim: int) -> Blocks:
         """What can be told apart by the pairs of a problem, in coordinates of its own: see the module."""
         met, bases = self._differences(layout), self._bases(layout)
         size = np.array([basis.shape[1] for basis in bases], np.int64)
-        features = np.zeros((*met.shape[:3], max(int(size.max(initial=0)), 1)))
+        Q = max(int(size.max(initial=0)), 1)
+        columns = [self._columns(basis, context_dim) for basis in bases]
+        lengths = [[len(c) for c in listed] for listed in columns]
+        features = np.zeros((*met.shape[:3], Q))
+        start = np.zeros((self.n_blocks, Q + 1), np.int64)
+        column = np.zeros((self.n_blocks, max(1, *(sum(listed) for listed in lengths))), np.int64)
         for b, basis in enumerate(bases):
             at = self.block == b
             features[at, :, : size[b]] = met[at] @ basis
+            ends = np.cumsum(lengths[b], dtype=np.int64)
+            start[b, 1 : size[b] + 1] = ends
+            start[b, size[b] :] = ends[-1] if size[b] else 0
+            if size[b]:
+                column[b, : ends[-1]] = np.concatenate(columns[b])
         features[~layout.available] = 0.0
-        return Blocks(self.block.copy(), np.ascontiguousarray(features), size, self.bound.copy())
+        return Blocks(self.block.copy(), np.ascontiguousarray(features), size, self.bound.copy(), start, column)
 
     def row_bound(self, layout: Layout) -> float:
         """The largest norm of a pair's weights that the bounds of the blocks allow."""
@@ -152,26 +201,42 @@ class _Shared:
         for b in range(self.n_blocks):
             at = (self.block == b) & layout.available
             rows, wanted = met[at].reshape(-1, met.shape[-1]), weights[at].reshape(-1, weights.shape[-1])
-            theta = np.linalg.lstsq(rows, wanted, rcond=_RANK)[0]
+            theta = self._least(rows, wanted)
             norms[b] = np.linalg.norm(theta)
             residual = max(residual, float(np.linalg.norm(rows @ theta - wanted, axis=1).max(initial=0.0)))
         return norms, residual
 
-    def describe(self, context_dim: int = 1, layout: Layout | None = None) -> str:
-        """How many parameters there are, and which pairs share what, in a few lines. context_dim: of the contexts;
-        layout: that of a problem (`problem.layout`), whose support and available pairs count."""
-        d, S, A = check.integer("context_dim", context_dim), *self.block.shape
+    def _least(self, rows: Floats, wanted: Floats) -> Floats:
+        """The smallest theta [q, d] for which rows theta is nearest to `wanted`."""
+        if self.moderators is None:
+            return np.asarray(np.linalg.lstsq(rows, wanted, rcond=_RANK)[0])
+        theta = np.zeros((rows.shape[1], wanted.shape[1]))
+        for c in range(wanted.shape[1]):
+            at = self.moderators[:, c]
+            if at.any():
+                theta[at, c] = np.linalg.lstsq(rows[:, at], wanted[:, c], rcond=_RANK)[0]
+        return theta
+
+    def describe(self, context_dim: int | None = None, layout: Layout | None = None) -> str:
+        """How many parameters there are, and which pairs share what, in a few lines. context_dim: of the contexts
+        (None: 1, or what moderators say). layout: that of a problem, whose support and pairs count."""
+        own = 1 if self.moderators is None else self.moderators.shape[1]
+        d, S, A = check.integer("context_dim", own if context_dim is None else context_dim), *self.block.shape
+        self.fits(d)
         at = full_layout(np.ones((S, A), bool)) if layout is None else layout
-        sizes, q = [basis.shape[1] for basis in self._bases(at)], self.features.shape[-1]
-        total, alone = sum(sizes) * d, self._alone(at) * d
+        bases, q = self._bases(at), self.features.shape[-1]
+        sizes = [basis.shape[1] for basis in bases]
+        counts = [sum(map(len, self._columns(basis, d))) for basis in bases]
+        total, alone = sum(counts), self._alone(at) * d
         said = [
             f"{total} parameters in {self.n_blocks} block{'s' * (self.n_blocks > 1)}; {alone} if every pair had its own"
         ]
         for b, size in enumerate(sizes[:20]):
             pairs = int(((self.block == b) & at.available).sum())
             dropped = f", {q - size} of {q} dropped: they move no odds" if size < q else ""
+            entries = f"{size} features x {d}" if counts[b] == size * d else f"{size} features, {counts[b]} entries"
             said.append(
-                f"  {self.block_names[b]}: {pairs} pair{'s' * (pairs != 1)}, {size} features x {d}, "
+                f"  {self.block_names[b]}: {pairs} pair{'s' * (pairs != 1)}, {entries}, "
                 f"norm at most {self.bound[b]:g}{dropped}"
             )
         if len(sizes) > 20:
@@ -190,6 +255,8 @@ class Design(_Shared):
     bound         B_b >= ||Theta_b||_F, one number, or one per block. An assumption, like `Problem.weight_bound`
     block         the block of every pair, integers [S, A]; None: all pairs are in one
     names         of the q features; block_names: of the blocks
+    moderators    bool [q, d]: which entries of the context a feature goes with, Theta_b being 0 elsewhere; None: all.
+                  A drug's effect may depend on age and sex alone; how people stay where they are, on nothing
 
     `from_tables` makes the features from attributes by name, `per_pair` and `per_action` without any.
 
@@ -244,6 +311,7 @@ class Design(_Shared):
         states: Mapping[str, ArrayLike] | None = None,
         actions: Mapping[str, ArrayLike] | None = None,
         blocks: str | Sequence[str] = (),
+        contexts: Sequence[str] | None = None,
     ) -> Self:
         """From attributes of states and actions, by name.
 
@@ -253,15 +321,17 @@ class Design(_Shared):
                       state.NAME, action.NAME, next.NAME    an attribute; next: of the next state
                       change.NAME, rise.NAME, fall.NAME     next minus present, where that is positive, or negative
                       state, action, next, stay             the state, action or next state itself; next = present
-                  A category, and whatever has no NAME, has a feature per value
+                  A category, and whatever has no NAME, has a feature per value. Behind "by" may stand the entries of
+                  the context that the feature goes with: "change.health by intercept, age"; without it, all do
+        contexts  names of the entries of the context, where terms name some
         blocks    factors in which pairs must agree to share weights, such as "action"; none: all pairs are one block
 
         A term without next, change, rise, fall or stay moves all next states alike, so it moves no odds and is dropped.
         """
         tables = Tables(states, actions)
-        features, names = columns_of(tables, terms, True)
+        features, names, moderators = columns_of(tables, terms, True, contexts)
         block, block_names = blocks_of(tables, blocks)
-        return cls(features, bound, block, names, block_names)
+        return cls(features, bound, block, names, block_names, moderators)
 
     def weights(self, theta: ArrayLike) -> Floats:
         """W [S, A, S', d] of a `World`: row j is phi(s, a, j)' Theta_b. theta [B, q, d], within the bounds."""
@@ -307,12 +377,13 @@ class RewardDesign(_Shared):
         states: Mapping[str, ArrayLike] | None = None,
         actions: Mapping[str, ArrayLike] | None = None,
         blocks: str | Sequence[str] = (),
+        contexts: Sequence[str] | None = None,
     ) -> Self:
         """As `Design.from_tables`, with factors of states and actions alone; "1" is the constant."""
         tables = Tables(states, actions)
-        features, names = columns_of(tables, terms, False)
+        features, names, moderators = columns_of(tables, terms, False, contexts)
         block, block_names = blocks_of(tables, blocks)
-        return cls(features[:, :, 0], bound, block, names, block_names)
+        return cls(features[:, :, 0], bound, block, names, block_names, moderators)
 
     def weights(self, theta: ArrayLike) -> Floats:
         """Reward weights [S, A, d] of a `World`: psi(s, a)' Theta_b. theta [B, q, d], within the bounds."""

@@ -175,7 +175,8 @@ class Problem:
             if given is not None:
                 implied = min(implied, check.positive(bound, given))
             put(bound, implied)
-            put(blocks, made.identified(self.layout))
+            made.fits(self.context_dim)
+            put(blocks, made.identified(self.layout, self.context_dim))
         if self.design is not None and not isinstance(self.link, MultinomialLogit):
             raise ValueError(f"design needs the link MultinomialLogit, got {self.link!r}")
         if self.reward_design is not None and self.known_rewards is not None:

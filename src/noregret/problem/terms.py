@@ -82,17 +82,36 @@ def _factor(tables: Tables, factor: str, after: bool) -> list[Column]:
     raise ValueError(f"terms must be products of {_FACTORS}, got the factor {factor!r}")
 
 
-def columns_of(tables: Tables, terms: Sequence[str], after: bool) -> tuple[Floats, list[str]]:
-    """Features [S, A, S', q] and their names; [S, A, 1, q] where next states play no part."""
+def _moderated(term: str, contexts: Sequence[str] | None) -> tuple[str, NDArray[np.bool_] | None]:
+    """(the product, which entries of the context go with it or None for all) of "product by name, name"."""
+    product, by, listed = term.partition(" by ")
+    if not by:
+        return product, None
+    if contexts is None:
+        raise ValueError(f"contexts must be given, the names of the entries of a context: {term!r} names some")
+    known = {str(name): i for i, name in enumerate(contexts)}
+    made = np.zeros(len(known), bool)
+    for name in listed.split(","):
+        made[check.known("entry of the context", name.strip(), known)] = True
+    return product, made
+
+
+def columns_of(
+    tables: Tables, terms: Sequence[str], after: bool, contexts: Sequence[str] | None = None
+) -> tuple[Floats, list[str], NDArray[np.bool_] | None]:
+    """Features [S, A, S', q], their names, and their moderators [q, d] where some have any; [S, A, 1, q] where next
+    states play no part."""
     if isinstance(terms, str) or not isinstance(terms, Sequence) or not terms:
         raise ValueError(
             f"terms must be a list of texts such as 'action.dose * change.health', got {check.shown(terms)}"
         )
     made: dict[str, Floats] = {}
+    moderators: list[NDArray[np.bool_] | None] = []
     for term in terms:
         if not isinstance(term, str):
             raise ValueError(f"terms must be texts, got {check.shown(term)}")
-        factors = [_factor(tables, factor.strip(), after) for factor in term.split("*")]
+        whole, entries = _moderated(term, contexts)
+        factors = [_factor(tables, factor.strip(), after) for factor in whole.split("*")]
         for columns in itertools.product(*factors):
             product = np.ones((1, 1, 1))
             for _, values in columns:
@@ -101,9 +120,14 @@ def columns_of(tables: Tables, terms: Sequence[str], after: bool) -> tuple[Float
             if name in made:
                 raise ValueError(f"terms must differ, {name!r} is there twice")
             made[name] = product
+            moderators.append(entries)
     shape = tables.n_states, tables.n_actions, tables.n_states if after else 1
     check.memory(f"a design with {len(made)} features", 16.0 * shape[0] * shape[1] * shape[2] * len(made))
-    return np.stack([np.broadcast_to(values, shape) for values in made.values()], axis=-1), list(made)
+    features = np.stack([np.broadcast_to(values, shape) for values in made.values()], axis=-1)
+    if contexts is None or all(entries is None for entries in moderators):
+        return features, list(made), None
+    everything = np.ones(len(contexts), bool)
+    return features, list(made), np.stack([everything if e is None else e for e in moderators])
 
 
 def blocks_of(tables: Tables, factors: str | Sequence[str]) -> tuple[NDArray[np.int64], list[str]]:

@@ -252,10 +252,10 @@ class SetAgent(Agent):
     def _shared_parts(self, blocks: Blocks, log: float) -> tuple[Any, Any, Any]:
         """`_transition_parts` where pairs share weights; log = ln(1/delta) of a block's set."""
         p, lam = self.problem, self.options.get("regularization")
-        natural = natural_regularization(blocks, p.context_dim)
+        natural = natural_regularization(blocks)
         least = LEAST_REGULARIZATION * (p.context_bound * largest_feature(blocks, p.layout)) ** 2
         given = np.maximum(natural, least) if lam is None else np.full(blocks.size.size, max(float(lam), least))
-        head, predictor = (blocks, p.layout, p.context_dim, p.weight_bound, log), PREDICTORS.index(self.predictor)
+        head, predictor = (blocks, p.layout, p.weight_bound, log), PREDICTORS.index(self.predictor)
         sampler = shared_parts(*head, given, predictor=predictor, posterior=True, kept=self.draws_models)
         if lam is None:
             given = np.maximum(SETS_TIMES * natural, least)

@@ -1,8 +1,9 @@
 """The online likelihood-ratio set where pairs share weights: one set per block of a design.
 
-Block b has Theta [q, d], theta = vec(Theta) with index (feature i, column c) -> i d + c. A pair of it has features
-phi_j [q] per possible next state, relative to the last one, so that A [n, q d] with rows phi_j (x) x gives the logits
-z = A theta. A visit is that of `estimators.likelihood.sets` with A for I (x) x':
+Block b has Theta [q, d]; theta [p] lists those of its entries that are free (`problem.design.Blocks`; all, p = q d,
+without moderators). A pair of it has features phi_j [q] per possible next state, relative to the last one. X [p, q] has
+the contexts of the entries, X_ei = x_c where e is entry (i, c) of Theta, so that t = X'theta [q] is Theta x, and the
+logits are z = A theta with A = phi X' [n, p]. A visit is that of `estimators.likelihood.sets` with A for I (x) x':
 
     cov = A Lambda^{-1} A',   p = softmax(z),   a = A'(p - e_y)
     r >= max v - min v for every v = A (theta' - theta) in the set (`span_of`),   c = g(r)
@@ -13,10 +14,9 @@ from Lambda = lambda I, theta = 0, rho2 = lambda B^2 + 2 ln(1/delta), B >= ||The
 (docs/beyond.md) uses of A only that z = A theta: it carries over, and one block per pair is the same set. With c = 1/2
 it is the online Laplace approximation of a posterior, as there.
 
-For one individual t = Theta x [q] and B_x = (I (x) x)' Lambda^{-1} (I (x) x) [q, q] are found once per block; then
-z = phi t and cov = phi B_x phi' per pair. Memory 16 (q d)^2 bytes per block. Cost of a visit O(min(n, q) (q d)^2), of
-an individual O((q d)^2) per block and O(n q^2) per pair, n^2 q where n is small: covariances are kept by their roots,
-cov = root'root with root = L'phi', L L' = B_x (`beliefs.local`).
+For one individual t and B_x = X' Lambda^{-1} X [q, q] are found once per block; then z = phi t and cov = phi B_x phi'
+per pair, kept by its root: cov = root'root with root = L'phi', L L' = B_x (`beliefs.local`). Memory 16 p^2 bytes per
+block. Cost of a visit O(min(n, q) p^2), of an individual O(p^2) per block and O(n q^2) per pair.
 """
 
 import math
@@ -49,6 +49,8 @@ class SharedPar(NamedTuple):
     outcomes: NDArray[np.int64]  # [S, A], how many next states are possible
     block: NDArray[np.int64]  # [S, A]
     size: NDArray[np.int64]  # q, [B]
+    start: NDArray[np.int64]  # [B, Q+1], where the entries of a feature begin in theta; the last is p
+    column: NDArray[np.int64]  # [B, E], the entry of the context that each goes with
     features: Floats  # phi, [S, A, M, Q]
     columns: Floats  # the same, [S, A, Q, M]
     reach: Floats  # [S, A, M, M], at most |z_j - z_k| for a context of length 1
@@ -58,9 +60,9 @@ class SharedPar(NamedTuple):
 
 
 class SharedState(NamedTuple):
-    """E = Q d, Q the largest q. A block with q features uses the first q d; beyond it matrices are the identity."""
+    """E is the largest p. A block uses the first p; beyond them matrices are the identity."""
 
-    weights: Floats  # Theta, [B, Q, d]
+    weights: Floats  # theta, [B, E]
     gram: Floats  # Lambda, [B, E, E]
     inverse: Floats  # [B, E, E]
     radius: Floats  # rho2, [B]
@@ -71,7 +73,8 @@ class SharedWork(NamedTuple):
     visit: VisitWork
     t: Floats  # [B, Q], Theta x
     B: Floats  # [B, Q, Q], B_x
-    K: Floats  # [Q, E], (I (x) x)' Lambda^{-1}
+    xs: Floats  # [E], the context of every entry of theta
+    K: Floats  # [Q, E], X' Lambda^{-1}
     product: Floats  # [max(M, Q), Q]
     rows: Floats  # [max(M, Q), E]
     scaled: Floats  # [max(M, Q), E]
@@ -90,9 +93,9 @@ class SharedWork(NamedTuple):
     logdet: Floats  # [1]
 
 
-def natural_regularization(blocks: Blocks, context_dim: int) -> Floats:
-    """[B]: q d/B^2, the precision of an entry of a Theta of norm B."""
-    made: Floats = np.maximum(blocks.size, 1) * context_dim / blocks.bound**2
+def natural_regularization(blocks: Blocks) -> Floats:
+    """[B]: p/B^2, the precision of an entry of a theta of norm B."""
+    made: Floats = np.maximum(blocks.start[:, -1], 1) / blocks.bound**2
     return made
 
 
@@ -111,7 +114,6 @@ def reach_of(blocks: Blocks, layout: Layout, weight_bound: float) -> Floats:
 def shared_parts(
     blocks: Blocks,
     layout: Layout,
-    context_dim: int,
     weight_bound: float,
     log_inverse_delta: float,
     regularization: Floats,
@@ -122,26 +124,27 @@ def shared_parts(
 ) -> tuple[SharedPar, SharedState, SharedWork]:
     """Parameters, initial state and scratch of a set per block; regularization: lambda, [B]. kept=False: a state of no
     blocks, where types alone matter."""
-    (M, Q), d, n, f = blocks.features.shape[2:], context_dim, blocks.size.size, room_for
-    E, most, reach = Q * d, max(M, Q), reach_of(blocks, layout, weight_bound)
+    (M, Q), (n, E), f = blocks.features.shape[2:], blocks.column.shape, room_for
+    most, reach = max(M, Q), reach_of(blocks, layout, weight_bound)
     order = np.argsort(blocks.block, axis=None, kind="stable")
     pairs = np.stack(np.unravel_index(order, blocks.block.shape), axis=1).astype(np.int64)
     first = np.searchsorted(blocks.block.ravel()[order], np.arange(n + 1)).astype(np.int64)
     columns = np.ascontiguousarray(np.swapaxes(blocks.features, 2, 3))
     par = SharedPar(
         refresh_address(E), predictor, int(posterior), weight_bound, regularization.copy(), layout.count, blocks.block,
-        blocks.size, blocks.features, columns, reach, reach.max((2, 3)), np.ascontiguousarray(pairs), first,
+        blocks.size, blocks.start, blocks.column, blocks.features, columns, reach, reach.max((2, 3)),
+        np.ascontiguousarray(pairs), first,
     )  # fmt: skip
-    within = np.arange(E) < (blocks.size * d)[:, None]
+    within = np.arange(E) < blocks.start[:, -1:]
     eye = np.where(within, regularization[:, None], 1.0)[..., None] * np.eye(E)
     inverse = np.where(within, 1.0 / regularization[:, None], 1.0)[..., None] * np.eye(E)
     kept_n = n if kept else 0
     state = SharedState(
-        f((kept_n, Q, d)), eye[:kept_n], inverse[:kept_n],
+        f((kept_n, E)), eye[:kept_n], inverse[:kept_n],
         (regularization * blocks.bound**2 + 2.0 * log_inverse_delta)[:kept_n], f(kept_n, np.int64),
     )  # fmt: skip
     work = SharedWork(
-        visit_work(M), f((n, Q)), f((n, Q, Q)), f((Q, E)), f((most, Q)), f((most, E)), f((most, E)), f((Q, Q)),
+        visit_work(M), f((n, Q)), f((n, Q, Q)), f(E), f((Q, E)), f((most, Q)), f((most, E)), f((most, E)), f((Q, Q)),
         f((Q, Q)), f((Q, Q)), f((Q, Q)), f((Q, M)), f(Q), f(Q), f(Q), f(Q), f(M), f((E, E)), f(E), f(1),
     )  # fmt: skip
     return par, state, work
@@ -149,22 +152,25 @@ def shared_parts(
 
 @kernel
 def look_at(par, state, work, b, x):
-    """work.K, work.t[b], work.B[b] <- (I (x) x)' Lambda^{-1}, Theta x and B_x of block b."""
-    q, d, K, t, B, inverse = par.size[b], x.shape[0], work.K, work.t[b], work.B[b], state.inverse[b]
+    """work.xs, work.K, work.t[b], work.B[b] <- the contexts of the entries, X' Lambda^{-1}, t and B_x of block b."""
+    q, start, xs, K, t, B = par.size[b], par.start[b], work.xs, work.K, work.t[b], work.B[b]
+    p, theta, inverse = start[q], state.weights[b], state.inverse[b]
+    for e in range(p):
+        xs[e] = x[par.column[b, e]]
     for i in range(q):
         total = 0.0
-        for e in range(q * d):
+        for e in range(p):
             K[i, e] = 0.0
-        for c in range(d):
-            v = x[c]
-            total += state.weights[b, i, c] * v
-            for e in range(q * d):
-                K[i, e] += v * inverse[i * d + c, e]
+        for c in range(start[i], start[i + 1]):
+            v = xs[c]
+            total += theta[c] * v
+            for e in range(p):
+                K[i, e] += v * inverse[c, e]
         t[i] = total
         for k in range(q):
             total = 0.0
-            for c in range(d):
-                total += K[i, k * d + c] * x[c]
+            for e in range(start[k], start[k + 1]):
+                total += K[i, e] * xs[e]
             B[i, k] = total
 
 
@@ -229,10 +235,10 @@ def learn_shared(par, state, work, s, a, y, x):
 
 @kernel
 def visit_predictions(par, state, work, s, a, y, x):
-    """As `estimators.likelihood.visit`, with C = phi B_x phi', K = (I (x) x)' Lambda^{-1} and G = V'V:
+    """As `estimators.likelihood.visit`, with C = phi B_x phi', K = X' Lambda^{-1} and G = V'V:
     Lambda^{-1} -= (V phi K)'(V phi K), theta -= K'phi'moved."""
     b, n, v, phi = par.block[s, a], par.outcomes[s, a], work.visit, par.features[s, a]
-    m, q, E = n - 1, par.size[b], par.size[b] * x.shape[0]
+    m, q, E = n - 1, par.size[b], par.start[b, par.size[b]]
     logits_of(par, work, s, a, v.z, v.C)
     begin(v, m)
     softmax(v.z, n, v.p)
@@ -249,8 +255,8 @@ def visit_predictions(par, state, work, s, a, y, x):
         work.mean[i] = 0.0
         for j in range(m):
             work.mean[i] += phi[j, i] * v.moved[j]
-    move_block(state, work, b, q)
-    add_information(par, state, work, b, information(par, work, s, a, v.p, c), x)
+    move_block(state, work, b, q, E)
+    add_information(par, state, work, b, information(par, work, s, a, v.p, c))
     for j in range(m):  # V phi K; V is a lower triangle
         for e in range(E):
             work.rows[j, e] = 0.0
@@ -285,7 +291,7 @@ def visit_features(par, state, work, s, a, y, x):
         for j in range(n):
             f[i] += p[j] * par.columns[s, a, i, j]
     D = information(par, work, s, a, p, c)
-    add_information(par, state, work, b, D, x)
+    add_information(par, state, work, b, D)
     gain_of_features(D, B, q, work)
     for i in range(q):
         Bf[i] = 0.0
@@ -298,8 +304,8 @@ def visit_features(par, state, work, s, a, y, x):
             moved[i] -= work.G[i, k] * Bf[k]
         form += Bf[i] * moved[i]
     state.radius[b] += form - 2.0 * gain
-    move_block(state, work, b, q)
-    subtract_form(state.inverse[b], work.K, work.G, q, q * x.shape[0], work.scaled)
+    move_block(state, work, b, q, par.start[b, q])
+    subtract_form(state.inverse[b], work.K, work.G, q, par.start[b, q], work.scaled)
 
 
 @kernel
@@ -377,30 +383,28 @@ def gain_of_features(D, B, q, work):
 
 
 @inlined
-def move_block(state, work, b, q):
+def move_block(state, work, b, q, p):
     """theta -= K' mean: what the visit has found, in features."""
-    d = state.weights.shape[2]
-    for e in range(q * d):
+    for e in range(p):
         work.column[e] = 0.0
     for i in range(q):
         v = work.mean[i]
-        for e in range(q * d):
+        for e in range(p):
             work.column[e] += v * work.K[i, e]
-    for i in range(q):
-        for c in range(d):
-            state.weights[b, i, c] -= work.column[i * d + c]
+    for e in range(p):
+        state.weights[b, e] -= work.column[e]
 
 
 @inlined
-def add_information(par, state, work, b, D, x):
-    """Lambda += D (x) xx'."""
-    q, d, gram = par.size[b], x.shape[0], state.gram[b]
+def add_information(par, state, work, b, D):
+    """Lambda += X D X'."""
+    q, start, xs, gram = par.size[b], par.start[b], work.xs, state.gram[b]
     for i in range(q):
-        for e in range(d):
-            for k in range(q):
-                u = D[i, k] * x[e]
-                for g in range(d):
-                    gram[i * d + e, k * d + g] += u * x[g]
+        for k in range(q):
+            for c in range(start[i], start[i + 1]):
+                u = D[i, k] * xs[c]
+                for e in range(start[k], start[k + 1]):
+                    gram[c, e] += u * xs[e]
 
 
 @kernel

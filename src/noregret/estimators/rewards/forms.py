@@ -110,11 +110,13 @@ class RewardPar(NamedTuple):
     shapes: Any
     one: Any
     block: NDArray[np.int64]  # [S, A], with a design; else empty
-    features: Floats  # psi, [S, A, Q], likewise
+    features: Floats  # psi, [S, A, Q], likewise, and the next two (`problem.design.Blocks`)
+    begin: NDArray[np.int64]  # [B, Q+1], its `start`
+    column: NDArray[np.int64]  # [B, E]
 
 
 class RewardState(NamedTuple):
-    """Of pairs, [S, A]; with a design of blocks, [B, 1], and d is Q d."""
+    """Of pairs, [S, A]; with a design of blocks, [B, 1], and d is E."""
 
     theta: Floats  # [S, A, d]
     gram: Floats  # V, [S, A, d, d], lambda I at first
@@ -130,11 +132,11 @@ class RewardWork(NamedTuple):
     h: Floats  # [d]
     factor: Floats  # [d, d]
     mixture: RewardMixtureWork
-    lifted: Floats  # [Q d], psi (x) x
+    lifted: Floats  # [E], X psi
     ends: Floats  # [2], a range
     t: Floats  # [B, 2, Q], of `estimators.rewards.shared`, and the next two
     forms: Floats  # [B, 2, 3, Q, Q]
-    columns: Floats  # [3, Q, Q d]
+    columns: Floats  # [3, Q, E]
 
 
 def estimated(problem: Problem) -> Form:
@@ -186,11 +188,12 @@ def reward_parts(
     return (with_mixture(par, state, work) if mixture else par), state, work
 
 
-def _table_of(blocks: Blocks | None) -> tuple[NDArray[np.int64], Floats]:
-    """The block of every pair, and its features; empty where there are none."""
+def _table_of(blocks: Blocks | None) -> tuple[Any, Any, Any, Any]:
+    """The block of every pair, its features, and where their entries are; empty where there are none."""
     if blocks is None:
-        return np.zeros((0, 0), np.int64), np.zeros((0, 0, 0))
-    return blocks.block, np.ascontiguousarray(blocks.features[:, :, 0])
+        none = np.zeros((0, 0), np.int64)
+        return none, np.zeros((0, 0, 0)), none, none
+    return blocks.block, np.ascontiguousarray(blocks.features[:, :, 0]), blocks.start, blocks.column
 
 
 def _regularization(p: RewardSizes, form: Form, mixture: bool, asked: float | None, name: str) -> float:
@@ -248,7 +251,7 @@ def kernel_of(name: str, par: RewardPar, state: RewardState, work: RewardWork) -
     ranges      par, state, work, x, low [S, A], high [S, A]"""
     shared = par.block.size > 0
     table = np.zeros(par.block.shape if shared else state.samples.shape)
-    x = np.zeros(state.theta.shape[2] // par.features.shape[2] if shared else state.theta.shape[2])
+    x = np.zeros(state.theta.shape[2])
     args: Any = par, state, work, x, table, table
     if name == "learn":
         args = par, state, work, 0, 0, 0.0, x
@@ -265,7 +268,7 @@ def _with_inner(par: RewardPar, state: RewardState, work: RewardWork, names: tup
         like = par, state, work, 0, 0, 0.0, work.lifted
         par = par._replace(inner=call_learn.fill(_KERNELS["learn"][par.form], *like))
     if "ranges" in names:
-        x, psi = np.zeros(work.lifted.size // work.t.shape[2]), par.features[0, 0]
+        x, psi = work.lifted, par.features[0, 0]
         shapes = shapes_mixture if par.form == HOEFFDING else shapes_ridge
         one = call_one.fill(_ONE[par.form], par, state, work, 0, psi, 0.0, work.ends)
         par = par._replace(shapes=call_shapes.fill(shapes, par, state, work, x), one=one)

@@ -1,10 +1,10 @@
 """Mean rewards where pairs share weights: every form of `estimators.rewards.forms`, per block of a design.
 
-The mean reward of pair (s, a) at x is theta_b'u, or sigma of it, with u = psi(s, a) (x) x [q d], index (feature i,
-column c) -> i d + c. So a block is learned as one pair is whose contexts are the u: the state of a form has one "pair"
-(b, 0) per block, and `lift` makes u. What is asked about one individual are forms in psi, whose matrices are found once
-per block (`shapes_ridge`, `shapes_mixture`): O(q (q d)^2) per block, O(q^2) per pair. Features are given in units of
-the blocks' bounds (`scaled_blocks`), so that one bound serves all of them.
+The mean reward of pair (s, a) at x is theta_b'u, or sigma of it, with u = X psi(s, a) [p]: the entry of theta that is
+Theta[i, c] meets psi_i x_c (`problem.design.Blocks`). So a block is learned as one pair is whose contexts are the u:
+the state of a form has one "pair" (b, 0) per block, and `lift` makes u. What is asked about one individual are forms in
+psi, whose matrices are found once per block (`shapes_ridge`, `shapes_mixture`): O(q p^2) per block, O(q^2) per pair.
+Features are given in units of the blocks' bounds (`scaled_blocks`), so that one bound serves all of them.
 """
 
 import math
@@ -28,7 +28,7 @@ class RewardSizes(NamedTuple):
     """What a form of reward learning is about."""
 
     shape: tuple[int, int]  # of the independent problems: (S, A), or (B, 1) with a design
-    dim: int  # of what means are linear in: d, or Q d
+    dim: int  # of what means are linear in: d, or the largest p of a block
     context_bound: float  # of its length
     bound: float  # of the weights
 
@@ -38,9 +38,10 @@ def reward_sizes(problem: Problem, blocks: Blocks | None) -> RewardSizes:
     p = problem
     if blocks is None:
         return RewardSizes((p.n_states, p.n_actions), p.context_dim, p.context_bound, p.reward_bound)
-    B, Q = blocks.size.size, blocks.features.shape[3]
     longest = max(float(np.linalg.norm(blocks.features, axis=-1).max()), 1e-12)
-    return RewardSizes((B, 1), Q * p.context_dim, p.context_bound * longest, float(blocks.bound.max()))
+    return RewardSizes(
+        (blocks.size.size, 1), blocks.column.shape[1], p.context_bound * longest, float(blocks.bound.max())
+    )
 
 
 def scaled_blocks(problem: Problem) -> Blocks | None:
@@ -55,11 +56,13 @@ def scaled_blocks(problem: Problem) -> Blocks | None:
 
 @inlined
 def lift(par, work, s, a, x):
-    """work.lifted [q d] <- psi(s, a) (x) x."""
-    d, psi = x.shape[0], par.features[s, a]
+    """work.lifted [p] <- u of pair (s, a) at x, 0 beyond its block's entries."""
+    b, psi = par.block[s, a], par.features[s, a]
+    for e in range(work.lifted.shape[0]):
+        work.lifted[e] = 0.0
     for i in range(psi.shape[0]):
-        for c in range(d):
-            work.lifted[i * d + c] = psi[i] * x[c]
+        for e in range(par.begin[b, i], par.begin[b, i + 1]):
+            work.lifted[e] = psi[i] * x[par.column[b, e]]
 
 
 @kernel
@@ -71,45 +74,44 @@ def learn_lifted(par, state, work, s, a, reward, x):
 
 @kernel
 def shapes_ridge(par, state, work, x):
-    """work.t[b, 0], work.forms[b, 0, 0] <- Theta x and (I (x) x)' V^{-1} (I (x) x) of every block b: of u = psi (x) x
-    the mean is psi't, the squared length in V^{-1} psi'B psi."""
-    d, q = x.shape[0], work.t.shape[2]
+    """work.t[b, 0], work.forms[b, 0, 0] <- Theta x and B_x = X' V^{-1} X of every block b: of u = X psi the mean is
+    psi't, the squared length in V^{-1} psi'B_x psi."""
+    q = work.t.shape[2]
     for b in range(work.t.shape[0]):
-        t, B, K = work.t[b, 0], work.forms[b, 0, 0], work.columns[0]
-        columns_at(state.inverse[b, 0], x, K)
+        t, B, K, start = work.t[b, 0], work.forms[b, 0, 0], work.columns[0], par.begin[b]
+        columns_at(par, b, state.inverse[b, 0], x, K)
         for i in range(q):
             t[i] = 0.0
-            for c in range(d):
-                t[i] += state.theta[b, 0, i * d + c] * x[c]
+            for e in range(start[i], start[i + 1]):
+                t[i] += state.theta[b, 0, e] * x[par.column[b, e]]
             for k in range(q):
                 B[i, k] = 0.0
-                for c in range(d):
-                    B[i, k] += K[i, k * d + c] * x[c]
+                for e in range(start[k], start[k + 1]):
+                    B[i, k] += K[i, e] * x[par.column[b, e]]
 
 
 @kernel
-def columns_at(matrix, x, K):
-    """K [q, q d] <- (I (x) x)' matrix."""
-    d = x.shape[0]
+def columns_at(par, b, matrix, x, K):
+    """K [q, p] <- X' matrix."""
     for i in range(K.shape[0]):
         for e in range(K.shape[1]):
             K[i, e] = 0.0
-        for c in range(d):
-            v = x[c]
+        for c in range(par.begin[b, i], par.begin[b, i + 1]):
+            v = x[par.column[b, c]]
             for e in range(K.shape[1]):
-                K[i, e] += v * matrix[i * d + c, e]
+                K[i, e] += v * matrix[c, e]
 
 
 @kernel
 def shapes_mixture(par, state, work, x):
     """What `mixture.dual_vector` says of h = (G + shift I)^{-1} u as forms in psi, for both shifts: work.t[b, v] has
-    h'sum x_i r_i, work.forms[b, v] has h'J h, ||h||^2 and ||u - G h||^2. O(q (q d)^2) per block."""
-    d, q, E = x.shape[0], work.t.shape[2], work.columns.shape[2]
+    h'sum x_i r_i, work.forms[b, v] has h'J h, ||h||^2 and ||u - G h||^2. O(q p^2) per block."""
+    q, E = work.t.shape[2], work.columns.shape[2]
     H, GH, JH = work.columns[0], work.columns[1], work.columns[2]
     for b in range(work.t.shape[0]):
         for v in range(2):
             t, forms = work.t[b, v], work.forms[b, v]
-            columns_at(state.inverse[b, 0] if v == 0 else state.mixture.wide[b, 0], x, H)
+            columns_at(par, b, state.inverse[b, 0] if v == 0 else state.mixture.wide[b, 0], x, H)
             for i in range(q):
                 times(state.gram[b, 0], H[i], GH[i])
                 times(state.mixture.sums[b, 0, 0], H[i], JH[i])
@@ -117,8 +119,8 @@ def shapes_mixture(par, state, work, x):
                 for e in range(E):
                     GH[i, e] = -GH[i, e] + par.regularization * H[i, e]
                     t[i] += H[i, e] * state.moment[b, 0, e]
-                for c in range(d):
-                    GH[i, i * d + c] += x[c]
+                for e in range(par.begin[b, i], par.begin[b, i + 1]):
+                    GH[i, e] += x[par.column[b, e]]
             for i in range(q):
                 for k in range(q):
                     form, hh, rest = 0.0, 0.0, 0.0
