@@ -21,6 +21,7 @@ NOISE = 5  # perturbed rewards
 POSTERIOR = 6  # models drawn from a posterior
 PERTURBATION = 7  # bonuses perturbed pair by pair and step by step
 DOUBT = 8  # models drawn to see how sure a plan is
+CORE = 9  # directions in which the parameters of a block are perturbed
 
 DRAWS = 16  # steps reserved for one gamma variate: fifteen attempts, of which one is enough 19 times in 20, and a power
 
