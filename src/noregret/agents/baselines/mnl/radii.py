@@ -58,10 +58,9 @@ def least_curvature(reach: float, outcomes: int) -> float:
         return 1.0
     ends = []
     for z in (-reach, reach):
-        top = max(reach, 0.0)
-        total = math.exp(-top) + (outcomes - 2) * math.exp(reach - top) + math.exp(z - top)
-        ends.append(math.exp(max(z - 2.0 * top, -700.0)) / total**2)
-    return max(min(ends), LEAST_KAPPA)
+        total = math.exp(-reach) + (outcomes - 2) + math.exp(z - reach)  # of the softmax, times e^-reach
+        ends.append(z - 2.0 * reach - 2.0 * math.log(total))
+    return max(math.exp(max(min(ends), -700.0)), LEAST_KAPPA)
 
 
 def cho_step(L: float, B: float, U: int) -> float:

@@ -62,7 +62,7 @@ class UCRLMNL(MNLAgent):
     stores = True
 
     kappa: float | None = KAPPA
-    growth: float = option(1.05, check.positive, least=1.0)
+    growth: float = option(1.1, check.positive, least=1.0)
 
     def _recommended(self, p: float, L: float, B: float, U: int) -> float:
         return L * L
