@@ -529,15 +529,14 @@ def river(S, H):
 
 
 @pytest.mark.slow
-def test_river_swim_has_the_local_agents_first():
-    """S = 4, H = 12 as in Cho et al., 2,000 episodes of 4 seeds, the best of three scales each. The agents with local
-    curvature (UCRL-MNL-OL, whose plan is that of their UCRL-MNL+, and ORRL-MNL) come first, as in their Figure 1. That
-    RRL-MNL beats UCRL-MNL, which they report, is not seen here: both improve as their bonus shrinks, RRL-MNL later."""
-    world, best = river(4, 12), {}
+def test_in_a_river_orrl_mnl_is_ahead_of_rrl_mnl():
+    """S = 4, H = 12 as in Cho et al., 2,000 episodes of 4 seeds, three scales: their order of these two at each scale.
+    That UCRL-MNL comes last, which they report too, is not seen here (docs/agents-mnl.md)."""
+    world, regret = river(4, 12), {}
     for name in TWINS:
         more = {"kappa": 0.1} if name in ("ucrl-mnl", "rrl-mnl") else {"regularization": 10.0}
         made = (nr.make_agent(name, world.problem, bonus_scale=c, **more) for c in (3e-3, 1e-3, 3e-4))
-        best[name] = min(nr.simulate(agent, world, 2000, seeds=4, every=500).final.mean() for agent in made)
+        regret[name] = np.array([nr.simulate(agent, world, 2000, seeds=4, every=500).final.mean() for agent in made])
     uniform = nr.simulate(nr.UniformRandom(world.problem), world, 2000, seeds=4, every=500).final.mean()
-    assert max(best.values()) < 0.1 * uniform
-    assert max(best["ucrl-mnl-ol"], best["orrl-mnl"]) < min(best["ucrl-mnl"], best["rrl-mnl"])
+    assert max(each.min() for each in regret.values()) < 0.1 * uniform
+    assert (regret["orrl-mnl"] < regret["rrl-mnl"]).all()

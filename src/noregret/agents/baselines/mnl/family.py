@@ -38,7 +38,7 @@ from ....estimators.store import Store, empty_store, with_room
 from ....numerics.linear_algebra import LEAST_REGULARIZATION, dot, refresh_address
 from ....planning.bellman import planner_address
 from ....problem.design import Blocks
-from ....problem.layout import Layout, used_slots
+from ....problem.layout import Layout
 from ....problem.links import MultinomialLogit, exp
 from ....problem.problem import Problem
 from ...base import Agent, Trajectory
@@ -280,21 +280,23 @@ class MNLAgent(Agent):
 
     def _numbers(self, blocks: Blocks) -> dict[str, Any]:
         """What par has of every block."""
-        p, o = self.problem, self.options
-        used, R, U = used_slots(p.layout), p.context_bound, self._outcomes()
-        norms = np.linalg.norm(blocks.features, axis=3) * used
-        made: dict[str, list[float]] = {name: [] for name in ("dim", "longest", "kappa", "regularization", "step")}
-        for b in range(blocks.size.size):
-            at = (blocks.block == b) & p.layout.available
-            L, B = float(norms[at].max(initial=0.0)) * R or R, float(blocks.bound[b])
-            dim, most = max(float(blocks.size[b]) * p.context_dim, 1.0), int(p.layout.count[at].max(initial=1))
-            kappa = self.kappa or least_curvature(min(L * B, p.reach), most)
-            least = LEAST_REGULARIZATION * L * L
-            made["regularization"].append(stable(o["regularization"], self._recommended(dim, L, B, U), least))
-            made["step"].append(self.step_size or self._eta(L, B, U))
-            for name, value in (("dim", dim), ("longest", L), ("kappa", kappa)):
-                made[name].append(value)
-        return {name: np.array(values) for name, values in made.items()} | {"outcomes": float(U)}
+        p, given = self.problem, self.options["regularization"]
+        layout, n, U = p.layout, blocks.size.size, self._outcomes()
+        norms, at = np.linalg.norm(blocks.features, axis=3).max(2), blocks.block[layout.available]
+        longest, most = np.zeros(n), np.ones(n)
+        np.maximum.at(longest, at, norms[layout.available] * p.context_bound)
+        np.maximum.at(most, at, layout.count[layout.available])
+        longest[longest == 0.0] = p.context_bound  # nothing is told apart
+        dim = np.maximum(blocks.size * float(p.context_dim), 1.0)
+        kinds, kind = np.unique(np.stack([dim, longest, blocks.bound, most], axis=1), axis=0, return_inverse=True)
+        made = []
+        for d, L, B, m in kinds.tolist():
+            kappa = self.kappa or least_curvature(min(L * B, p.reach), int(m))
+            lam = stable(given, self._recommended(d, L, B, U), LEAST_REGULARIZATION * L * L)
+            made.append((kappa, lam, self.step_size or self._eta(L, B, U)))
+        kappas, lams, steps = np.array(made)[kind.ravel()].T.copy()
+        sizes = {"dim": dim, "longest": longest, "outcomes": float(U)}
+        return sizes | {"kappa": kappas, "regularization": lams, "step": steps}
 
     def build(self) -> tuple[MNLPar, MNLState, MNLWork]:
         p, o, blocks = self.problem, self.options, self.blocks
