@@ -30,6 +30,10 @@ from .baselines.linear.abbasi_yadkori_neu import AbbasiYadkoriNeu
 from .baselines.linear.lsvi_ucb import LSVIUCB
 from .baselines.linear.omg import OMGCMDP
 from .baselines.linear.orlc_si import ORLCSI
+from .baselines.mnl.orrl_mnl import ORRLMNL
+from .baselines.mnl.rrl_mnl import RRLMNL
+from .baselines.mnl.ucrl_mnl import UCRLMNL
+from .baselines.mnl.ucrl_mnl_ol import UCRLMNLOL
 from .baselines.rmax.cece import CECE
 from .baselines.rmax.cece_x import CECEx
 from .baselines.rmax.cover_rmax import CoverRmax
@@ -54,6 +58,7 @@ register(
     GLMORL, GLMRLSVI,
     CertifiedPSRL, LRORL, PSRLGLM,
     ORLCSI, AbbasiYadkoriNeu, LSVIUCB, OMGCMDP,
+    UCRLMNL, UCRLMNLOL, RRLMNL, ORRLMNL,
     CoverRmax, KWIKLRRmax, CECE, CECEx,
     UCRL2, UCBVI, UCBVIBF, ORLC, PSRL, TabularRLSVI,
     OFUL, GLMUCB, OL2M, GLOC,
@@ -63,7 +68,8 @@ register(FixedPolicy, Referral, Certified, composed=True)
 
 __all__ = [
     "CECE", "GLMORL", "GLMRLSVI", "GLMUCB", "GLOC", "LRORL", "LSVIUCB", "OFUL", "OL2M", "OMGCMDP", "ORLC", "ORLCSI",
-    "PSRL", "PSRLGLM", "UCBVI", "UCBVIBF", "UCRL2", "AbbasiYadkoriNeu", "Agent", "CECEx", "CertaintyEquivalence",
-    "Certified", "CertifiedPSRL", "CoverRmax", "EpsilonGreedy", "FixedPolicy", "KWIKLRRmax", "Oracle", "Referral",
-    "TabularRLSVI", "UniformRandom", "draw_model", "kmeans", "make_agent", "names",
+    "ORRLMNL", "PSRL", "PSRLGLM", "RRLMNL", "UCBVI", "UCBVIBF", "UCRL2", "UCRLMNL", "UCRLMNLOL", "AbbasiYadkoriNeu",
+    "Agent", "CECEx", "CertaintyEquivalence", "Certified", "CertifiedPSRL", "CoverRmax", "EpsilonGreedy",
+    "FixedPolicy", "KWIKLRRmax", "Oracle", "Referral", "TabularRLSVI", "UniformRandom", "draw_model", "kmeans",
+    "make_agent", "names",
 ]  # fmt: skip
