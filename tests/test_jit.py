@@ -1,6 +1,7 @@
 """The compiler's private points, and the cache: what a Numba release could break."""
 
 import json
+import operator
 import os
 import pickle
 import re
@@ -13,9 +14,12 @@ from typing import NamedTuple
 import numba
 import numpy as np
 import pytest
+from numba import types
+from numba.core.registry import cpu_target
 
 import noregret as nr
 from noregret.compiler.cache import spelled, stamp
+from noregret.compiler.contexts import remembering
 from noregret.compiler.jit import DISABLED, kernel
 from noregret.compiler.slots import EMPTY, Heads, slot
 from noregret.problem.links import apply_gradient
@@ -149,6 +153,31 @@ def test_python_gets_the_number_that_a_kernel_returns(value):
 def test_what_a_kernel_cannot_take_is_said():
     with pytest.raises(TypeError, match="a kernel takes arrays, numbers"):
         double(np.float32(1.0))
+
+
+def test_operators_are_looked_up_once_and_numbas_own_are_left_alone():
+    numbas = cpu_target.typing_context
+    ours, code = remembering(numbas, cpu_target.target_context)
+    for args in ((types.float64, types.int64), (types.int64, types.literal(2)), (types.boolean, types.boolean)):
+        plain, made = numbas.resolve_value_type(operator.mul), ours.resolve_value_type(operator.mul)
+        assert type(plain) is types.Function is not type(made)
+        found = made.get_call_type(ours, args, {})
+        assert found == plain.get_call_type(numbas, args, {})
+        assert made.get_call_type(ours, args, {}) is found
+    kind = code.get_value_type(types.float64[:, ::1])
+    assert code.get_abi_sizeof(kind) == cpu_target.target_context.get_abi_sizeof(kind) == 72
+
+
+def test_a_wrong_operation_is_refused_every_time_in_the_same_words():
+    def wrong(z):
+        z[0] = z << 1.0
+
+    said = []
+    for _ in range(2):
+        with pytest.raises(numba.TypingError, match="lshift") as refused:
+            kernel(wrong)(np.ones(2))
+        said.append(str(refused.value).count("lshift"))
+    assert said[0] == said[1]
 
 
 class Part(NamedTuple):

@@ -14,7 +14,7 @@ import noregret as nr
 import reference
 from noregret.agents.baselines.mnl import radii
 
-CORE = 9
+CORE = 10
 TUNED = {
     "ucrl-mnl": {"kappa": 0.1, "bonus_scale": 0.003},
     "ucrl-mnl-ol": {"regularization": 1.0, "bonus_scale": 0.003},

@@ -11,8 +11,9 @@ through a small entrance that is handed one address: named tuples are laid out i
 (`compiler.references`), so that no code is compiled that takes them apart.
 
 Private points of Numba that the room uses: the options `_nrt` and `no_cpython_wrapper`, `get_call_template`, the
-cache's index and key (`compiler.cache`), libraries of code (`compiler.library`), the calling convention, the structure
-of arrays, and how named tuples lie in memory (`compiler.references`). `tests/test_jit.py` fails if a release moves one.
+cache's index and key (`compiler.cache`), libraries of code (`compiler.library`), contexts (`compiler.contexts`), the
+calling convention, the structure of arrays, and how named tuples lie in memory (`compiler.references`).
+`tests/test_jit.py` fails if a release moves one.
 
 Under NUMBA_DISABLE_JIT=1 everything runs as plain Python: pdb and coverage work; sums are then added in order, so
 results agree with the compiled ones to rounding, not to the bit.

@@ -8,8 +8,9 @@ kernel whose address is asked for, together with all it calls. That takes a quar
 What a caller links is the same whether or not the kernel also has an address, and whether or not it comes from the
 cache, so results do not depend on what was compiled first.
 
-Private points of Numba: `JITCodeLibrary` and its `_final_module`, `_linking_libraries`, `_shared_module` and
-`_reload_init`, `_LowerResult`, `_dynfunc.make_function`, the flag `no_compile`. Passes and pipelines are public.
+Private points of Numba: `JITCodeLibrary` and its `_final_module`, `_linking_libraries`, `_shared_module`,
+`_reload_init`, `_codegen` and `_optimize_functions`, `_LowerResult`, `_dynfunc.make_function`, the flag `no_compile`.
+Passes and pipelines are public.
 """
 
 from typing import Any
@@ -22,6 +23,8 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.compiler_machinery import LoweringPass, register_pass
 from numba.core.typed_passes import IRLegalization, NativeLowering, NopythonRewrites
 
+from .contexts import remembering
+
 
 class WaitingLibrary(JITCodeLibrary):  # type: ignore[misc]
     """The code of one kernel, which waits until its address is asked for."""
@@ -30,6 +33,14 @@ class WaitingLibrary(JITCodeLibrary):  # type: ignore[misc]
 
     def add_linking_library(self, library: Any) -> None:
         self._linking_libraries.append(library)
+
+    def _optimize_functions(self, module: Any) -> None:
+        """Numba makes passes for declarations as well, which are five of six functions, and runs them on nothing."""
+        module.data_layout = self._codegen._data_layout
+        for function in module.functions:
+            if not function.is_declaration:
+                passes, builder = self._codegen._function_pass_manager()
+                passes.run(function, builder)
 
     def _get_module_for_linking(self) -> Any:
         """This kernel and all it calls, not optimised."""
@@ -108,7 +119,9 @@ class KernelCompiler(CompilerBase):  # type: ignore[misc]
 
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
-        self.state.flags = _Flags(self.state.flags)
+        state = self.state
+        state.flags = _Flags(state.flags)
+        state.typingctx, state.targetctx = remembering(state.typingctx, state.targetctx)
 
     def define_pipelines(self) -> list[Any]:
         passes = DefaultPassBuilder.define_nopython_pipeline(self.state)

@@ -45,6 +45,12 @@ class Blocks(NamedTuple):
     column: NDArray[np.int64]  # [B, E], the entry of the context that one of theta goes with
 
 
+def every_entry(size: NDArray[np.int64], Q: int, context_dim: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(start, column) of `Blocks` whose features go with all entries of the context."""
+    start = np.minimum(np.arange(Q + 1), size[:, None]) * context_dim
+    return start.astype(np.int64), np.tile(np.arange(context_dim), (size.size, Q))
+
+
 class _Shared:
     """What designs of transitions and of rewards have in common."""
 

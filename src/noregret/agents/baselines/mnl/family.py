@@ -37,7 +37,7 @@ from ....estimators.rewards.forms import (
 from ....estimators.store import Store, empty_store, with_room
 from ....numerics.linear_algebra import LEAST_REGULARIZATION, dot, refresh_address
 from ....planning.bellman import planner_address
-from ....problem.design import Blocks
+from ....problem.design import Blocks, every_entry
 from ....problem.layout import Layout
 from ....problem.links import MultinomialLogit, exp
 from ....problem.problem import Problem
@@ -205,7 +205,8 @@ def pair_blocks(problem: Problem) -> Blocks:
         features[:, :, j, j] = (j < count - 1) & problem.layout.available
     size = np.where(problem.layout.available, count - 1, 0).ravel()
     bound = problem.weight_bound * np.sqrt(np.maximum(size, 1))
-    return Blocks(np.arange(S * A).reshape(S, A), features, size, bound)
+    entries = every_entry(size, features.shape[3], problem.context_dim)
+    return Blocks(np.arange(S * A).reshape(S, A), features, size, bound, *entries)
 
 
 class MNLAgent(Agent):
