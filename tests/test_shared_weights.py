@@ -245,3 +245,37 @@ def test_draws_of_one_block_move_all_its_pairs_together():
         assert np.allclose(logits, logits[0, 0])
         drawn.append(logits[0, 0])
     assert np.std(drawn) > 0.3
+
+
+@pytest.mark.parametrize("kind", [{}, {"support": mask(1)}, {"moderated": True}], ids=["dense", "masked", "moderated"])
+def test_a_shortfall_followed_step_by_step_is_right_and_smaller(kind):
+    """On the event of the sets it never lies, for the best policy and for arbitrary ones."""
+    world = designed(**kind)
+    agent, g = nr.LRORL(world.problem, delta=0.05), np.random.default_rng(0)
+    play(agent, world, 800)
+    parts = []
+    for k in range(10):
+        x = world.context(5, k)
+        best = world.optimal(x)
+        for policy in (best.policy, *g.integers(0, 3, (3, 5, 4))):
+            plan = agent.certify(x, policy)
+            lost = best.values[0] - world.values(policy, x)[0]
+            apart = (plan.upper[0] - plan.lower[0]).max()
+            assert lost.max() <= plan.certificate + 1e-9
+            assert plan.certificate <= apart + 1e-9
+            if policy is best.policy:
+                parts.append(plan.certificate / apart)
+    assert np.mean(parts) < 0.999
+
+
+def test_a_shortfall_is_much_smaller_where_sets_are_small():
+    """Sets as small as a hundred thousand people would make them, rewards known."""
+    world = designed(known=True)
+    agent, parts = nr.LRORL(world.problem), []
+    play(agent, world, 800)
+    agent.state.transitions.radius[:] /= 100.0
+    for k in range(10):
+        x = world.context(5, k)
+        plan = agent.certify(x, world.optimal(x).policy)
+        parts.append(plan.certificate / (plan.upper[0] - plan.lower[0]).max())
+    assert np.mean(parts) < 0.97

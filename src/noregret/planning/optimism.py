@@ -13,6 +13,7 @@ Three passes of the Bellman operator use it, all clipped to [0, H - h], with mea
 
     upwards over all actions (`optimum`): at least the optimal values
     upwards and downwards along a given policy (`assess`): its own values lie between
+    upwards over the policy's shortfall itself (`shortfall`), from the other three
 
 Where all pairs have the same possible next states, the first-order terms of all pairs are found together, as forms in V
 (`first_orders`). Both passes are compiled once, for all agents and kinds of sets, and reached by address.
@@ -280,3 +281,36 @@ def bound_values(par, local, work, policy, upper, lower):
     if upper.shape[0] > 0:
         bound(par, local, work, policy, 1.0, local.high, upper)
     bound(par, local, work, policy, -1.0, local.low, lower)
+
+
+@inlined
+def highest_mean(par, local, s, a, V, work):
+    """The largest mean of V [S] over the next states of a pair that its set allows."""
+    return expectation(local.P, par.layout, s, a, V) + bonus(par, local, s, a, V, 1.0, work)
+
+
+@kernel
+def shortfall(par, local, work, policy, top, upper, lower, short):
+    """short [H+1, S] <- at least how far a policy's values are below the optimal ones; top [H+1, S] from `optimum`,
+    upper and lower from `assess`. With P+ the largest mean that a set allows, V~, U and C of the next step,
+
+        C_h(s) = max( P+_pi C,  max over a != pi of high_a + min( P+_a V~, P+_a U + P+_a C ) - L_h(s) )
+
+    within [0, V~_h - L_h]. If an optimal action is pi's, the loss is that of the next step; else V* = r_a + P_a V* is
+    at most either sum. docs/beyond.md, section 7."""
+    (H, S), A = policy.shape, local.high.shape[1]
+    for s in range(S):
+        short[H, s] = 0.0
+    for h in range(H - 1, -1, -1):
+        C = short[h + 1]
+        for s in range(S):
+            least = min(max(highest_mean(par, local, s, policy[h, s], C, work), 0.0), float(H - h))
+            for a in range(A):
+                if a != policy[h, s] and par.layout.available[s, a]:
+                    high = local.high[s, a]
+                    value = min(high + highest_mean(par, local, s, a, top[h + 1], work), float(H - h))
+                    if value - lower[h, s] > least:
+                        own = high + highest_mean(par, local, s, a, upper[h + 1], work)
+                        own += max(highest_mean(par, local, s, a, C, work), 0.0)
+                        least = max(least, min(value, own) - lower[h, s])
+            short[h, s] = min(least, max(top[h, s] - lower[h, s], 0.0))

@@ -44,7 +44,7 @@ from .sets import (
     describe_linear,
     describe_online,
     describe_stored,
-    judge,
+    judge_closely,
     learn_linear,
     learn_online,
     learn_stored,
@@ -142,7 +142,7 @@ class SetAgent(Agent):
     def _settle(self) -> None:
         o = self.options
         self.watch_kernel = watch_local if self.uses_sets else watch_values
-        self._judge: Any = None  # `judge`, compiled at its first use
+        self._judge: Any = None  # `judge_closely`, compiled at its first use
         if isinstance(self.problem.link, LinearCombination) and self.sets != "online":
             raise ValueError(f'sets must be "online" under LinearCombination, got {check.shown(self.sets)}')
         if self.problem.design is not None and (self.sets != "online" or self.form != "full"):
@@ -184,7 +184,7 @@ class SetAgent(Agent):
             certify=int(self.bounds_values), estimates=int(self._estimates()),
         )  # fmt: skip
         state = SetState(transitions[1], sampler, rewards, means, store, np.zeros(RUNGS + 2, np.int64))
-        values = f((H + 1, S)), f((H + 1, S)), f((H + 1, S))
+        values = f((H + 1, S)), f((H + 1, S)), f((H + 1, S)), f((H + 1, S))
         work = SetWork(
             transitions[2], sampler_work, reward_work, local, local_work(M, rank), search_work, f((S, A)), f((S, A)),
             f((J, S, A, M)), f((J, S, A)), f((2, (normals_needed(p, J) + 1) // 2)),
@@ -277,9 +277,10 @@ class SetAgent(Agent):
         """Bounds for an individual with context x [d] who is treated by any policy [H, S] of actions.
 
         The plan's upper [H+1, S] bounds the optimal values, `values` and lower [H+1, S] the policy's own from above and
-        below, certificate its shortfall from optimal at any initial state the problem allows: with probability
-        1 - delta for all individuals, policies and times at once, as long as each policy was fixed before its
-        individual's outcomes were seen. Nothing is learned or changed."""
+        below, certificate its shortfall from optimal at any initial state the problem allows (never more than upper -
+        lower there, and less where a shortfall can be followed step by step, `planning.optimism.shortfall`): with
+        probability 1 - delta for all individuals, policies and times at once, as long as each policy was fixed before
+        its individual's outcomes were seen. Nothing is learned or changed."""
         if not self.certifies:
             raise ValueError(f"certify: {self.label} keeps no valid sets, it certifies nothing")
         if self.refuted is not None:
@@ -287,8 +288,8 @@ class SetAgent(Agent):
         par, state, work = self.par, self.state, self.work
         x, actions, upper = apart((self.problem.context(x), self.problem.policy(policy), np.zeros(work.values.shape)))
         if self._judge is None:
-            self._judge = direct(judge, par, state, work, x, 0, actions, upper)
+            self._judge = direct(judge_closely, par, state, work, x, 0, actions, upper)
         self._judge(par, state, work, x, self.episode, actions, upper)
         lower, values = work.lower.copy(), work.upper.copy()
-        gap = float((upper[0] - lower[0])[self.problem.starts].max())
+        gap = float(work.short[0][self.problem.starts].max())
         return Plan(actions, values, upper, lower, gap, self.problem)

@@ -38,7 +38,7 @@ from ...estimators.rewards.forms import (
 )
 from ...estimators.store import Store, remember
 from ...numerics.linear_algebra import norm_of, pair_predictors
-from ...planning.optimism import SearchPar, SearchWork, assess, optimum
+from ...planning.optimism import SearchPar, SearchWork, assess, optimum, shortfall
 from ...problem.layout import Layout, slot_of
 
 
@@ -103,6 +103,7 @@ class SetWork(NamedTuple):
     values: Floats  # [H+1, S], as it was planned
     upper: Floats  # [H+1, S], of the policy in hand
     lower: Floats
+    short: Floats  # [H+1, S], at most how far it is from optimal
     Q: Floats  # [S, A]
     none: Floats  # [0, 0, 0]
     squares: Floats  # [2, M, M]
@@ -181,6 +182,13 @@ def judge(par, state, work, x, k, policy, values):
     apply_describe(par.describe, (par, state, work, x))
     optimum(par.search, work.local, work.search, work.mean, k, 1.0, work.policy, values)
     assess(par.search, work.local, work.search, policy, work.upper, work.lower)
+
+
+@kernel
+def judge_closely(par, state, work, x, k, policy, values):
+    """`judge`, and work.short <- a bound on the policy's shortfall: some three times the work."""
+    judge(par, state, work, x, k, policy, values)
+    shortfall(par.search, work.local, work.search, policy, values, work.upper, work.lower, work.short)
 
 
 # Learning -------------------------------------------------------------------------------------------------------------
