@@ -21,7 +21,7 @@ from ..problem.layout import Layout
 
 class JointSet(NamedTuple):
     """Feature i and column c of a block's weights have the index i d + c; what is beyond a block's size is not looked
-    at. Where a radius is 0, the weights are known and are the centre's."""
+    at. Where a radius is 0, the weights are known and are the centre's; where it is infinite, nothing is known."""
 
     layout: Layout
     blocks: Blocks  # of the transitions
@@ -47,10 +47,10 @@ def checked(joint: JointSet) -> JointSet:
     for name, blocks, centre, precision, radius, slots in parts:
         B, Q = blocks.size.size, blocks.features.shape[-1]
         check.array(f"{name}blocks.features", blocks.features, (S, A, slots, Q))
-        check.finite(f"{name}centre", check.array(f"{name}centre", centre, (B, Q, d)))
-        check.finite(f"{name}precision", check.array(f"{name}precision", precision, (B, Q * d, Q * d)))
-        if not (check.array(f"{name}radius", radius, (B,)) >= 0.0).all():
-            raise ValueError(f"{name}radius must be at least 0 for every block")
+        check.array(f"{name}centre", centre, (B, Q, d))
+        check.array(f"{name}precision", precision, (B, Q * d, Q * d))
+        if radius.shape != (B,) or not (radius >= 0.0).all():  # inf: a set that says nothing
+            raise ValueError(f"{name}radius must be at least 0 for each of {B} blocks")
     return joint
 
 
