@@ -89,6 +89,14 @@ def space_of(joint: JointSet) -> Space:
     return Space(tuple(starts), placed[0], placed[1][:, :, 0], tuple(roots))
 
 
+def whole_root(space: Space, d: int) -> Floats:
+    """The roots of all groups in one matrix, [m d, m d]."""
+    made = np.zeros((space.rows * d, space.rows * d))
+    for (first, last), own in zip(space.starts, space.roots, strict=True):
+        made[first * d : last * d, first * d : last * d] = own
+    return made
+
+
 def _root(precision: Floats, radius: float) -> Floats:
     try:
         lower = np.linalg.cholesky(0.5 * (precision + precision.T))

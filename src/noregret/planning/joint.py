@@ -11,15 +11,17 @@ were chosen from: the statement is about all of them at once.
 """
 
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import checks as check
-from ..beliefs.joint import JointSet, Space, checked, space_of
+from ..beliefs.joint import JointSet, Space, checked, space_of, whole_root
 from ..checks import Floats
 from .derivatives import Expansion, dense, expand
+from .directional import Direction
 from .displaced import rows_at
 from .occupancy import Visits, visits
 from .remainder import Course, forms
@@ -72,6 +74,7 @@ def joint_interval(
     weights: ArrayLike | None = None,
     start: ArrayLike = 0,
     reward_ranges: tuple[ArrayLike, ArrayLike] | None = None,
+    directions: Sequence[Direction] = (),
     within: tuple[float, float] = (-math.inf, math.inf),
 ) -> JointInterval:
     """An interval for the mean of V^policy, or of V^policy - V^other, over contexts [N, d].
@@ -81,6 +84,7 @@ def joint_interval(
     start           a state, or a distribution [S] or [N, S] over states
     reward_ranges   (low, high), [N, S, A] or [S, A]: mean rewards lie between them, and the set of rewards is not used.
                     So for rewards that are not linear in the context
+    directions      what the data say along directions (`directional`), on events of their own
     within          what psi is known to lie in: the result is the intersection
     """
     asked = _asked(checked(joint), contexts, policy, other, weights, start, reward_ranges)
@@ -92,7 +96,7 @@ def joint_interval(
             radius=0.0 * joint.precision[:, 0, 0], reward_radius=0.0 * joint.reward_precision[:, 0, 0]
         )
     space = space_of(joint)
-    found = _interval(_totals(joint, space, asked), space, joint.centre.shape[-1], within)
+    found = _interval(_totals(joint, space, asked), space, joint.centre.shape[-1], directions, within)
     return found if known else JointInterval(*within, found.centre, math.inf, math.inf, -math.inf, math.inf)
 
 
@@ -142,9 +146,7 @@ def _totals(joint: JointSet, space: Space, asked: Question) -> Totals:
     for i in range(0, asked.X.shape[0], size):
         part = _cut(asked, slice(i, i + size))
         sums = [whole + more for whole, more in zip(sums, _part(joint, space, part), strict=True)]
-    root = np.zeros((p, p))
-    for (first, last), own in zip(space.starts, space.roots, strict=True):
-        root[first * d : last * d, first * d : last * d] = own
+    root = whole_root(space, d)
     value, g, bend, rest, error = sums
     bend, rest = (root.T @ (0.5 * (part + part.T)) @ root for part in (bend, rest))
     return Totals(float(value), root.T @ g.ravel(), bend, rest, float(error))
@@ -205,7 +207,9 @@ def _range_error(asked: Question, met: Visits) -> float:
     return total
 
 
-def _interval(totals: Totals, space: Space, d: int, within: tuple[float, float]) -> JointInterval:
+def _interval(
+    totals: Totals, space: Space, d: int, directions: Sequence[Direction], within: tuple[float, float]
+) -> JointInterval:
     groups = tuple((first * d, last * d) for first, last in space.starts)
     value, g, bend, rest, error = totals
     if not math.isfinite(value + error):
@@ -213,11 +217,69 @@ def _interval(totals: Totals, space: Space, d: int, within: tuple[float, float])
     if not groups:
         found = value - error, value + error
         return JointInterval(max(found[0], within[0]), min(found[1], within[1]), value, 0.0, 0.0, *found)
+    root = whole_root(space, d)
+    known = [
+        Direction(one.start, root.T @ one.slope, root.T @ one.bend @ root, root.T @ one.rest @ root, one.limit)
+        for one in directions
+    ]
     first = float(sum(np.linalg.norm(g[a:b]) for a, b in groups))
     up, down = largest_quadratic(g, bend, groups), largest_quadratic(-g, -bend, groups)
-    above, below = largest_quadratic(g, bend + 2.0 * rest, groups), largest_quadratic(-g, 2.0 * rest - bend, groups)
-    above, below = (math.inf if math.isnan(side) else side for side in (above, below))
+    above, below = _largest(g, bend, rest, known, groups), _largest(-g, -bend, rest, known, groups)
     more = 0.5 * (above + below - up - down)
     low, high = max(value - below - error, within[0]), min(value + above + error, within[1])
     ratio = more / first if first > 0.0 else (math.inf if more > 0.0 else 0.0)
     return JointInterval(low, high, value, first, ratio, value - down - error, value + up + error)
+
+
+def _largest(g: Floats, bend: Floats, rest: Floats, known: Sequence[Direction], groups: Any) -> float:
+    """At least <g, y> + 1/2 y'bend y + y'rest y on the set. Of every direction a multiple kappa may be taken off, which
+    costs kappa start and |kappa| limit; all kappa are valid, and 0 is among those tried."""
+    kappas = np.zeros(len(known))
+
+    def bound() -> float:
+        slope, form, paid = g, bend + 2.0 * rest, 0.0
+        for kappa, one in zip(kappas, known, strict=True):
+            slope = slope - kappa * one.slope
+            form = form - 2.0 * kappa * one.bend + 2.0 * abs(kappa) * one.rest
+            paid += abs(kappa) * one.limit - kappa * one.start
+        made = largest_quadratic(slope, form, groups) + paid
+        return math.inf if math.isnan(made) else made
+
+    best = bound()
+    for i in [*range(len(known))] * (2 if len(known) > 1 else 1):
+        one, kept = known[i], float(kappas[i])
+        most = 1.5 * float(g @ one.slope) / max(float(one.slope @ one.slope), 1e-300)
+        low, high = 0.0, 1.0
+        for _ in range(24):  # the bound is convex in kappa
+            thirds = low + (high - low) * np.array([0.382, 0.618])
+            found = []
+            for share in thirds:
+                kappas[i] = share * most
+                found.append(bound())
+            low, high = (low, float(thirds[1])) if found[0] <= found[1] else (float(thirds[0]), high)
+            if min(found) < best:
+                best, kept = min(found), float(thirds[int(np.argmin(found))]) * most
+        kappas[i] = kept
+    return best
+
+
+def aim_of(
+    joint: JointSet, contexts: ArrayLike, policy: ArrayLike, other: ArrayLike | None = None, **more: Any
+) -> Floats:
+    """[m, d], the direction of weights in which psi changes most for what the set knows, precision^{-1} g: an aim for
+    `directional`. people=: how many individuals the set has learned from; aim'precision aim is that number, so that
+    aims made at different times have about the same length. More options: weights and start of `joint_interval`."""
+    people = float(more.pop("people", 1.0))
+    asked = _asked(checked(joint), contexts, policy, other, more.get("weights"), more.get("start", 0), None)
+    space, d = space_of(joint), joint.centre.shape[-1]
+    inside, root = _totals(joint, space, asked).slope, whole_root(space, d)
+    radii = [
+        radius[(radius > 0.0) & (blocks.size > 0)]
+        for radius, blocks in ((joint.radius, joint.blocks), (joint.reward_radius, joint.reward_blocks))
+    ]
+    scale = np.concatenate(
+        [np.full((b - a) * d, r) for (a, b), r in zip(space.starts, np.concatenate(radii), strict=True)]
+    )
+    length = math.sqrt(float(((inside / scale) ** 2).sum()))
+    made: Floats = (root @ (inside / scale**2)).reshape(space.rows, d) * (math.sqrt(people) / max(length, 1e-300))
+    return made

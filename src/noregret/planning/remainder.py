@@ -14,7 +14,7 @@ absolute value of a symmetric matrix, taken in coordinates in which the set is a
 next states; off_k >= |p*_k - p_k|.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,16 +84,21 @@ def _smaller(first: Floats, second: Floats, lengths: Floats) -> Floats:
     return np.where(better, first, second)
 
 
+def row_weights(met: Floats, span: Floats, rows: Rows, groups: Groups, pick: Any) -> Floats:
+    """[..., M] for rows of pairs with values met [..., M] at the next states: the bracket of the values is at most the
+    sum of these times (c_k'u)^2. span: of the values; pick: index of the pairs in arrays [n, S, A, ...]."""
+    P, away, slope = rows.P[pick], rows.away[pick], rows.slope[pick]
+    J1, J2 = (moment[pick] for moment in rows.moments)
+    size = np.abs(met - (P * met).sum(-1, keepdims=True))  # in padding J and P are 0
+    steepest = group_norm((met[..., None, :] @ slope)[..., 0, :], groups)
+    most = steepest + 0.5 * (P * size * away**2).sum(-1)
+    first = (span * rows.span[pick])[..., None] * J2
+    return _smaller(first, size * away * J2 + most[..., None] * J1, (slope**2).sum(-1))
+
+
 def value_weights(V: Floats, rows: Rows, groups: Groups, step: Step) -> Floats:
     """[n, S, M]: the bracket of V+ [n, S'] is at most sum_k of these times (c_k'u)^2."""
-    P, away = rows.P[step.pick], rows.away[step.pick]
-    J1, J2 = (moment[step.pick] for moment in rows.moments)
-    met = V[step.after]
-    size = np.abs(met - (P * met).sum(-1, keepdims=True)) * step.used
-    slope = np.einsum("nsk,nskm->nsm", met, rows.slope[step.pick])
-    most = group_norm(slope, groups) + 0.5 * (P * size * away**2).sum(-1)
-    first = (_span(V, step) * rows.span[step.pick])[..., None] * J2
-    return _smaller(first, size * away * J2 + most[..., None] * J1, (rows.slope[step.pick] ** 2).sum(-1))
+    return row_weights(V[step.after], _span(V, step), rows, groups, step.pick)
 
 
 def slope_weights(D: Floats, rows: Rows, groups: Groups, layout: Layout, step: Step) -> Floats:
