@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.integrate import quad
 
-from noregret.beliefs.joint import space_of
+from noregret.beliefs.joint import space_of, whole_root
 from noregret.planning.directional import (
     Direction,
     Steps,
@@ -16,6 +16,7 @@ from noregret.planning.directional import (
     transition_direction,
 )
 from noregret.planning.joint import aim_of, joint_interval
+from noregret.planning.trust import largest_quadratic
 from test_joint import a_policy, exact, parts_of, points, problem, softmax
 
 
@@ -156,6 +157,8 @@ def reward_sums(made, steps, aims, batch, reward):
     features, total = space_of(made).reward_features, 0.0
     for t, (i, s, a) in enumerate(zip(steps.person, steps.state, steps.action, strict=True)):
         x, b = steps.X[i], made.reward_blocks.block[s, a]
+        if np.isnan(steps.reward[t]):
+            continue
         mean = (reward[:, b] @ x) @ made.reward_blocks.features[s, a, 0]
         total = total + (features[s, a] @ aims[batch[t]] @ x) * (mean - steps.reward[t])
     return total
@@ -163,7 +166,16 @@ def reward_sums(made, steps, aims, batch, reward):
 
 def test_the_sum_of_rewards_is_linear_in_their_weights():
     g, made, steps, aims, batch = setting(3, known=False, B_r=1)
+    steps.reward[::7] = np.nan
     found = reward_direction(made, steps, aims, batch, 0.5, 0.05)
+    w = np.array(
+        [
+            space_of(made).reward_features[s, a] @ aims[b] @ steps.X[i]
+            for i, s, a, b in zip(*steps[1:4], batch, strict=True)
+        ]
+    )
+    seen = 1 + 0.25 * 0.25 * (w[~np.isnan(steps.reward)] ** 2).sum()
+    assert found.limit == pytest.approx(math.sqrt(2 / 0.25 * seen * (math.log(20) + 0.5 * math.log(seen))))
     weights = points(made, g, 10)[1]
     space, d = space_of(made), made.centre.shape[2]
     first, last = space.starts[-1]
@@ -202,3 +214,33 @@ def test_directions_of_nothing_change_nothing():
     nothing = Direction(0.0, np.zeros(p), np.zeros((p, p)), np.zeros((p, p)), 1.0)
     X = np.ones((1, d))
     assert joint_interval(made, X, policy, directions=[nothing]).upper == joint_interval(made, X, policy).upper
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_interval_is_the_best_over_all_multiples_of_a_direction(seed):
+    g, made, _, _, _ = setting(seed, B=1, d=3, known=True, width=0.3)
+    policy, X = a_policy(made, g), g.standard_normal((2, made.centre.shape[2]))
+    totals, groups, _ = parts_of(made, (X, np.ones(2), np.eye(3)[0], policy, None))
+    root, p = whole_root(space_of(made), X.shape[1]), totals.slope.size
+    turn = g.standard_normal((p, p)) / p
+    size = float(np.linalg.norm(totals.slope))
+    inside = Direction(  # in the coordinates of the ball, and about psi itself
+        0.02 * size,
+        totals.slope + 0.1 * size * turn[0],
+        0.05 * size * (turn + turn.T),
+        0.2 * size * turn @ turn.T,
+        0.1 * size,
+    )
+    back = np.linalg.inv(root)
+    outside = Direction(
+        inside.start, back.T @ inside.slope, back.T @ inside.bend @ back, back.T @ inside.rest @ back, inside.limit
+    )
+    found = joint_interval(made, X, policy, directions=[outside])
+    for sign, end in ((1.0, found.upper - found.centre), (-1.0, found.centre - found.lower)):
+        best = math.inf
+        for kappa in np.linspace(-1.4, 1.4, 281):
+            M = sign * totals.bend - 2 * kappa * inside.bend + 2 * totals.rest + 2 * abs(kappa) * inside.rest
+            most = largest_quadratic(sign * totals.slope - kappa * inside.slope, M, groups)
+            best = min(best, most - kappa * inside.start + abs(kappa) * inside.limit)
+        assert end == pytest.approx(best, rel=1e-2)
+        assert end < 0.97 * largest_quadratic(sign * totals.slope, sign * totals.bend + 2 * totals.rest, groups)

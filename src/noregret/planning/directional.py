@@ -40,7 +40,7 @@ class Steps(NamedTuple):
     state: NDArray[np.int64]  # [T]
     action: NDArray[np.int64]  # [T]
     slot: NDArray[np.int64]  # [T], of the next state
-    reward: Floats  # [T]
+    reward: Floats  # [T], nan: not observed
 
 
 class Direction(NamedTuple):
@@ -182,16 +182,16 @@ def reward_direction(
 
         sqrt( 2/tau^2 (1 + tau^2 W/4) (ln(1/delta) + 1/2 ln(1 + tau^2 W/4)) ),     W = sum_i w_i^2
 
-    and is linear in the weights: there is no rest."""
-    space, x = space_of(joint), steps.X[steps.person]
-    features = space.reward_features[steps.state, steps.action]
-    w = np.einsum("tm,tmd,td->t", features, aims[batch], x, optimize=True)
+    and is linear in the weights: there is no rest. Rewards that are nan were not observed."""
+    at = ~np.isnan(steps.reward)
+    space, x, s, a = space_of(joint), steps.X[steps.person[at]], steps.state[at], steps.action[at]
+    features = space.reward_features[s, a]
+    w = np.einsum("tm,tmd,td->t", features, aims[batch[at]], x, optimize=True)
     centre = np.einsum("bqd,td->tbq", joint.reward_centre, x)
-    block = joint.reward_blocks.block[steps.state, steps.action]
-    own = joint.reward_blocks.features[steps.state, steps.action, 0]
-    mean = (own * centre[np.arange(x.shape[0]), block]).sum(-1)
+    own = joint.reward_blocks.features[s, a, 0]
+    mean = (own * centre[np.arange(x.shape[0]), joint.reward_blocks.block[s, a]]).sum(-1)
     slope = ((w[:, None] * features).T @ x).ravel()
     seen = 1.0 + 0.25 * tau**2 * float(w @ w)
     limit = math.sqrt(2.0 / tau**2 * seen * (math.log(1.0 / delta) + 0.5 * math.log(seen)))
     none = np.zeros((slope.size, slope.size))
-    return Direction(float(w @ (mean - steps.reward)), slope, none, none, limit)
+    return Direction(float(w @ (mean - steps.reward[at])), slope, none, none, limit)

@@ -243,14 +243,14 @@ def _largest(g: Floats, bend: Floats, rest: Floats, known: Sequence[Direction], 
             form = form - 2.0 * kappa * one.bend + 2.0 * abs(kappa) * one.rest
             paid += abs(kappa) * one.limit - kappa * one.start
         made = largest_quadratic(slope, form, groups) + paid
-        return math.inf if math.isnan(made) else made
+        return math.inf if math.isnan(made) else float(made)
 
     best = bound()
     for i in [*range(len(known))] * (2 if len(known) > 1 else 1):
         one, kept = known[i], float(kappas[i])
-        most = 1.5 * float(g @ one.slope) / max(float(one.slope @ one.slope), 1e-300)
-        low, high = 0.0, 1.0
-        for _ in range(24):  # the bound is convex in kappa
+        most = float(g @ one.slope) / max(float(one.slope @ one.slope), 1e-300)
+        low, high = -1.5, 1.5
+        for _ in range(26):  # the bound is convex in kappa
             thirds = low + (high - low) * np.array([0.382, 0.618])
             found = []
             for share in thirds:
