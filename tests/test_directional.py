@@ -105,28 +105,37 @@ def test_the_martingale_is_at_least_what_the_limit_takes_for_it(seed):
     assert math.log(M) >= _log_mixture(abs(float(S[0])), float(h[0]), r, (1.0,)) - 1e-6
 
 
-@pytest.mark.parametrize("seed", range(16))
-def test_the_sum_is_its_expansion_up_to_the_rest_and_its_spread_is_bounded(seed):
-    g, made, steps, aims, batch = setting(seed)
-    made = made._replace(reward_radius=np.zeros_like(made.reward_radius))
-    aims = aims[:, : space_of(made).rows]
+def sum_and_expansion(made, g, steps, aims, batch):
+    """(rest of the sum [K], its bound [K]) at weights of the set; the spread is checked on the way."""
     found = transition_direction(made, steps, aims, batch, (0.3, 1.0), 0.1)
-    weights = points(made, g, 40)
+    weights, d = points(made, g, 40), made.centre.shape[2]
     S, h, r = sums(made, steps, aims, batch, weights[0])
-    centre = sums(made, steps, aims, batch, made.centre[None])
-    assert found.start == pytest.approx(float(centre[0][0]), abs=1e-9)
-    X, rows = np.ones((1, made.centre.shape[2])), []
-    inside = parts_of(made, (X, np.ones(1), np.eye(3)[0], a_policy(made, g), None))[2](weights)
-    space, d = space_of(made), made.centre.shape[2]
-    for (first, last), root in zip(space.starts, space.roots, strict=True):
-        rows.append(inside[:, first * d : last * d] @ root.T)
-    D = np.concatenate(rows, 1)
-    rest = S - found.start - D @ found.slope - np.einsum("ki,ij,kj->k", D, found.bend, D)
-    assert (np.abs(rest) <= np.einsum("ki,ij,kj->k", D, found.rest, D) * (1 + 1e-9) + 1e-9).all()
+    assert found.start == pytest.approx(float(sums(made, steps, aims, batch, made.centre[None])[0][0]), abs=1e-9)
     assert limit_of(float(h.max()), r, (0.3, 1.0), 0.1) <= found.limit * (1 + 1e-9)
+    start = np.eye(made.layout.count.shape[0])[0]
+    y = parts_of(made, (np.ones((1, d)), np.ones(1), start, a_policy(made, g), None))[2](weights)
+    D = y @ whole_root(space_of(made), d).T
+    rest = S - found.start - D @ found.slope - np.einsum("ki,ij,kj->k", D, found.bend, D)
+    return rest, np.einsum("ki,ij,kj->k", D, found.rest, D)
 
 
-@pytest.mark.parametrize("seed", range(14))
+@pytest.mark.parametrize("seed", range(8))
+def test_the_sum_is_its_expansion_up_to_the_rest_and_its_spread_is_bounded(seed):
+    rest, bound = sum_and_expansion(*(setting(seed)[i] for i in (1, 0, 2, 3, 4)))
+    assert (np.abs(rest) <= bound * (1 + 1e-9) + 1e-9).all()
+
+
+def test_half_of_the_rest_of_a_sum_would_not_do():
+    """One step, one pair: the form is nearly reached."""
+    largest = 0.0
+    for seed in range(30):
+        g, made, steps, aims, batch = setting(seed, people=1, S=2, H=1, B=1, scale=3.0, width=0.5)
+        rest, bound = sum_and_expansion(made, g, steps, aims, batch)
+        largest = max(largest, float(((np.abs(rest) - 1e-10) / np.maximum(bound, 1e-10)).max()))
+    assert 0.5 < largest <= 1.0
+
+
+@pytest.mark.parametrize("seed", range(9))
 def test_weights_that_the_directions_allow_are_inside(seed):
     """Whatever the limits are: weights of the set whose sums keep to them have psi inside."""
     g, made, steps, aims, batch = setting(seed, width=[0.1, 0.5, 1.5][seed % 3])
@@ -190,7 +199,7 @@ def test_an_aim_that_looks_ahead_breaks_the_limit_and_one_that_does_not_keeps_it
     """One row, many steps: the aim must be known before the step. Looking at what came makes every step a surprise."""
     g = np.random.default_rng(9)
     made = problem(g, S=2, A=1, H=1, d=1, B=1, scale=0.1, width=0.3, known=True, masked=False)
-    rows, runs = space_of(made).rows, 20
+    rows, runs = space_of(made).rows, 8
     missed = np.zeros(2)
     for _ in range(runs):
         steps = steps_of(made, g, 60)
@@ -203,7 +212,7 @@ def test_an_aim_that_looks_ahead_breaks_the_limit_and_one_that_does_not_keeps_it
             S, h, r = sums(made, steps, aims, np.arange(60), made.centre[None])
             missed[i] += abs(S[0]) > limit_of(float(h[0]), r, (0.3, 1.0), 0.1)
             assert limit_of(float(h[0]), r, (0.3, 1.0), 0.1) <= found.limit
-    assert missed[0] <= 0.1 * runs
+    assert missed[0] <= 1
     assert missed[1] > 0.9 * runs
 
 
@@ -238,7 +247,7 @@ def test_the_interval_is_the_best_over_all_multiples_of_a_direction(seed):
     found = joint_interval(made, X, policy, directions=[outside])
     for sign, end in ((1.0, found.upper - found.centre), (-1.0, found.centre - found.lower)):
         best = math.inf
-        for kappa in np.linspace(-1.4, 1.4, 281):
+        for kappa in np.linspace(-1.4, 1.4, 141):
             M = sign * totals.bend - 2 * kappa * inside.bend + 2 * totals.rest + 2 * abs(kappa) * inside.rest
             most = largest_quadratic(sign * totals.slope - kappa * inside.slope, M, groups)
             best = min(best, most - kappa * inside.start + abs(kappa) * inside.limit)

@@ -29,7 +29,7 @@ from .remainder import group_norm, row_weights
 from .trust import largest_quadratic
 
 _PEOPLE = 200  # at a time
-_NODES = 801
+_NODES = 401
 
 
 class Steps(NamedTuple):
@@ -143,7 +143,7 @@ def limit_of(spread: float, widest: float, tau: Sequence[float], delta: float) -
     low, high = 0.0, 1.0
     while _log_mixture(high, spread, widest, tau) < math.log(1.0 / delta):
         low, high = high, 2.0 * high
-    for _ in range(60):
+    for _ in range(30):  # high is above the root at any moment
         c = 0.5 * (low + high)
         low, high = (c, high) if _log_mixture(c, spread, widest, tau) < math.log(1.0 / delta) else (low, c)
     return high * (1.0 + 1e-9)
@@ -158,7 +158,7 @@ def _log_mixture(c: float, spread: float, widest: float, tau: Sequence[float]) -
 def _log_integral(c: float, h: float, r: float, t: float) -> float:
     """Around the largest value of the integrand, which a bisection finds."""
     low, high = 0.0, min(c * t * t, 300.0 / r)
-    for _ in range(80):
+    for _ in range(50):
         at = 0.5 * (low + high)
         low, high = (at, high) if c - h * math.expm1(at * r) / r - at / t**2 > 0.0 else (low, at)
     width = 1.0 / math.sqrt(1.0 / t**2 + h * math.exp(low * r))
