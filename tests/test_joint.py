@@ -552,6 +552,10 @@ def test_every_multiplier_is_a_bound_and_one_ball_is_exact():
         assert seen <= bound + 1e-9
         if trial % 2 and np.linalg.eigvalsh(M)[-1] > 0.0:  # else the largest value is inside
             assert bound == pytest.approx(seen, rel=1e-3, abs=1e-6)
+    slope, groups = g.standard_normal(12), ((0, 3), (3, 4), (4, 9), (9, 12))
+    slope[4:9] = 0.0  # nothing happens there
+    norms = sum(np.linalg.norm(slope[a:b]) for a, b in groups)
+    assert largest_quadratic(slope, np.zeros((12, 12)), groups) == pytest.approx(norms, rel=1e-6)
     assert largest_quadratic(np.zeros(2), np.zeros((2, 2)), ((0, 1), (1, 2))) == 0.0
     assert largest_quadratic(np.array([np.nan, 0.0]), np.zeros((2, 2)), ((0, 2),)) == np.inf
 

@@ -58,7 +58,8 @@ def _bound(g: Floats, M: Floats, spread: Floats, mu: Floats, pad: float) -> tupl
 
 
 def _several(g: Floats, M: Floats, groups: Sequence[tuple[int, int]]) -> float:
-    """Newton's method in mu, a convex problem; steps that leave the region or do not descend are halved."""
+    """Newton's method in ln mu, so that groups in which nothing happens shrink by a factor; steps that leave the region
+    or do not descend are halved."""
     n = len(groups)
     spread = np.zeros((g.size, n))
     for i, (first, last) in enumerate(groups):
@@ -70,20 +71,20 @@ def _several(g: Floats, M: Floats, groups: Sequence[tuple[int, int]]) -> float:
     mu = np.full(n, top + size / np.sqrt(n) + 1e-6 * scale)
     best, y, factor = _bound(g, M, spread, mu, pad)
     for _ in range(_STEPS):
-        parts = spread * y[:, None]
-        slope = 0.5 - 0.5 * (parts**2).sum(0)
-        bend = parts.T @ cho_solve(factor, parts)
-        step = -np.linalg.solve(bend + 1e-12 * (np.trace(bend) + 1e-300) * np.eye(n), slope)
-        down = step < 0.0
-        length = min(1.0, 0.9 * float((mu[down] / -step[down]).min())) if down.any() else 1.0
-        found = None
-        while length > 1e-8 and found is None:
-            tried = _bound(g, M, spread, mu + length * step, pad)
-            if tried[0] < best:
-                found, mu = tried, mu + length * step
+        parts = spread * y[:, None] * mu
+        slope = 0.5 * mu - 0.5 * (parts**2).sum(0) / mu
+        bend = parts.T @ cho_solve(factor, parts) + np.diag(np.abs(slope) + 1e-12 * scale)
+        step = np.clip(-np.linalg.solve(bend, slope), -2.0, 2.0)
+        length, found = 1.0, None
+        while length > 1e-6 and found is None:
+            tried = mu * np.exp(length * step)
+            made = _bound(g, M, spread, tried, pad)
+            if made[0] < best:
+                found, mu = made, tried
             length *= 0.5
-        if found is None or best - found[0] < 1e-9 * abs(best):
-            best = min(best, found[0]) if found else best
+        if found is None:
             break
-        best, y, factor = found
+        gained, (best, y, factor) = best - found[0], found
+        if gained < 1e-9 * abs(best):
+            break
     return best + pad
