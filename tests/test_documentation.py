@@ -141,7 +141,7 @@ def test_every_test_named_in_the_theory_exists():
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.FunctionDef)
     } | {file.stem for file in (ROOT / "tests").glob("test_*.py")}
-    pages = [(ROOT / "docs" / name).read_text() for name in ("theory.md", "beyond.md")]
+    pages = [(ROOT / "docs" / name).read_text() for name in ("theory.md", "beyond.md", "joint.md")]
     named = [name for page in pages for name in re.findall(r"`(test_\w+)`", page)]
     assert len(named) > 40
     assert set(named) <= known

@@ -1,4 +1,5 @@
-"""From beliefs to a policy: one Bellman operator (`bellman`), and optimism over local sets (`optimism`).
+"""From beliefs to a policy: one Bellman operator (`bellman`), and optimism over local sets (`optimism`). From a joint
+set to an interval for the values of policies: `joint.joint_interval`.
 
 `plan` is the planner for models of one's own, in NumPy; `solve` is the same for kernels of one's own, and
 `distributions` is the link for them. A kernel fills arrays that it is given:

@@ -34,6 +34,7 @@ from ..diagnostics import EVERYBODY, WIDTHS, watch_values
 from ..locks import locked
 from .diagnostics import watch_local
 from .draws import apply_draw, draw_linear, draw_logit
+from .questions import Comparison, compared
 from .sets import (
     SetPar,
     SetState,
@@ -293,3 +294,47 @@ class SetAgent(Agent):
         lower, values = work.lower.copy(), work.upper.copy()
         gap = float(work.short[0][self.problem.starts].max())
         return Plan(actions, values, upper, lower, gap, self.problem)
+
+    def ellipsoids(self) -> list[tuple[Floats, Floats, float]]:
+        """(centre [p], matrix [p, p], squared radius) of the set of every block of the design."""
+        state, last = self.state.transitions, self.problem.blocks.start[:, -1]  # type: ignore[union-attr]
+        return [
+            (state.weights[b, :n].copy(), state.gram[b, :n, :n].copy(), float(state.radius[b]) * (1.0 + 1e-9))
+            for b, n in enumerate(last)
+        ]
+
+    @locked
+    def compare(
+        self,
+        policy: Any,
+        other: Any = None,
+        contexts: ArrayLike = (),
+        *,
+        weights: ArrayLike | None = None,
+        start: Any = None,
+    ) -> Comparison:
+        """How much better one policy is than another, on average over people: an interval with its rung.
+
+        policy     actions [H, S] for everybody, [N, H, S] for each of them, or a function from a context to one
+        other      likewise; None: the value of `policy` itself
+        contexts   [N, d], the people asked about: those over sixty, say
+        weights    of these people, None: equal. start: a state or a distribution [S]; None: the one initial state
+
+        With probability 1 - delta the truth is in it, for all questions at all times at once, whatever the policies and
+        people were chosen by. Where the problem has a design, all of its weights are taken together (docs/joint.md):
+        that is what makes a mean over people sharp. Without one, bounds for every person alone are added up.
+
+        >>> import noregret as nr
+        >>> world = nr.worlds.programme(context_dim=4)
+        >>> agent = nr.LRORL(world.problem)
+        >>> agent.learn_from(world.log(300, seed=1))
+        >>> people = [world.context(2, k) for k in range(20)]
+        >>> found = agent.compare(lambda x: world.optimal(x).policy, world.rule, people)
+        >>> found.lower <= found.upper, found.rung
+        (True, 'proved')
+        """
+        if not self.certifies:
+            raise ValueError(f"compare: {self.label} keeps no valid sets, it certifies nothing")
+        if self.refuted is not None:
+            raise RuntimeError(f"compare: nothing can be certified, {self.refuted}")
+        return compared(self, policy, other, contexts, weights, start)

@@ -1,0 +1,232 @@
+"""Questions about policies that the one Theta of a design answers: is this better than our rule, on average, for these
+people? `SetAgent.compare` asks, `planning.joint` answers; here the agent's sets become a `JointSet`.
+
+Of transitions the ellipsoid of every block is taken as it is kept. Of linear mean rewards it follows from what the set
+says about every h (`estimators.rewards.mixture`): on its event |h'(b - G theta)| <= rho ||h||_M for all h, b = sum x_i
+r_i, M = J + lambda_k I, so that with the assumption ||theta|| <= B, for every tau >= 0,
+
+    ||b - G theta||^2_{M^-1} + tau ||theta||^2 <= rho^2 + tau B^2
+
+which is an ellipsoid with the matrix E = G M^-1 G + tau I, the centre c = E^-1 G M^-1 b and the squared radius
+rho^2 + tau B^2 - b'M^-1 b + c'E c. All components k and all tau hold on the same event, so the best may be taken.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ... import checks as check
+from ...beliefs.joint import JointSet
+from ...checks import Floats
+from ...estimators.rewards.forms import RewardPar, RewardState
+from ...estimators.rewards.regression import KNOWN, RIDGE
+from ...estimators.rewards.shared import scaled_blocks
+from ...planning.joint import joint_interval
+from ...problem.design import Blocks, every_entry
+from ...problem.problem import Problem
+from ...theory.widths import ridge_radius
+
+TAUS = (0.01, 0.1, 1.0, 10.0)  # of the assumption on reward weights, in units of p/B^2
+SLACK = 1e-9
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """An interval for the mean value of a policy over some people, or for its difference to another policy's.
+
+    lower, upper   what is proved: true with the agent's probability, for all questions at once
+    estimate       the same at the centre of the sets
+    numerical      (lower, upper) without the proved bound on what is left after second order: not proved
+    relaxed        (lower, upper) from bounds for every person alone, which know nothing of shared weights: proved
+    remainder      how much wider the proved bound on what is left made the interval, over its first-order half-width;
+                   much above 1: there is too little data for the joint interval, and `relaxed` has to do
+    people         how many were asked about
+    rung           "proved", which lower and upper are
+    """
+
+    lower: float
+    upper: float
+    estimate: float
+    numerical: tuple[float, float]
+    relaxed: tuple[float, float]
+    remainder: float
+    people: int
+    rung: str = "proved"
+
+    @property
+    def half_width(self) -> float:
+        return 0.5 * (self.upper - self.lower)
+
+    def __str__(self) -> str:
+        low, high = self.numerical
+        return (
+            f"{self.estimate:+.3g}, {self.rung} between {self.lower:+.3g} and {self.upper:+.3g} "
+            f"(numerical, not proved: {low:+.3g} to {high:+.3g}), mean over {self.people:,} people"
+        )
+
+
+def compared(agent: Any, policy: Any, other: Any, contexts: Any, weights: Any, start: Any) -> Comparison:
+    """`SetAgent.compare`, after its checks."""
+    p: Problem = agent.problem
+    X = p.contexts(contexts)
+    shares = np.ones(len(X)) if weights is None else check.array("weights", weights, (len(X),))
+    if shares.min() < 0.0 or not 0.0 < shares.sum() < math.inf:
+        raise ValueError("weights must be at least 0 and not all 0")
+    shares = shares / shares.sum()
+    begin = _begin(p, start)
+    chosen = _policies(p, "policy", policy, X)
+    against = None if other is None else _policies(p, "other", other, X)
+    low, high, ranges = _relaxed(agent, X, begin, chosen, against, shares)
+    relaxed = low, high
+    if p.blocks is None:
+        return Comparison(low, high, 0.5 * (low + high), relaxed, relaxed, math.inf, len(X))
+    found = joint_interval(
+        joint_set(agent), X, chosen, against, weights=shares, start=begin, within=relaxed,
+        reward_ranges=ranges if p.rewards == "logistic" and p.known_rewards is None else None,
+    )  # fmt: skip
+    numerical = max(found.numerical_lower, low), min(found.numerical_upper, high)
+    return Comparison(found.lower, found.upper, found.centre, numerical, relaxed, found.remainder, len(X))
+
+
+def _begin(p: Problem, start: Any) -> Floats:
+    """A distribution over initial states, [S]."""
+    if start is None:
+        if len(p.starts) > 1:
+            raise ValueError(
+                "start must be given, a state or a distribution over states: an episode may begin in several"
+            )
+        start = int(p.starts[0])
+    if check.alone(start):
+        return np.asarray(np.arange(p.n_states) == p.started(start), float)
+    made = check.array("start", start, (p.n_states,))
+    if made.min() < 0.0 or abs(made.sum() - 1.0) > SLACK:
+        raise ValueError("start must be a state, or a distribution over states that sums to 1")
+    for s in np.flatnonzero(made):
+        p.started(int(s))
+    return made
+
+
+def _policies(p: Problem, name: str, given: Any, X: Floats) -> NDArray[np.int64]:
+    """[N, H, S]: one policy for all, one per person, or a function from a context to one."""
+    if callable(given):
+        return np.stack([p.policy(given(x.copy()), name) for x in X])
+    made = check.anything(name, given)
+    if made.ndim == 3 and len(made) == len(X):
+        return np.stack([p.policy(one, f"{name}[{i}]") for i, one in enumerate(made)])
+    return np.broadcast_to(p.policy(given, name), (len(X), p.horizon, p.n_states))
+
+
+def _relaxed(
+    agent: Any, X: Floats, begin: Floats, policy: Any, other: Any, shares: Floats
+) -> tuple[float, float, tuple[Floats, Floats]]:
+    """Bounds on the mean from bounds for every person alone, and the ranges of mean rewards [N, S, A] of each."""
+    low = high = 0.0
+    ranges: tuple[list[Floats], list[Floats]] = ([], [])
+    for i, x in enumerate(X):
+        plan = agent.certify(x, policy[i])
+        local = agent.work.local
+        ranges[0].append(local.low.copy())
+        ranges[1].append(local.high.copy())
+        least, most = float(begin @ plan.lower[0]), float(begin @ plan.values[0])
+        if other is not None:
+            against = agent.certify(x, other[i])
+            least, most = least - float(begin @ against.values[0]), most - float(begin @ against.lower[0])
+            if np.array_equal(policy[i], other[i]):
+                least = most = 0.0
+        low, high = low + shares[i] * least, high + shares[i] * most
+    return low, high, (np.array(ranges[0]), np.array(ranges[1]))
+
+
+def joint_set(agent: Any) -> JointSet:
+    """What the agent's sets say about all weights together; its rewards are linear or known."""
+    p: Problem = agent.problem
+    blocks, d = p.blocks, p.context_dim
+    assert blocks is not None
+    entries = agent.ellipsoids()
+    centre, precision, radius = _in_full(blocks, entries, d)
+    rewards = _reward_set(agent.par.rewards, agent.state.rewards, p)
+    return JointSet(p.layout, blocks, centre, precision, radius, *rewards, p.horizon)
+
+
+def _in_full(blocks: Blocks, entries: list[tuple[Floats, Floats, float]], d: int) -> tuple[Floats, Floats, Floats]:
+    """(centre [B, Q, d], precision [B, Q d, Q d], radius [B]) of ellipsoids of free entries. Entries that are not free
+    are 0 in truth, so any precision is right for them: a large one."""
+    Q = blocks.features.shape[3]
+    centre, precision, radius = np.zeros((len(entries), Q * d)), np.zeros((len(entries), Q * d, Q * d)), []
+    for b, (theta, matrix, rho2) in enumerate(entries):
+        at = np.array([i * d + int(c) for i, c in _places(blocks, b)], np.int64)
+        centre[b, at] = theta
+        precision[b] = np.diag(np.full(Q * d, 1e6 * max(float(np.trace(matrix)) / max(len(at), 1), 1e-300)))
+        precision[b][np.ix_(at, at)] = matrix
+        radius.append(math.sqrt(rho2) if rho2 >= 0.0 else math.inf)
+    return centre.reshape(-1, Q, d), precision, np.array(radius)
+
+
+def _places(blocks: Blocks, b: int) -> list[tuple[int, int]]:
+    """(feature, entry of the context) of every entry of theta."""
+    start, column = blocks.start[b], blocks.column[b]
+    return [(i, int(column[e])) for i in range(int(blocks.size[b])) for e in range(start[i], start[i + 1])]
+
+
+def _reward_set(par: RewardPar, state: RewardState, p: Problem) -> tuple[Blocks, Floats, Floats, Floats]:
+    blocks, d = scaled_blocks(p) or _pair_blocks(p), p.context_dim
+    if par.form == KNOWN or p.rewards == "logistic":  # logistic ones: by ranges, and this is not looked at
+        theta = state.theta.reshape(-1, 1, d) if par.form == KNOWN else np.zeros((blocks.size.size, 1, d))
+        blocks = _pair_blocks(p) if par.form == KNOWN else blocks
+        theta = np.zeros((blocks.size.size, blocks.features.shape[3], d)) if par.form != KNOWN else theta
+        eye = np.eye(theta.shape[1] * d)
+        return blocks, theta, np.tile(eye, (theta.shape[0], 1, 1)), np.zeros(theta.shape[0])
+    entries = []
+    for b, at in enumerate(np.ndindex(*state.samples.shape)):
+        n = int(blocks.start[b, -1])
+        entries.append(_reward_ellipsoid(par, state, at, n))
+    return blocks, *_in_full(blocks, entries, d)
+
+
+def _pair_blocks(p: Problem) -> Blocks:
+    """A block with the feature 1 per pair: rewards without a design."""
+    S, A = p.n_states, p.n_actions
+    size = np.ones(S * A, np.int64)
+    features = np.ones((S, A, 1, 1))
+    return Blocks(
+        np.arange(S * A).reshape(S, A),
+        features,
+        size,
+        np.full(S * A, p.reward_bound),
+        *every_entry(size, 1, p.context_dim),
+    )
+
+
+def _reward_ellipsoid(par: RewardPar, state: RewardState, at: tuple[int, ...], n: int) -> tuple[Floats, Floats, float]:
+    """(centre [n], matrix [n, n], squared radius) of one set of reward weights."""
+    gram = state.gram[at][:n, :n]
+    if par.form == RIDGE:
+        rho = ridge_radius(float(state.logdet[at]), par.bound, par.regularization, par.log)
+        return state.theta[at][:n].copy(), gram.copy(), rho**2 * (1.0 + SLACK)
+    G, b, J = gram - par.regularization * np.eye(n), state.moment[at][:n], state.mixture.sums[at][0][:n, :n]
+    best: tuple[float, Any] = (math.inf, None)
+    mixture, lambdas = state.mixture, par.mixture.lambdas
+    for k in range(lambdas.size):
+        beta = par.log + mixture.head[at][k] + 0.5 * lambdas[k] * mixture.trace[at][k] + par.mixture.prior[k]
+        rho2 = _factor(max(float(beta), 0.0), float(mixture.reach[at])) ** 2
+        whole = np.linalg.inv(J + lambdas[k] * np.eye(n))
+        form, lever = G @ whole @ G, G @ whole @ b
+        for share in TAUS:
+            tau = share * n / par.bound**2
+            E = form + tau * np.eye(n)
+            centre = np.linalg.solve(E, lever)
+            radius2 = rho2 + tau * par.bound**2 - float(b @ whole @ b) + float(centre @ E @ centre)
+            size = max(radius2, 0.0) * float(np.trace(np.linalg.solve(E, gram)))
+            if size < best[0]:
+                best = size, (centre, 0.5 * (E + E.T), radius2 * (1.0 + SLACK) + SLACK)
+    made: tuple[Floats, Floats, float] = best[1]
+    return made
+
+
+def _factor(beta: float, reach: float) -> float:
+    """As `mixture.factor_of`: the least of beta/c + c/2 over c <= reach."""
+    rho = math.sqrt(2.0 * beta)
+    return rho if rho <= reach else beta / reach + 0.5 * reach
