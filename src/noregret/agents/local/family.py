@@ -328,8 +328,9 @@ class SetAgent(Agent):
         >>> world = nr.worlds.programme(context_dim=4)
         >>> agent = nr.LRORL(world.problem)
         >>> agent.learn_from(world.log(300, seed=1))
+        300
         >>> people = [world.context(2, k) for k in range(20)]
-        >>> found = agent.compare(lambda x: world.optimal(x).policy, world.rule, people)
+        >>> found = agent.compare(lambda x: world.optimal(x).policy, world.rule, people, start=world.initial_state)
         >>> found.lower <= found.upper, found.rung
         (True, 'proved')
         """
