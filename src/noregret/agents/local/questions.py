@@ -88,7 +88,8 @@ def compared(agent: Any, policy: Any, other: Any, contexts: Any, weights: Any, s
         reward_ranges=ranges if p.rewards == "logistic" and p.known_rewards is None else None,
     )  # fmt: skip
     numerical = max(found.numerical_lower, low), min(found.numerical_upper, high)
-    return Comparison(found.lower, found.upper, found.centre, numerical, relaxed, found.remainder, len(X))
+    lower, upper, middle = float(found.lower), float(found.upper), float(found.centre)
+    return Comparison(lower, upper, middle, numerical, relaxed, float(found.remainder), len(X))
 
 
 def _begin(p: Problem, start: Any) -> Floats:
@@ -136,7 +137,7 @@ def _relaxed(
             least, most = least - float(begin @ against.values[0]), most - float(begin @ against.lower[0])
             if np.array_equal(policy[i], other[i]):
                 least = most = 0.0
-        low, high = low + shares[i] * least, high + shares[i] * most
+        low, high = low + float(shares[i]) * least, high + float(shares[i]) * most
     return low, high, (np.array(ranges[0]), np.array(ranges[1]))
 
 
