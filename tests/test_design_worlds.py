@@ -51,6 +51,44 @@ def test_what_moves_no_odds_takes_nothing_from_the_norm():
     assert np.allclose(design.fitted(world.slots, world.problem.layout)[0], 3.0)
 
 
+@pytest.mark.parametrize("m", [0, 2, 4])
+def test_a_random_truth_is_0_outside_the_moderators(m):
+    design = nr.worlds.random_design(6, 2, features=3, blocks=2, bound=2.5, seed=1, context_dim=5, moderators=m)
+    assert design.moderators.sum(1).tolist() == [1 + m] * 3
+    assert design.moderators[:, 0].all()
+    world = nr.worlds.random_logit(context_dim=5, seed=2, design=design)
+    theta, near = design.nearest(world.slots, world.problem.layout)
+    assert np.allclose(near, world.slots)
+    assert np.allclose(np.linalg.norm(theta, axis=(1, 2)), 2.5)
+    assert not theta[:, ~design.moderators].any()
+    assert (np.abs(theta[:, design.moderators]) > 0.0).all()
+
+
+def test_shared_logit_with_moderators():
+    world, alone = (nr.worlds.shared_logit(moderators=2, shared=s) for s in (True, False))
+    assert world.problem.blocks.start[0, -1] == 15
+    assert np.array_equal(world.slots, alone.slots)
+    every = nr.worlds.shared_logit(moderators=5)  # of six entries: all
+    assert every.problem.blocks.start[0, -1] == 30
+    assert nr.worlds.shared_logit(context_dim=1, moderators=0).problem.blocks.start[0, -1] == 5
+
+
+def test_rewards_of_a_random_truth_are_0_outside_the_moderators():
+    tables = {"level": [0.0, 0.5, 1.0]}, {"cost": [0.0, 1.0]}
+    terms = ["1 by one", "state.level by one, age", "action.cost by age, sex"]
+    rewards = nr.RewardDesign.from_tables(terms, 3.0, *tables, contexts=["one", "age", "sex", "noise"])
+    for seed in range(5):
+        world = nr.worlds.random_logit(seed=seed, reward_design=rewards)
+        theta, near = rewards.nearest(world.reward_weights[:, :, None], world.problem.layout)
+        assert np.allclose(near[:, :, 0], world.reward_weights)
+        assert not theta[:, ~rewards.moderators].any()
+        assert (np.abs(theta[:, rewards.moderators]) > 0.0).all()
+        level = world.reward_weights[..., 0] * math.sqrt(0.5)
+        swing = np.linalg.norm(world.reward_weights[..., 1:], axis=-1) * math.sqrt(0.5)
+        assert -1e-12 <= (level - swing).min() <= (level + swing).max() <= 1.0 + 1e-12
+        assert np.allclose(min((level - swing).min(), (1.0 - level - swing).min()), 0.0)
+
+
 @pytest.mark.parametrize("bound", [0.5, 3.0])
 @pytest.mark.parametrize("d", [1, 4])
 def test_rewards_of_a_random_truth_are_in_their_design_and_in_0_1(d, bound):
@@ -96,6 +134,8 @@ def test_both_designs_at_once_and_none():
             "reward_design must have features with which all mean rewards",
         ),
         (lambda: nr.worlds.random_design(2, 2, blocks=5), "blocks must be at most the number of pairs, 4"),
+        (lambda: nr.worlds.random_design(moderators=2), "context_dim must be given with moderators"),
+        (lambda: nr.worlds.shared_logit(moderators=6), "moderators must be at most context_dim - 1 = 5"),
         (lambda: nr.worlds.programme(context_dim=15), "context_dim must be at most 14"),
         (lambda: nr.worlds.programme(symptom_levels=5), "symptom_levels must be 2, 3 or 4"),
         (lambda: nr.worlds.programme(misspecification=1.5), "misspecification must be a number from 0 to 1"),
