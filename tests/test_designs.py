@@ -63,6 +63,19 @@ def test_what_moves_all_next_states_alike_is_dropped():
     assert np.array_equal(made.features[:, :, -1], np.zeros((3, 2, 2)))
 
 
+def test_a_problem_describes_its_designs_with_its_own_support():
+    states, actions = {"level": [0.0, 1.0, 2.0]}, {"dose": [0.0, 1.0]}
+    design = nr.Design.from_tables(["change.level", "rise.level"], 2.0, states, actions)
+    psi = nr.RewardDesign.from_tables(["1", "state.level"], 2.0, states, actions)
+    upwards = np.broadcast_to(np.triu(np.ones((3, 3), bool))[:, None], (3, 2, 3))
+    assert design.describe(4).startswith("8 parameters in 1 block; 48 if")
+    told = nr.Problem(3, 2, 4, 4, design=design, reward_design=psi, support=upwards).describe()
+    assert told.startswith("next states: 4 parameters in 1 block; 24 if")  # levels only rise: the two are one
+    assert "\nrewards: 8 parameters in 1 block; 24 if" in told
+    plain = nr.Problem(3, 2, 4, 4, weight_bound=1.0, known_rewards=np.zeros((3, 2, 4)), reward_bound=1.0).describe()
+    assert plain == "next states: 48 parameters, every pair has its own\nrewards: known"
+
+
 @pytest.mark.parametrize("masked", [False, True])
 def test_identified_features_keep_every_distance_and_no_norm_grows(masked):
     g = np.random.default_rng(3)

@@ -203,14 +203,19 @@ class _Shared:
     def fitted(self, weights: Floats, layout: Layout) -> tuple[Floats, float]:
         """(norms [B], residual): of the smallest Theta_b whose weights are nearest to `weights` [S, A, M, d], given
         relative to the last slot, and the largest distance of a row from those."""
-        met, norms, residual = self._differences(layout), np.zeros(self.n_blocks), 0.0
+        theta, near = self.nearest(weights, layout)
+        away = np.linalg.norm(near - weights, axis=-1)[layout.available]
+        return np.linalg.norm(theta, axis=(1, 2)), float(away.max(initial=0.0))
+
+    def nearest(self, weights: Floats, layout: Layout) -> tuple[Floats, Floats]:
+        """(theta [B, q, d], its weights [S, A, M, d]): the smallest Theta_b whose weights are nearest to `weights`, by
+        the sum of squares over available pairs; both are given relative to the last slot."""
+        met, d = self._differences(layout), weights.shape[-1]
+        theta = np.zeros((self.n_blocks, met.shape[-1], d))
         for b in range(self.n_blocks):
             at = (self.block == b) & layout.available
-            rows, wanted = met[at].reshape(-1, met.shape[-1]), weights[at].reshape(-1, weights.shape[-1])
-            theta = self._least(rows, wanted)
-            norms[b] = np.linalg.norm(theta)
-            residual = max(residual, float(np.linalg.norm(rows @ theta - wanted, axis=1).max(initial=0.0)))
-        return norms, residual
+            theta[b] = self._least(met[at].reshape(-1, met.shape[-1]), weights[at].reshape(-1, d))
+        return theta, np.einsum("samq,saqd->samd", met, theta[self.block])
 
     def _least(self, rows: Floats, wanted: Floats) -> Floats:
         """The smallest theta [q, d] for which rows theta is nearest to `wanted`."""

@@ -78,6 +78,9 @@ class Problem:
     Traceback (most recent call last):
         ...
     ValueError: context has norm 1.27279, above context_bound = 1 (rescale it, or set long_contexts="rescale")
+    >>> print(problem.describe())
+    next states: 20 parameters, every pair has its own
+    rewards: 10 parameters, every pair has its own
     """
 
     n_states: int
@@ -225,6 +228,18 @@ class Problem:
     def n_pairs(self) -> int:
         """Number of available state-action pairs."""
         return int(self.layout.available.sum())
+
+    def describe(self) -> str:
+        """How many parameters next states and mean rewards have, and which pairs share what, a few lines each:
+        `Design.describe` with the support, the available pairs and the contexts of this problem."""
+        pairs, d = self.layout.available, self.context_dim
+        alone = int((self.layout.count - 1)[pairs].sum()) * d, self.n_pairs * d
+        said = [f"{count} parameters, every pair has its own" for count in alone]
+        if self.known_rewards is not None:
+            said[1] = "known"
+        designs: Any = self.design, self.reward_design
+        said = [s if made is None else made.describe(d, self.layout) for s, made in zip(said, designs, strict=True)]
+        return f"next states: {said[0]}\nrewards: {said[1]}"
 
     def _initial_states(self) -> tuple[int, ...]:
         given: Any = self.initial_states

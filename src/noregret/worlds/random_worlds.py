@@ -40,8 +40,8 @@ def random_logit(
     ||theta|| <= sqrt 2 = reward_bound.
 
     design          the truth is a random Theta_b per block, as long as its bound allows (less where a row of weights
-                    would be longer than 8). The design brings n_states, n_actions and weight_bound; those given here
-                    are not looked at
+                    would be longer than 8), and 0 where its moderators leave out an entry of the context. The design
+                    brings n_states, n_actions and weight_bound; those given here are not looked at
     reward_design   likewise for mean rewards: at u = 0 they begin at 1/2, or as near as the features allow; a random
                     Theta_b is added, as much as leaves them in [0, 1] for all u; where the sum is longer than its
                     bound it is shrunk, which moves means towards 0
@@ -145,13 +145,15 @@ def shared_logit(
     bound: float = 4.0,
     seed: int = 0,
     *,
+    moderators: int | None = None,
     shared: bool = True,
 ) -> World:
     """`random_logit` with a `random_design`: all pairs of a block have Theta [q, d] in common, q = `features`.
 
     p = blocks q d parameters, 30 by default, where one matrix per pair would have S A (S - 1) d = 540. Rewards are
     per pair. shared=False is the same truth without the design, its weight_bound the longest row there is: what an
-    agent that learns every pair alone is told.
+    agent that learns every pair alone is told. moderators: a feature goes with the intercept and so many other entries
+    of the context, drawn for each, so that p = blocks q (1 + moderators); None: with all.
 
     >>> import noregret as nr
     >>> world, alone = nr.worlds.shared_logit(), nr.worlds.shared_logit(shared=False)
@@ -160,7 +162,8 @@ def shared_logit(
     >>> bool((world.slots == alone.slots).all()), f"{alone.problem.weight_bound:.2f} < {world.problem.weight_bound:.2f}"
     (True, '4.20 < 7.75')
     """
-    design = random_design(n_states, n_actions, features, blocks, bound, seed)
+    sizes = n_states, n_actions, features, blocks, bound, seed
+    design = random_design(*sizes, context_dim=context_dim, moderators=moderators)
     world = random_logit(horizon=horizon, context_dim=context_dim, seed=seed, design=design)
     made = world if check.flag("shared", shared) else without_design(world)
     made.name = "shared-logit"
