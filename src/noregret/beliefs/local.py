@@ -101,8 +101,9 @@ def largest_span(cov, rho, z, bound, n):
 @kernel
 def scaled_curvature(p, cov, n, work):
     """work.B [n, n] <- sqrt(p_j p_k) (cov_jk - (cov p)_j - (cov p)_k + p'cov p), which has the eigenvalues of
-    (diag p - pp') cov, none of them negative; work.root <- sqrt(p). Returns tr B^2."""
-    mean, root, B, centre, trace = work.mean, work.root, work.B, 0.0, 0.0
+    (diag p - pp') cov, none of them negative; work.root <- sqrt(p). Returns at most tr B^4: the squares of the diagonal
+    of B^2, added up."""
+    mean, root, B, centre, least = work.mean, work.root, work.B, 0.0, 0.0
     for j in range(n):
         total = 0.0
         for k in range(n):
@@ -110,11 +111,12 @@ def scaled_curvature(p, cov, n, work):
         mean[j], root[j] = total, math.sqrt(p[j])
         centre += p[j] * total
     for j in range(n):
-        shift, scale = mean[j] - centre, root[j]
+        shift, scale, square = mean[j] - centre, root[j], 0.0
         for k in range(n):
             B[j, k] = scale * root[k] * (cov[j, k] - shift - mean[k])
-            trace += B[j, k] * B[j, k]
-    return trace
+            square += B[j, k] * B[j, k]
+        least += square * square
+    return least
 
 
 @kernel
@@ -165,10 +167,10 @@ def derive(local, layout, bound, work, spans):
         softmax(z[i], n, P[i])
         if spans == 1:
             span[i] = largest_span(cov[i], rho[i], z[i], bound, n)
-        trace, rho2, size = scaled_curvature(P[i], cov[i], n, work), rho[i] * rho[i], span[i]
+        least, rho2, size = scaled_curvature(P[i], cov[i], n, work), rho[i] * rho[i], span[i]
         known = rho2 < math.inf
         most = 0.25 * size * size
-        if known and size < FAR and rho2 * math.sqrt(trace) < most * math.sqrt(n):  # tr B^4 >= (tr B^2)^2/n
+        if known and size < FAR and rho2 * math.sqrt(math.sqrt(least)) < most:
             most = min(most, rho2 * largest_eigenvalue(B, n) * (1.0 + 1e-12))
         second[i] = most * upper_curvature(size) if most > 0.0 else 0.0
         half[i] = 2.0 * math.tanh(0.25 * size)
