@@ -76,7 +76,7 @@ def softmax(z, n, p):
         p[j] *= scale
 
 
-@kernel
+@inlined
 def softmax_of_all(z, count, p):
     """The same for all rows [n, M], with one loop over all exponentials: rows are short. Padding of p is 0 before."""
     flat = merged(p)
