@@ -10,7 +10,7 @@ import noregret as nr
 from noregret.beliefs.local import derive, largest_span, local_sets, local_work
 from noregret.compiler.slots import EMPTY
 from noregret.numerics.random import inverse_normal
-from noregret.planning.optimism import SHARP, TAYLOR, bonus, perturb, search_parts
+from noregret.planning.optimism import SHARP, TAYLOR, bonus, bound_values, perturb, search_parts
 from noregret.theory.widths import lower_curvature
 from noregret.verification import promises
 from noregret.verification.chance import allowed
@@ -231,6 +231,31 @@ def test_a_sampler_that_is_always_wrong_is_held():
     assert free.gate["draw"] == 3000
     assert held.gate["draw"] < 2500
     assert lost[1] < 0.7 * lost[0]
+
+
+@pytest.mark.parametrize(("size", "wide"), [(1e-3, 0), (0.5, 2), (50.0, 8)])
+def test_first_order_terms_are_left_out_only_where_they_cannot_matter(size, wide):
+    """The bounds of a policy found for all pairs together, with narrow, mixed and wide sets, are those of bonuses found
+    pair by pair."""
+    problem, g = nr.Problem(4, 2, 3, 1, weight_bound=1.0, reward_bound=1.0), np.random.default_rng(5)
+    local, work = local_sets(problem.layout), local_work(4)
+    local.z[:], local.rho[:] = g.normal(size=(4, 2, 4)), size * 10.0 ** g.uniform(-1.0, 1.0, (4, 2))
+    root = g.normal(size=(4, 2, 4, 4))
+    local.cov[:] = root @ root.swapaxes(2, 3)
+    local.low[:], local.high[:] = 0.2 * g.random((4, 2)), 0.5 + 0.5 * g.random((4, 2))
+    derive(local, problem.layout, 2.0, work, 1)
+    assert (local.second >= local.half).sum() == wide
+    par, scratch = search_parts(problem.layout, local, 0, TAYLOR)
+    scratch.first[:] = 7.0  # of somebody before
+    policy, upper, lower = g.integers(0, 2, (3, 4)), np.zeros((4, 4)), np.zeros((4, 4))
+    bound_values(par, local, scratch, policy, upper, lower)
+    for found, sign, reward in ((upper, 1.0, local.high), (lower, -1.0, local.low)):
+        V = np.zeros(4)
+        for h in (2, 1, 0):
+            at = [(s, int(policy[h, s])) for s in range(4)]
+            more = [sign * bonus(par, local, s, a, V, sign, scratch) for s, a in at]
+            V = np.array([reward[i] + local.P[i] @ V + b for i, b in zip(at, more, strict=True)]).clip(0.0, 3.0 - h)
+            np.testing.assert_allclose(found[h], V, rtol=1e-12)
 
 
 # Randomised optimism ------------------------------------------------------------------------------------------------

@@ -83,6 +83,28 @@ def softmax(z, n, p):
         p[j] *= scale
 
 
+@inlined
+def softmax_of_all(z, count, p):
+    """The same for all rows [n, M], with one loop over all exponentials: rows are short. Padding of p is 0 before."""
+    flat = merged(p)
+    for i in range(p.shape[0]):
+        top = z[i, 0]
+        for j in range(1, count[i]):
+            top = max(top, z[i, j])
+        for j in range(count[i]):
+            p[i, j] = z[i, j] - top
+    for e in range(flat.shape[0]):
+        flat[e] = exp(flat[e])
+    for i in range(p.shape[0]):
+        total = 0.0
+        for j in range(p.shape[1]):
+            p[i, j] = p[i, j] if j < count[i] else 0.0
+            total += p[i, j]
+        scale = 1.0 / total
+        for j in range(count[i]):
+            p[i, j] *= scale
+
+
 @kernel
 def largest_span(cov, rho, z, bound, n):
     """Bound on max v - min v for logits z + v: of every ordered pair of outcomes the ellipsoid allows
@@ -131,8 +153,9 @@ def covariance_of(local, s, a, n, out):
 @kernel
 def scaled_curvature(p, cov, n, work):
     """work.B [n, n] <- sqrt(p_j p_k) (cov_jk - (cov p)_j - (cov p)_k + p'cov p), which has the eigenvalues of
-    (diag p - pp') cov, none of them negative; work.root <- sqrt(p). Returns tr B^2."""
-    mean, root, B, centre, trace = work.mean, work.root, work.B, 0.0, 0.0
+    (diag p - pp') cov, none of them negative; work.root <- sqrt(p). Returns the squares of the diagonal of B^2, added
+    up: at most tr B^4."""
+    mean, root, B, centre, least = work.mean, work.root, work.B, 0.0, 0.0
     for j in range(n):
         total = 0.0
         for k in range(n):
@@ -140,25 +163,26 @@ def scaled_curvature(p, cov, n, work):
         mean[j], root[j] = total, math.sqrt(p[j])
         centre += p[j] * total
     for j in range(n):
-        shift, scale = mean[j] - centre, root[j]
+        shift, scale, square = mean[j] - centre, root[j], 0.0
         for k in range(n):
             B[j, k] = scale * root[k] * (cov[j, k] - shift - mean[k])
-            trace += B[j, k] * B[j, k]
-    return trace
+            square += B[j, k] * B[j, k]
+        least += square * square
+    return least
 
 
 @kernel
-def largest_eigenvalue(B, n):
+def largest_eigenvalue(B, n, diagonal):
     """(tr B^4)^{1/4}: at least the largest eigenvalue of a symmetric B [n, n] without negative ones, and at most the
-    fourth root of their number too large."""
+    fourth root of their number too large. diagonal: what the diagonal of B^2 adds to tr B^4."""
     trace = 0.0
     for j in range(n):
-        for k in range(j + 1):
+        for k in range(j):
             square = 0.0
             for i in range(n):
                 square += B[j, i] * B[k, i]
-            trace += square * square * (1.0 if j == k else 2.0)
-    return math.sqrt(math.sqrt(trace))
+            trace += square * square
+    return math.sqrt(math.sqrt(diagonal + 2.0 * trace))
 
 
 @kernel
@@ -190,18 +214,17 @@ def derive(local, layout, bound, work, spans):
         merged(local.span),
         merged(local.second),
     )
+    softmax_of_all(z, count, P)
     for i in range(S * A):
         n = count[i]
-        softmax(z[i], n, P[i])
         if spans == 1:
             span[i] = largest_span(cov[i], rho[i], z[i], bound, n)
-        trace, rho2, size = scaled_curvature(P[i], cov[i], n, work), rho[i] * rho[i], span[i]
+        least, rho2, size = scaled_curvature(P[i], cov[i], n, work), rho[i] * rho[i], span[i]
         known = rho2 < math.inf
         most = 0.25 * size * size
-        if known and size < FAR and rho2 * math.sqrt(trace) < most * math.sqrt(n):  # tr B^4 >= (tr B^2)^2/n
-            most = min(most, rho2 * largest_eigenvalue(B, n) * (1.0 + 1e-12))
+        if known and size < FAR and rho2 * math.sqrt(math.sqrt(least)) < most:
+            most = min(most, rho2 * largest_eigenvalue(B, n, least) * (1.0 + 1e-12))
         second[i] = most * upper_curvature(size) if most > 0.0 else 0.0
-        half[i] = 2.0 * math.tanh(0.25 * size)
         if slopes.shape[0] > 0:
             at = 0
             for j in range(M - 1):
@@ -209,6 +232,8 @@ def derive(local, layout, bound, work, spans):
                 for k in range(j, M - 1):
                     slopes[at, i] = (1.0 if j == k else 2.0) * own * root[k] * B[j, k]
                     at += 1
+    for i in range(S * A):  # 2 tanh(r/4) = 2 - 4/(e^{r/2} + 1), with the exponential that vectorises
+        half[i] = 2.0 - 4.0 / (exp(0.5 * span[i]) + 1.0)
     prior_caps(P, count, exp(bound), work.table, work.smallest, half)
     for i in range(S * A):
         half[i] *= 0.5
@@ -233,21 +258,25 @@ def derive_shared(local, layout, bound, work, spans):
             for j in range(n):
                 total += p[j] * root[i, k, j]
             mean[k] = total
-        trace = 0.0
         for k in range(Q):
             for m in range(k + 1):
                 total = 0.0
                 for j in range(n):
                     total += p[j] * (root[i, k, j] - mean[k]) * (root[i, m, j] - mean[m])
                 D[k, m] = D[m, k] = total
-                trace += total * total * (1.0 if k == m else 2.0)
+        least = 0.0  # of tr D^4: the squares of the diagonal of D^2
+        for k in range(Q):
+            square = 0.0
+            for m in range(Q):
+                square += D[k, m] * D[k, m]
+            least += square * square
         rho2, size = rho[i] * rho[i], span[i]
         known = rho2 < math.inf
         most = 0.25 * size * size
-        if known and size < FAR and rho2 * math.sqrt(trace) < most * math.sqrt(Q):  # tr D^4 >= (tr D^2)^2/Q
-            most = min(most, rho2 * largest_eigenvalue(D, Q) * (1.0 + 1e-12))
+        if known and size < FAR and rho2 * math.sqrt(math.sqrt(least)) < most:
+            most = min(most, rho2 * largest_eigenvalue(D, Q, least) * (1.0 + 1e-12))
         second[i] = most * upper_curvature(size) if most > 0.0 else 0.0
-        half[i] = 2.0 * math.tanh(0.25 * size)
+        half[i] = 2.0 - 4.0 / (exp(0.5 * size) + 1.0)  # 2 tanh(r/4)
         if rows.shape[0] > 0:
             own = rho[i] if known else 0.0
             for k in range(Q):

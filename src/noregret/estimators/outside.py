@@ -23,7 +23,7 @@ from ..checks import Floats
 from ..problem.design import Blocks
 from ..problem.layout import Layout
 from ..theory.widths import ridge_radius
-from .likelihood.sets import LikelihoodState, one_inverse
+from .likelihood.sets import LikelihoodState, is_kron, one_inverse, relative_inverse
 from .likelihood.shared import SharedState
 from .mixture.sets import MixtureState
 from .rewards.forms import RewardPar, RewardState
@@ -86,7 +86,7 @@ def transition_sets_outside(state: Any, layout: Layout, bound: float) -> NDArray
     suspects = layout.available & ~made & (layout.count > 1) & (np.linalg.norm(rows, axis=-1).max(-1) > bound)
     for s, a in np.argwhere(suspects):
         n, radius2 = int(layout.count[s, a]), float(state.radius[s, a]) * (1.0 + SLACK) + SLACK
-        centre, cov = rows[s, a, : n - 1], _relative(_covariance(state, s, a, n))
+        centre, cov = rows[s, a, : n - 1], _covariance(state, s, a, n)
         made[s, a] = not _meets(centre, cov, bound, radius2) and _distance(centre, cov, bound) > radius2
     return made
 
@@ -110,15 +110,14 @@ def _distance(centre: Floats, cov: Floats, bound: float) -> float:
 
 
 def _covariance(state: LikelihoodState | MixtureState, s: int, a: int, n: int) -> Floats:
-    """[n, d, n, d], of centred weights."""
-    d = state[0].shape[3]
-    if isinstance(state, MixtureState):
-        return state.cov[s, a, : n * d, : n * d].reshape(n, d, n, d)
-    return one_inverse(state, s, a)
-
-
-def _relative(cov: Floats) -> Floats:
     """[n-1, d, n-1, d]: the covariance of rows less the last one."""
+    d = state[0].shape[3]
+    if isinstance(state, LikelihoodState) and not is_kron(state):
+        return relative_inverse(state, s, a)
+    if isinstance(state, LikelihoodState):
+        cov = one_inverse(state, s, a)
+    else:
+        cov = state.cov[s, a, : n * d, : n * d].reshape(n, d, n, d)
     made: Floats = cov - cov[-1:]
     made = made - made[:, :, -1:]
     return np.ascontiguousarray(made[:-1, :, :-1])
@@ -128,16 +127,17 @@ def reward_sets_outside(par: RewardPar, state: RewardState, available: NDArray[n
     """[S, A], or [B, 1] with a design: which sets of reward weights are empty, or have no point of norm at most the
     assumed B_r."""
     met = state.samples > 0 if par.block.size else available & (state.samples > 0)
-    made = np.zeros(met.shape, np.bool_)
     if par.form in (HOEFFDING, BERNSTEIN):
         return _mixture_outside(par, state, met)
-    for s, a in np.argwhere(met):
-        if par.form in (RIDGE, LOGISTIC):
-            radius2 = float(state.radius[s, a])
-            if par.form == RIDGE:
-                radius2 = ridge_radius(float(state.logdet[s, a]), par.bound, par.regularization, par.log) ** 2
-            far = distance2(state.theta[s, a][None], state.inverse[s, a][None, :, None], par.bound)
-            made[s, a] = radius2 < 0.0 or far > radius2 * (1.0 + SLACK) + SLACK
+    if par.form not in (RIDGE, LOGISTIC):
+        return np.zeros(met.shape, np.bool_)
+    made = met & (state.radius < 0.0) & (par.form == LOGISTIC)
+    for s, a in np.argwhere(met & ~made & (np.linalg.norm(state.theta, axis=-1) > par.bound)):
+        radius2 = float(state.radius[s, a])
+        if par.form == RIDGE:
+            radius2 = ridge_radius(float(state.logdet[s, a]), par.bound, par.regularization, par.log) ** 2
+        far = distance2(state.theta[s, a][None], state.inverse[s, a][None, :, None], par.bound)
+        made[s, a] = far > radius2 * (1.0 + SLACK) + SLACK
     return made
 
 

@@ -180,6 +180,34 @@ def weighted_rows(weights, rows, count, size, out):
 
 
 @kernel
+def add_product(A, B, scale, count, rows, size, out):
+    """out [rows, size] += scale A'B, of the first `count` rows of A [., rows] and B [., size]; three rows of out and
+    three of B at a time. out is neither of them."""
+    for i in range(0, rows, 3):
+        j, k = min(i + 1, rows - 1), min(i + 2, rows - 1)
+        second, third = scale if j > i else 0.0, scale if k > j else 0.0  # the last row again adds nothing
+        r = 0
+        while r + 3 <= count:
+            a, b, c = scale * A[r, i], scale * A[r + 1, i], scale * A[r + 2, i]
+            f, g, h = second * A[r, j], second * A[r + 1, j], second * A[r + 2, j]
+            p, q, t = third * A[r, k], third * A[r + 1, k], third * A[r + 2, k]
+            for e in range(size):
+                u, v, w = B[r, e], B[r + 1, e], B[r + 2, e]
+                out[i, e] += a * u + b * v + c * w
+                out[j, e] += f * u + g * v + h * w
+                out[k, e] += p * u + q * v + t * w
+            r += 3
+        while r < count:
+            a, f, p = scale * A[r, i], second * A[r, j], third * A[r, k]
+            for e in range(size):
+                u = B[r, e]
+                out[i, e] += a * u
+                out[j, e] += f * u
+                out[k, e] += p * u
+            r += 1
+
+
+@kernel
 def predictors(W, x, z):
     """z [n, m] = W [n, m, d] x."""
     rows_times(merged(W), x, merged(z))

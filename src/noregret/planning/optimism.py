@@ -16,7 +16,8 @@ Three passes of the Bellman operator use it, all clipped to [0, H - h], with mea
     upwards over the policy's shortfall itself (`shortfall`), from the other three
 
 Where all pairs have the same possible next states, the first-order terms of all pairs are found together, as forms in V
-(`first_orders`). Both passes are compiled once, for all agents and kinds of sets, and reached by address.
+(`first_orders`), unless none of them can matter (`first_matters`). Both passes are compiled once, for all agents and
+kinds of sets, and reached by address.
 """
 
 import math
@@ -104,6 +105,22 @@ def assess(par, local, work, policy, upper, lower):
 def largest(z, v, cov, rho, n, limit, work, best):
     """best[0] <- `maximise.largest_mean`."""
     best[0] = largest_mean(z, v, cov, rho, n, limit, work)
+
+
+@kernel
+def first_matters(par, local, work):
+    """Whether a first-order term can decide the bonus of any pair. Where second >= half it cannot, not being negative:
+    so for all pairs as long as their sets are wide. Then work.first <- 0. Perturbed, it may be negative."""
+    if par.draws > 0.0:
+        return True
+    second, half, first, wide = merged(local.second), merged(local.half), merged(work.first), 0
+    for i in range(first.shape[0]):
+        wide += 1 if second[i] >= half[i] else 0
+    if wide < first.shape[0]:
+        return True
+    for i in range(first.shape[0]):
+        first[i] = 0.0
+    return False
 
 
 @kernel
@@ -220,18 +237,19 @@ def perturb(seed, draws, k, h, factor):
 def plan_optimistically(par, local, work, mean, k, scale, policy, values):
     """`optimum`."""
     (H, S), layout, Q, reward = policy.shape, par.layout, work.Q, work.reward
-    A, key = Q.shape[1], tie_key(par.seed, k)
+    A, key, shared = Q.shape[1], tie_key(par.seed, k), together(par, local)
+    matters = shared and first_matters(par, local, work)
     for s in range(S):
         values[H, s] = 0.0
         for a in range(A):
             high = local.high[s, a]
             reward[s, a] = high if scale == 1.0 else mean[s, a] + scale * (high - mean[s, a])
     for h in range(H - 1, -1, -1):
-        V, shared = values[h + 1], together(par, local)
+        V = values[h + 1]
         low, high = low_and_high(V)
         if par.draws > 0.0:
             _call_perturb(par.perturb, (par.seed, par.draws, k, h, work.factor))
-        if shared:
+        if matters:
             first_orders(local, V, work)
         expectations(local.P, layout, V, Q)
         for s in range(S):
@@ -255,15 +273,16 @@ def low_and_high(V):
 @inlined
 def bound(par, local, work, policy, sign, reward, out):
     """out [H+1, S] <- upper bounds, sign 1.0, or lower ones, -1.0, on the values of a policy [H, S]."""
-    H, S = policy.shape
+    (H, S), shared = policy.shape, together(par, local)
+    matters = shared and first_matters(par, local, work)
     for s in range(S):
         out[H, s] = 0.0
     for h in range(H - 1, -1, -1):
-        V, shared = out[h + 1], together(par, local)
+        V = out[h + 1]
         low, high = low_and_high(V)
         if sign < 0.0:
             low, high = -high, -low
-        if shared:
+        if matters:
             first_along(local, policy[h], V, work)
         for s in range(S):
             a = policy[h, s]

@@ -14,7 +14,7 @@ Few pairs learn in an episode, all are asked for X' Sigma X: forms are a third o
 import numpy as np
 
 from ...compiler.jit import inlined, kernel
-from ...numerics.linear_algebra import weighted_rows
+from ...numerics.linear_algebra import add_product, weighted_rows
 
 NOT_DEFINITE = "a Gram matrix is no longer positive definite: a context or a bound is out of range"
 
@@ -41,13 +41,13 @@ def products_of(x, out):
 
 @kernel
 def covariance_at(forms, products, n, packed, C):
-    """C [n, n] <- X' Sigma X, with zeros for the last outcome."""
-    m, at = n - 1, 0
-    weighted_rows(products, forms, products.shape[0], m * n // 2, packed)
+    """C [n, n] <- X' Sigma X, with zeros for the last outcome. Indices are unsigned: no test for negative ones."""
+    weighted_rows(products, forms, products.shape[0], n * (n - 1) // 2, packed)
+    m, at = np.uint64(n - 1), np.uint64(0)
     for j in range(m):
         for k in range(j, m):
             C[j, k] = C[k, j] = packed[at]
-            at += 1
+            at += np.uint64(1)
         C[j, m] = C[m, j] = 0.0
     C[m, m] = 0.0
 
@@ -82,26 +82,12 @@ def rows_at(sigma, x, m, K):
 
 @kernel
 def subtract_form(sigma, K, G, m, size, GK):
-    """Sigma -= K' G K; two rows of Sigma and four of GK [m, size] = G K at a time."""
+    """Sigma -= K' G K; GK [m, size] <- G K."""
     for j in range(m):
-        weighted_rows(G[j], K, m, size, GK[j])
-    for i in range(0, size, 2):
-        h = min(i + 1, size - 1)  # of an odd size the last row is done alone
-        own, k = 1.0 if h > i else 0.0, 0
-        while k + 4 <= m:
-            p, q, r, s = K[k, i], K[k + 1, i], K[k + 2, i], K[k + 3, i]
-            t, u, v, w = own * K[k, h], own * K[k + 1, h], own * K[k + 2, h], own * K[k + 3, h]
-            for e in range(size):
-                a, b, c, d = GK[k, e], GK[k + 1, e], GK[k + 2, e], GK[k + 3, e]
-                sigma[i, e] -= p * a + q * b + r * c + s * d
-                sigma[h, e] -= t * a + u * b + v * c + w * d
-            k += 4
-        while k < m:
-            p, t = K[k, i], own * K[k, h]
-            for e in range(size):
-                sigma[i, e] -= p * GK[k, e]
-                sigma[h, e] -= t * GK[k, e]
-            k += 1
+        for e in range(size):
+            GK[j, e] = 0.0
+    add_product(G, K, 1.0, m, m, size, GK)
+    add_product(K, GK, -1.0, m, size, size, sigma)
 
 
 @kernel

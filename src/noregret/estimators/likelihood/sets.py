@@ -159,6 +159,13 @@ def one_inverse(state: LikelihoodState, s: int, a: int) -> Floats:
     return _inverse(state, s, a, n, d)
 
 
+def relative_inverse(state: LikelihoodState, s: int, a: int) -> Floats:
+    """The same of weights less those of the last outcome, [m, d, m, d], as it is kept; not of the KRON form."""
+    n, d = int(state.outcomes[s, a]), state.weights.shape[3]
+    m = n - 1
+    return state.covariance[s, a, : m * d, : m * d].reshape(d, m, d, m).transpose(1, 0, 3, 2)
+
+
 def _in_full(state: LikelihoodState, of: Callable[..., Floats]) -> Floats:
     S, A, M, d = state.weights.shape
     made = np.tile(np.eye(M * d), (S, A, 1, 1))
@@ -183,7 +190,7 @@ def _precision(state: LikelihoodState, s: int, a: int, n: int, d: int) -> Floats
 def _inverse(state: LikelihoodState, s: int, a: int, n: int, d: int) -> Floats:
     """[n, d, n, d]: centred, with 1/lambda along the all-ones vector."""
     m, made = n - 1, np.zeros((n, d, n, d))
-    made[:m, :, :m] = state.covariance[s, a, : m * d, : m * d].reshape(d, m, d, m).transpose(1, 0, 3, 2)
+    made[:m, :, :m] = relative_inverse(state, s, a)
     made -= made.mean(0)
     made -= made.mean(2, keepdims=True)
     return np.asarray(made + np.einsum("jk,bc->jbkc", np.full((n, n), 1.0 / (n * state.prior[s, a])), np.eye(d)))

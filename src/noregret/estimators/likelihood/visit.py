@@ -228,7 +228,12 @@ def visit(par, w, n, y, rho2, bound):
         elif par.predictor == GIVEN:
             gain = math.log(w.given[y]) - math.log(p[y])
     gain_root(w, c, m)
-    set_product(w.R, w.V, m, w.RV)
+    if w.visits[0] > 0:
+        set_product(w.R, w.V, m, w.RV)
+    else:  # R = I
+        for j in range(m):
+            for k in range(m):
+                w.RV[j, k] = w.V[k, j]
     add_product(w.RV, w.RV, 1.0, m, w.G)
     add_curvature(p, c, m, w.D)
     for j in range(m):
