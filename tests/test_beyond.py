@@ -161,7 +161,7 @@ def test_certify_contains_the_exact_value_of_any_policy(kind):
             assert (plan.lower - SLACK <= own).all()
             assert (own <= plan.values + SLACK).all()
             assert (best <= plan.upper + SLACK).all()
-            assert plan.certificate == (plan.upper[0] - plan.lower[0]).max()
+            assert 0.0 <= plan.certificate <= (plan.upper[0] - plan.lower[0]).max()
             assert (best[0] - own[0]).max() <= plan.certificate + SLACK
             least = min(least, (plan.upper[0] - plan.lower[0]).min())
     assert least < 2.5  # of 3: the bounds say something
@@ -180,7 +180,9 @@ def test_certificates_are_about_initial_states():
         rows = list(starts or range(3))
         assert plan.certificate == (plan.upper[0] - plan.lower[0])[rows].max()
         gaps[starts] = plan.certificate
-        assert agent.certify(world.context(0, 0), plan.policy).certificate == pytest.approx(plan.certificate, abs=1e-12)
+        again = agent.certify(world.context(0, 0), plan.policy)
+        assert (again.upper[0] - again.lower[0])[rows].max() == pytest.approx(plan.certificate, abs=1e-12)
+        assert again.certificate <= plan.certificate + 1e-12  # it follows the shortfall step by step
     assert gaps[(0, 2)] <= gaps[None]
     assert gaps[(0,)] < 2.9
 
