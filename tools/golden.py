@@ -241,6 +241,8 @@ def cases() -> list[Case]:
     add("bandit", "glm-ucb", ["bandit-logistic"], memory=50)
     for agent in ("glm-orl", "psrl-glm", "certified-psrl"):
         add("bandit", agent, ["bandit-logistic", "bandit-linear"])
+    for agent in ("ucrl-mnl", "ucrl-mnl-ol", "rrl-mnl", "orrl-mnl"):
+        add("mnl", agent, ["logit-dense-linear", "logit-masked-known"], bonus_scale=0.001)
     add("tabular", "uniform-random", SOME)
     add("tabular", "oracle", SOME)
     add("tabular", "fixed-policy", SOME)
