@@ -26,6 +26,7 @@ from ..theory.widths import ridge_radius
 from .likelihood.sets import LikelihoodState, is_kron, one_inverse, relative_inverse
 from .likelihood.shared import SharedState
 from .mixture.sets import MixtureState
+from .mixture.shared import BlockMixtureState
 from .rewards.forms import RewardPar, RewardState
 from .rewards.mixture import mixture_width
 from .rewards.regression import BERNSTEIN, HOEFFDING, LOGISTIC, RIDGE
@@ -57,9 +58,10 @@ def distance2(centre: Floats, cov: Floats, bound: float) -> float:
     return best
 
 
-def block_sets_outside(state: SharedState, blocks: Blocks) -> NDArray[np.bool_]:
+def block_sets_outside(state: SharedState | BlockMixtureState, blocks: Blocks) -> NDArray[np.bool_]:
     """[B]: which blocks' sets are empty, or have no point within the bound of their block."""
-    made, bound = (state.radius < 0.0) & (state.samples > 0), blocks.bound
+    empty = state.empty > 0 if isinstance(state, BlockMixtureState) else (state.radius < 0.0) & (state.samples > 0)
+    made, bound = np.array(empty), blocks.bound
     for b in np.flatnonzero(~made & (np.linalg.norm(state.weights, axis=1) > bound)):
         n = int(blocks.start[b, -1])
         centre, cov = state.weights[b][None, :n], state.inverse[b][None, :n, None, :n]
@@ -69,7 +71,7 @@ def block_sets_outside(state: SharedState, blocks: Blocks) -> NDArray[np.bool_]:
 
 def transition_sets_outside(state: Any, layout: Layout, bound: float) -> NDArray[np.bool_]:
     """[S, A]: which pairs' sets are empty, or lie outside of the balls. For `LikelihoodState` and `MixtureState`; other
-    sets assume no bound, and none of theirs is. Of `SharedState` see `block_sets_outside`."""
+    sets assume no bound, and none of theirs is. Of sets of blocks see `block_sets_outside`."""
     made = np.zeros(layout.available.shape, np.bool_)
     if isinstance(state, LikelihoodState):
         centres = state.weights

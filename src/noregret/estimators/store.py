@@ -3,6 +3,9 @@
 Step h of episode k has number k H + h. The steps of one pair form a chain from the last to the first: `last[s, a]`,
 then `previous[k, h]`, until -1. A walk over a pair's n steps touches n rows, whatever else is stored; one context is
 kept per episode. Kernels allocate nothing, so `with_room` makes the arrays longer between episodes, by doubling.
+
+Where pairs share weights the steps of a block are gone over episode by episode, those of one individual together: what
+depends on the context alone is then found once. So the pair of every step is kept as well (`pairs`).
 """
 
 from typing import Any, NamedTuple
@@ -23,13 +26,17 @@ class Store(NamedTuple):
     previous: NDArray[np.int64]  # [N, H], number of the pair's step before, or -1
     last: NDArray[np.int64]  # [S, A], likewise
     visits: NDArray[np.int64]  # [S, A]
+    pairs: NDArray[
+        np.int64
+    ]  # [N, H], 1 + s A + a of the step, 0 where none was taken; [N, 0] where pairs share nothing
 
     def by_episode(self) -> tuple[str, ...]:
-        return "contexts", "outcomes", "rewards", "previous"
+        return BY_EPISODE
 
     def limits(self, problem: Problem) -> dict[str, tuple[float, float]]:
         n, M = self.previous.size, problem.layout.outcomes.shape[2]
-        return {"outcomes": (0, M - 1), "previous": (-1, n - 1), "last": (-1, n - 1), "visits": (0, n)}
+        steps = {"previous": (-1, n - 1), "last": (-1, n - 1), "visits": (0, n)}
+        return steps | {"outcomes": (0, M - 1), "pairs": (0, self.last.size)}
 
     def fault(self) -> str | None:
         for at in np.ndindex(*self.last.shape):
@@ -38,6 +45,9 @@ class Store(NamedTuple):
                 return ENDLESS
             if len(places) != self.visits[at]:
                 return "has a chain of another length than it says"
+            number = 1 + np.ravel_multi_index(at, self.last.shape)
+            if self.pairs.size and set(np.flatnonzero(self.pairs == number).tolist()) != places:
+                return "has steps of other pairs than it says"
         return None
 
     def kept(self) -> set[int]:
@@ -45,6 +55,7 @@ class Store(NamedTuple):
         return {at // self.previous.shape[1] for places in chains for at in places or ()}
 
 
+BY_EPISODE = ("contexts", "outcomes", "rewards", "previous", "pairs")
 ENDLESS = "has a chain that does not end"
 
 
@@ -59,13 +70,15 @@ def chain(first: Any, before: Any) -> set[int] | None:
     return met
 
 
-def empty_store(n_states: int, n_actions: int, horizon: int, context_dim: int, episodes: int) -> Store:
-    """Room for `episodes` episodes (0: nothing is ever stored)."""
+def empty_store(
+    n_states: int, n_actions: int, horizon: int, context_dim: int, episodes: int, shared: bool = False
+) -> Store:
+    """Room for `episodes` episodes (0: nothing is ever stored); shared: pairs of steps are kept, too."""
     N, H, i = episodes, horizon, np.int64
     pairs = (n_states, n_actions)
     return Store(
         np.zeros((N, context_dim)), np.zeros((N, H), i), np.zeros((N, H)), np.zeros((N, H), i), np.full(pairs, -1, i),
-        np.zeros(pairs, i),
+        np.zeros(pairs, i), np.zeros((N, H if shared else 0), i),
     )  # fmt: skip
 
 
@@ -75,14 +88,15 @@ def with_room(store: Store, episodes: int) -> Store:
     if episodes <= have:
         return store
     check.memory(
-        f"the data of {episodes} episodes", 8.0 * episodes * (store.contexts.shape[1] + 3 * store.outcomes.shape[1])
+        f"the data of {episodes} episodes",
+        8.0 * episodes * (store.contexts.shape[1] + 3 * store.outcomes.shape[1] + store.pairs.shape[1]),
     )
     more = max(episodes, 2 * have) - have
 
     def longer(a: NDArray[np.generic]) -> NDArray[np.generic]:
         return np.concatenate([a, np.zeros((more, *a.shape[1:]), a.dtype)])
 
-    grown = {name: longer(getattr(store, name)) for name in ("contexts", "outcomes", "rewards", "previous")}
+    grown = {name: longer(getattr(store, name)) for name in BY_EPISODE}
     return store._replace(**grown)  # type: ignore[arg-type]
 
 
@@ -95,3 +109,5 @@ def remember(store, k, h, s, a, y, reward):
     store.previous[k, h] = store.last[s, a]
     store.last[s, a] = k * store.outcomes.shape[1] + h
     store.visits[s, a] += 1
+    if store.pairs.shape[1] > 0:
+        store.pairs[k, h] = 1 + s * store.last.shape[1] + a

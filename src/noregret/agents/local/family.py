@@ -19,6 +19,7 @@ from ...estimators.likelihood.sets import PREDICTORS, likelihood_parts
 from ...estimators.likelihood.shared import learn_shared_outcomes, natural_regularization, shared_parts
 from ...estimators.linear.sign_union import sign_union_parts
 from ...estimators.mixture.sets import mixture_parts
+from ...estimators.mixture.shared import block_mixture_parts
 from ...estimators.rewards.forms import SETS as REWARD_FORMS
 from ...estimators.rewards.forms import estimated, reward_parts, with_kernels, with_refresh
 from ...estimators.store import Store, empty_store, with_room
@@ -34,7 +35,7 @@ from ..diagnostics import EVERYBODY, WIDTHS, watch_values
 from ..locks import locked
 from .diagnostics import watch_local
 from .draws import apply_draw, draw_linear, draw_logit
-from .questions import Comparison, compared
+from .questions import Asked, Comparison, compared
 from .sets import (
     SetPar,
     SetState,
@@ -50,7 +51,16 @@ from .sets import (
     learn_online,
     learn_stored,
 )
-from .shared import call_lifted, describe_shared, draw_lifted, draw_shared, draw_work, normals_needed
+from .shared import (
+    call_lifted,
+    describe_mixed,
+    describe_shared,
+    draw_lifted,
+    draw_shared,
+    draw_work,
+    learn_mixed,
+    normals_needed,
+)
 
 REWARD_SHARE = 0.8  # of what the sets have of delta, for the reward intervals
 REGRET_SHARE = 0.02  # of delta, for a bound on the regret
@@ -146,8 +156,8 @@ class SetAgent(Agent):
         self._judge: Any = None  # `judge_closely`, compiled at its first use
         if isinstance(self.problem.link, LinearCombination) and self.sets != "online":
             raise ValueError(f'sets must be "online" under LinearCombination, got {check.shown(self.sets)}')
-        if self.problem.design is not None and (self.sets != "online" or self.form != "full"):
-            raise ValueError('sets must be "online" and form "full" where the problem has a design')
+        if self.problem.design is not None and (self.sets == "stored-plain" or self.form != "full"):
+            raise ValueError('sets must be "online" or "stored" and form "full" where the problem has a design')
         if self.problem.reward_design is not None and o.get("reward_sets") == "bernstein":
             raise ValueError('reward_sets must not be "bernstein" where the problem has a reward_design')
         for name in ("regularization", "reward_regularization"):
@@ -162,13 +172,23 @@ class SetAgent(Agent):
         drawn = 2.0 * self.draws * M * self.draws_models
         pair = sets * self.uses_sets + one * self.draws_models + M * M + 4 * d * d + drawn
         pair += 400.0 * (self.uses_sets + self.draws_models)  # what takes up eight places whatever the sizes
+        if self.problem.blocks is not None:
+            return float(S * A * (M * M + 4 * d * d + drawn + 800.0) + self._kept_by_blocks(self.problem.blocks))
         return float(S * A * pair + 27.0 * (M * d) ** 2 * (stored and self.uses_sets))
+
+    def _kept_by_blocks(self, blocks: Blocks) -> float:
+        """What the sets of blocks take up."""
+        n, E = blocks.column.shape
+        stored = self.sets != "online" and self.uses_sets
+        sets = (8.0 * n + 32.0) if stored else 2.0 * n * self.uses_sets
+        return float(E * E * (sets + 2.0 * n * self.draws_models))
 
     def build(self) -> tuple[SetPar, SetState, SetWork]:
         p, f = self.problem, np.zeros
         (S, A, M), H, d = p.layout.outcomes.shape, p.horizon, p.context_dim
         keeps = self.sets != "online" or (self._reward_form() == "bernstein" and self.uses_sets)
-        store = empty_store(S, A, H, d, FIRST_ROOM if keeps else 0)
+        shared = p.design is not None and self.sets != "online"
+        store = empty_store(S, A, H, d, FIRST_ROOM if keeps else 0, shared=shared)
         (mean_par, means), (reward_par, rewards, reward_work) = self._reward_parts(store)
         log_p, linear = self._shares()[0], isinstance(p.link, LinearCombination)
         (sampler_par, sampler, sampler_work), transitions, kernels = self._transition_parts(log_p, store)
@@ -233,8 +253,7 @@ class SetAgent(Agent):
         options: Any = {"predictor": PREDICTORS.index(self.predictor), "kron": self.form == "kron"}
         drawn = self.draws_models and not linear
         if p.blocks is not None:
-            self.learn_kernel = learn_online
-            return self._shared_parts(p.blocks, log)
+            return self._shared_parts(p.blocks, log, store)
         sampler = likelihood_parts(count, d, p.weight_bound, log, lam or natural, posterior=True, kept=drawn, **options)
         sets: Any
         if linear:
@@ -250,7 +269,7 @@ class SetAgent(Agent):
         sets = likelihood_parts(count, d, p.weight_bound, log, lam or least, kept=self.uses_sets, **options)
         return sampler, sets, (describe_online, draw_logit)
 
-    def _shared_parts(self, blocks: Blocks, log: float) -> tuple[Any, Any, Any]:
+    def _shared_parts(self, blocks: Blocks, log: float, store: Store) -> tuple[Any, Any, Any]:
         """`_transition_parts` where pairs share weights; log = ln(1/delta) of a block's set."""
         p, lam = self.problem, self.options.get("regularization")
         natural = natural_regularization(blocks)
@@ -258,13 +277,16 @@ class SetAgent(Agent):
         given = np.maximum(natural, least) if lam is None else np.full(blocks.size.size, max(float(lam), least))
         head, predictor = (blocks, p.layout, p.weight_bound, log), PREDICTORS.index(self.predictor)
         sampler = shared_parts(*head, given, predictor=predictor, posterior=True, kept=self.draws_models)
+        sets: Any
+        if self.sets != "online":
+            self.learn_kernel = learn_mixed
+            sets = block_mixture_parts(blocks, p.layout, p.weight_bound, p.context_bound, store, lam)
+            return sampler, sets, (describe_mixed, draw_shared)
+        self.learn_kernel = learn_online
         if lam is None:
             given = np.maximum(SETS_TIMES * natural, least)
-        return (
-            sampler,
-            shared_parts(*head, given, predictor=predictor, kept=self.uses_sets),
-            (describe_shared, draw_shared),
-        )
+        sets = shared_parts(*head, given, predictor=predictor, kept=self.uses_sets)
+        return sampler, sets, (describe_shared, draw_shared)
 
     def _perturbations(self) -> float:
         """J of perturbed bonuses; 0: bonuses as they are."""
@@ -297,11 +319,12 @@ class SetAgent(Agent):
 
     def ellipsoids(self) -> list[tuple[Floats, Floats, float]]:
         """(centre [p], matrix [p, p], squared radius) of the set of every block of the design."""
-        state, last = self.state.transitions, self.problem.blocks.start[:, -1]  # type: ignore[union-attr]
-        return [
-            (state.weights[b, :n].copy(), state.gram[b, :n, :n].copy(), float(state.radius[b]) * (1.0 + 1e-9))
-            for b, n in enumerate(last)
-        ]
+        state, blocks, made = self.state.transitions, self.problem.blocks, []
+        for b, n in enumerate(blocks.start[:, -1]):  # type: ignore[union-attr]
+            kept = hasattr(state, "gram")
+            matrix = state.gram[b, :n, :n].copy() if kept else np.linalg.inv(state.inverse[b, :n, :n])
+            made.append((state.weights[b, :n].copy(), 0.5 * (matrix + matrix.T), float(state.radius[b]) * (1.0 + 1e-6)))
+        return made
 
     @locked
     def compare(
@@ -312,6 +335,8 @@ class SetAgent(Agent):
         *,
         weights: ArrayLike | None = None,
         start: Any = None,
+        since: int | None = None,
+        delta: float = 0.01,
     ) -> Comparison:
         """How much better one policy is than another, on average over people: an interval with its rung.
 
@@ -319,6 +344,9 @@ class SetAgent(Agent):
         other      likewise; None: the value of `policy` itself
         contexts   [N, d], the people asked about: those over sixty, say
         weights    of these people, None: equal. start: a state or a distribution [S]; None: the one initial state
+        since      for a question that stands, with sets="stored": its policies, people and start were fixed before
+                   person number `since` came. What came after says more in its direction, on an event of probability
+                   1 - `delta` besides. Nothing can check that they were; if they were not, nothing is proved
 
         With probability 1 - delta the truth is in it, for all questions at all times at once, whatever the policies and
         people were chosen by. Where the problem has a design, all of its weights are taken together (docs/joint.md):
@@ -338,4 +366,7 @@ class SetAgent(Agent):
             raise ValueError(f"compare: {self.label} keeps no valid sets, it certifies nothing")
         if self.refuted is not None:
             raise RuntimeError(f"compare: nothing can be certified, {self.refuted}")
-        return compared(self, policy, other, contexts, weights, start)
+        if since is not None and (self.sets != "stored" or self.problem.design is None):
+            raise ValueError('since needs sets="stored" and a problem with a design: it goes over the data again')
+        aimed = None if since is None else (check.integer("since", since), check.positive("delta", delta, below=1.0))
+        return compared(self, Asked(policy, other, contexts, weights, start, aimed))

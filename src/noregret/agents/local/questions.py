@@ -13,7 +13,7 @@ rho^2 + tau B^2 - b'M^-1 b + c'E c. All components k and all tau hold on the sam
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,10 +24,12 @@ from ...checks import Floats
 from ...estimators.rewards.forms import RewardPar, RewardState
 from ...estimators.rewards.regression import KNOWN, RIDGE
 from ...estimators.rewards.shared import scaled_blocks
+from ...planning.directional import Direction
 from ...planning.joint import joint_interval
 from ...problem.design import Blocks, every_entry
 from ...problem.problem import Problem
 from ...theory.widths import ridge_radius
+from .standing import directions_of, stored_steps
 
 TAUS = (0.01, 0.1, 1.0, 10.0)  # of the assumption on reward weights, in units of p/B^2
 SLACK = 1e-9
@@ -68,25 +70,40 @@ class Comparison:
         )
 
 
-def compared(agent: Any, policy: Any, other: Any, contexts: Any, weights: Any, start: Any) -> Comparison:
-    """`SetAgent.compare`, after its checks."""
+class Asked(NamedTuple):
+    """The arguments of `SetAgent.compare`."""
+
+    policy: Any
+    other: Any
+    contexts: Any
+    weights: Any
+    start: Any
+    aimed: tuple[int, float] | None  # (since, delta)
+
+
+def compared(agent: Any, asked: Asked) -> Comparison:
+    """`SetAgent.compare`, after its first checks."""
     p: Problem = agent.problem
-    X = p.contexts(contexts)
-    shares = np.ones(len(X)) if weights is None else check.array("weights", weights, (len(X),))
+    X = p.contexts(asked.contexts)
+    shares = np.ones(len(X)) if asked.weights is None else check.array("weights", asked.weights, (len(X),))
     if shares.min() < 0.0 or not 0.0 < shares.sum() < math.inf:
         raise ValueError("weights must be at least 0 and not all 0")
     shares = shares / shares.sum()
-    begin = _begin(p, start)
-    chosen = _policies(p, "policy", policy, X)
-    against = None if other is None else _policies(p, "other", other, X)
+    begin = _begin(p, asked.start)
+    chosen = _policies(p, "policy", asked.policy, X)
+    against = None if asked.other is None else _policies(p, "other", asked.other, X)
     low, high, ranges = _relaxed(agent, X, begin, chosen, against, shares)
     relaxed = low, high
     if p.blocks is None:
         return Comparison(low, high, 0.5 * (low + high), relaxed, relaxed, math.inf, len(X))
-    found = joint_interval(
-        joint_set(agent), X, chosen, against, weights=shares, start=begin, within=relaxed,
-        reward_ranges=ranges if p.rewards == "logistic" and p.known_rewards is None else None,
-    )  # fmt: skip
+    joint, by_range = joint_set(agent), p.rewards == "logistic" and p.known_rewards is None
+    question: Any = {"contexts": X, "policy": chosen, "other": against, "weights": shares, "start": begin}
+    directions: list[Direction] = []
+    if asked.aimed is not None and 1 < asked.aimed[0] < agent.episode and not by_range:
+        steps = stored_steps(agent.state.store, agent.episode, p.n_actions)
+        directions = directions_of(joint, steps, question, *asked.aimed)
+    reward_ranges = ranges if by_range else None
+    found = joint_interval(joint, **question, within=relaxed, reward_ranges=reward_ranges, directions=directions)
     numerical = max(found.numerical_lower, low), min(found.numerical_upper, high)
     lower, upper, middle = float(found.lower), float(found.upper), float(found.centre)
     return Comparison(lower, upper, middle, numerical, relaxed, float(found.remainder), len(X))

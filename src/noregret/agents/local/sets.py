@@ -4,7 +4,7 @@ Three kinds of transition sets, each with a kernel that describes an individual 
 
     online   likelihood-ratio sets (`estimators.likelihood.sets`), constant cost and memory; with a design one per block
              (`agents.local.shared`)
-    stored   mixture sets over all data (`estimators.mixture.sets`), refreshed as it grows
+    stored   mixture sets over all data (`estimators.mixture.sets`), refreshed as it grows; likewise
     linear   sign-union sets (`estimators.linear.sign_union`), for the linear link
 
 and, in `agents.local.draws`, samples of models from an approximate posterior. Agents of one kind share the types of
@@ -63,7 +63,7 @@ class SetPar(NamedTuple):
     several: Any  # slot of `best_of_draws`, and of its hook, where it is needed
     best_draw: Any
     search: SearchPar
-    transitions: Any  # LikelihoodPar, SharedPar, MixturePar or SignUnionPar
+    transitions: Any  # LikelihoodPar, SharedPar, MixturePar, BlockMixturePar or SignUnionPar
     sampler: Any  # LikelihoodPar or SharedPar
     rewards: RewardPar  # for the ranges
     means: RewardPar  # RIDGE or NEWTON, for draws and parts of the bonus
@@ -77,7 +77,7 @@ class SetPar(NamedTuple):
 
 
 class SetState(NamedTuple):
-    transitions: Any  # LikelihoodState, SharedState, MixtureState or SignUnionState; of no pairs: no sets are kept
+    transitions: Any  # ...State of what has its ...Par in `SetPar.transitions`; of no pairs: no sets are kept
     sampler: (
         Any  # LikelihoodState or SharedState: the approximate posterior; of no pairs where nothing is drawn from it
     )
@@ -88,7 +88,7 @@ class SetState(NamedTuple):
 
 
 class SetWork(NamedTuple):
-    transitions: Any  # LikelihoodWork, SharedWork, MixtureWork or SignUnionWork
+    transitions: Any  # likewise ...Work
     sampler: Any  # LikelihoodWork or SharedWork
     rewards: RewardWork  # of `means`, too
     local: LocalSets

@@ -10,11 +10,12 @@ from ...beliefs.local import softmax
 from ...compiler.jit import inlined, kernel
 from ...compiler.slots import slot
 from ...estimators.likelihood.shared import describe_blocks, look_at
+from ...estimators.mixture.shared import block_due, call_block
 from ...estimators.rewards.shared import shapes_ridge
 from ...numerics.linear_algebra import cholesky, norm_of
 from ...numerics.random import fill_normals
 from ...problem.problem import Problem
-from .sets import DrawWork, finish, reward_means
+from .sets import DrawWork, enter, finish, learn_posterior, learn_rest, reward_means
 
 
 def draw_work(problem: Problem) -> DrawWork:
@@ -40,6 +41,27 @@ def describe_shared(par, state, work, x):
     """work.local <- the sets of the individual with context x."""
     describe_blocks(par.transitions, state.transitions, work.transitions, x, work.local)
     finish(par, state, work, x, par.transitions.weight_bound * norm_of(x), 0)
+
+
+@kernel
+def describe_mixed(par, state, work, x):
+    """The same from stored sets."""
+    of = par.transitions.shared
+    describe_blocks(of, state.transitions, work.transitions.shared, x, work.local)
+    finish(par, state, work, x, of.weight_bound * norm_of(x), 0)
+
+
+@kernel
+def learn_mixed(par, state, work, x, k, n, path):
+    """Learn an episode of n steps, by stored sets of blocks."""
+    sets, kept, w = par.transitions, state.transitions, work.transitions
+    enter(state, x, k)
+    learn_posterior(par, state, work, x, n, path)
+    for h in range(n):
+        s, a = path.states[h], path.actions[h]
+        learn_rest(par, state, work, x, k, h, path)
+        if block_due(sets, kept, w, s, a, x) == 1:
+            call_block(sets.refresh, (sets, kept, w, state.store, sets.shared.block[s, a], par.log_transition))
 
 
 @inlined

@@ -1,0 +1,118 @@
+"""Questions that stand: what data that came after a question was fixed say in its direction (docs/joint.md, section 9).
+
+A direction must be known before the step it is used for. So the policies and the people of the question must have been
+fixed before person number `since`; from then on aims are made anew whenever the number of people has doubled, each from
+the people before it alone, by regularised maximum likelihood. They are the same whenever one asks: they depend on
+nothing that came later.
+"""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...beliefs.joint import JointSet
+from ...checks import Floats
+from ...estimators.store import Store
+from ...planning.directional import Direction, Steps, reward_direction, transition_direction
+from ...planning.joint import aim_of
+from ...problem.layout import used_slots
+
+TAUS = (0.3, 0.1, 0.03, 0.01)  # of transitions, for aims as long as `aim_of` makes them
+REWARD_TAU = 0.03
+NEWTON = 30
+
+
+def stored_steps(store: Store, people: int, n_actions: int) -> Steps:
+    """The steps of the first so many people, in the order in which they were taken."""
+    person, h = np.nonzero(store.pairs[:people] > 0)
+    pair, reward = store.pairs[person, h] - 1, store.rewards[person, h]
+    seen = np.where(reward < 0.0, np.nan, reward)
+    return Steps(
+        store.contexts[:people].copy(), person, pair // n_actions, pair % n_actions, store.outcomes[person, h], seen
+    )
+
+
+def directions_of(joint: JointSet, steps: Steps, question: dict[str, Any], since: int, delta: float) -> list[Direction]:
+    """What the steps of person `since` and of those after them say, with probability 1 - delta."""
+    starts = [since]
+    while 2 * starts[-1] < len(steps.X):
+        starts.append(2 * starts[-1])
+    aims = np.array([_aim(joint, _before(steps, m), question, m) for m in starts])
+    late = _part(steps, steps.person >= since)
+    batch = np.searchsorted(np.array(starts), late.person, side="right") - 1
+    learned = bool((joint.reward_radius > 0.0).any())
+    share = 0.5 * delta if learned else delta
+    made = [transition_direction(joint, late, aims, batch, TAUS, share)]
+    if learned:
+        made.append(reward_direction(joint, late, aims, batch, REWARD_TAU, share))
+    return made
+
+
+def _part(steps: Steps, at: NDArray[np.bool_]) -> Steps:
+    return Steps(steps.X, *(array[at] for array in steps[1:]))
+
+
+def _before(steps: Steps, people: int) -> Steps:
+    return _part(steps, steps.person < people)
+
+
+def _aim(joint: JointSet, steps: Steps, question: dict[str, Any], people: int) -> Floats:
+    """The direction in which the answer changes most for what these steps know."""
+    centre, precision = _fitted(joint, steps)
+    reward_centre, reward_precision = _regressed(joint, steps)
+    known = joint._replace(
+        centre=centre, precision=precision, reward_centre=reward_centre, reward_precision=reward_precision
+    )
+    return aim_of(known, people=people, **question)
+
+
+def _fitted(joint: JointSet, steps: Steps) -> tuple[Floats, Floats]:
+    """Theta and the information there, per block; the regulariser is what any direction may be: p/B^2, and where an
+    entry is known to be 0 the joint set's own large precision."""
+    blocks, (B, Q, d) = joint.blocks, joint.centre.shape
+    centre, precision = np.zeros((B, Q, d)), np.zeros_like(joint.precision)
+    used = used_slots(joint.layout)
+    for b in range(B):
+        prior = np.diag(np.where(_fixed(joint.precision[b]), 1e6, Q * d / blocks.bound[b] ** 2))
+        at = blocks.block[steps.state, steps.action] == b
+        s, a, y, x = steps.state[at], steps.action[at], steps.slot[at], steps.X[steps.person[at]]
+        phi, on, theta = blocks.features[s, a], used[s, a], np.zeros(Q * d)
+        for _ in range(NEWTON):
+            z = np.where(on, np.einsum("tkq,tq->tk", phi, x @ theta.reshape(Q, d).T), -np.inf)
+            p = np.exp(z - z.max(1, keepdims=True, initial=-1e300))
+            p /= p.sum(1, keepdims=True)
+            mean = np.einsum("tk,tkq->tq", p, phi)
+            curve = np.einsum("tk,tkq,tkr->tqr", p, phi, phi, optimize=True) - mean[:, :, None] * mean[:, None]
+            squares = (x[:, :, None] * x[:, None, :]).reshape(-1, d * d)
+            whole = (curve.reshape(-1, Q * Q).T @ squares).reshape(Q, Q, d, d).transpose(0, 2, 1, 3)
+            information = whole.reshape(Q * d, Q * d) + prior
+            slope = ((mean - phi[np.arange(len(y)), y]).T @ x).ravel() + prior @ theta
+            step = np.linalg.solve(information, slope)
+            theta = theta - step / max(1.0, float(np.abs(step).max()))
+            if float(slope @ step) < 1e-8:
+                break
+        centre[b], precision[b] = theta.reshape(Q, d), information
+    return centre, precision
+
+
+def _fixed(precision: Floats) -> NDArray[np.bool_]:
+    """Entries that a design's moderators hold at 0: nothing but a large number on the diagonal."""
+    diagonal = np.diag(precision)
+    alone = np.count_nonzero(precision, axis=1) == 1
+    return np.asarray(alone & (diagonal >= 0.999 * diagonal.max()) & (alone.sum() < len(diagonal)))
+
+
+def _regressed(joint: JointSet, steps: Steps) -> tuple[Floats, Floats]:
+    """Reward weights by ridge regression, and its Gram matrix."""
+    blocks, (B, Q, d) = joint.reward_blocks, joint.reward_centre.shape
+    centre, gram = joint.reward_centre.copy(), joint.reward_precision.copy()
+    seen = ~np.isnan(steps.reward)
+    for b in np.flatnonzero(joint.reward_radius > 0.0):
+        at = seen & (blocks.block[steps.state, steps.action] == b)
+        psi, x = blocks.features[steps.state[at], steps.action[at], 0], steps.X[steps.person[at]]
+        u = (psi[:, :, None] * x[:, None]).reshape(-1, Q * d)
+        prior = np.diag(np.where(_fixed(joint.reward_precision[b]), 1e6, 1.0))
+        gram[b] = u.T @ u + prior
+        centre[b] = np.linalg.solve(gram[b], u.T @ steps.reward[at]).reshape(Q, d)
+    return centre, gram
