@@ -50,7 +50,7 @@ def directions_of(joint: JointSet, steps: Steps, question: dict[str, Any], since
 
 
 def _part(steps: Steps, at: NDArray[np.bool_]) -> Steps:
-    return Steps(steps.X, *(array[at] for array in steps[1:]))
+    return Steps(steps.X, steps.person[at], steps.state[at], steps.action[at], steps.slot[at], steps.reward[at])
 
 
 def _before(steps: Steps, people: int) -> Steps:
@@ -105,7 +105,7 @@ def _fixed(precision: Floats) -> NDArray[np.bool_]:
 
 def _regressed(joint: JointSet, steps: Steps) -> tuple[Floats, Floats]:
     """Reward weights by ridge regression, and its Gram matrix."""
-    blocks, (B, Q, d) = joint.reward_blocks, joint.reward_centre.shape
+    blocks, (Q, d) = joint.reward_blocks, joint.reward_centre.shape[1:]
     centre, gram = joint.reward_centre.copy(), joint.reward_precision.copy()
     seen = ~np.isnan(steps.reward)
     for b in np.flatnonzero(joint.reward_radius > 0.0):
