@@ -27,7 +27,7 @@ from ..agents.local.lr_orl import LRORL
 from ..agents.local.psrl_glm import PSRLGLM
 from ..problem.problem import Problem
 from ..simulation import simulate
-from ..worlds import World, clinic, group_norm, random_linear, random_logit, sparse_logit
+from ..worlds import World, clinic, group_norm, programme, random_linear, random_logit, shared_logit, sparse_logit
 from .chance import allowed
 from .coverage import DELTA
 
@@ -79,9 +79,14 @@ WORLDS: dict[str, Callable[[], World]] = {
     "clinic": clinic,
     "logistic rewards": logistic_rewards,
     "sparse": lambda: sparse_logit(3, 2, 3, 8, 2, weight_bound=1.0, seed=1),
+    "design": lambda: shared_logit(4, 2, horizon=3, context_dim=2, features=3, bound=2.0),
+    "programme": lambda: programme(horizon=3, context_dim=4),
     "logit adversary": lambda: adversarial(WORLDS["logit"]()),
     "linear adversary": lambda: adversarial(WORLDS["linear"]()),
 }
+
+
+DESIGNED = ("design", "programme")  # worlds in which pairs share weights
 
 
 def _options(confidence: str, world: World) -> dict[str, Any]:
@@ -97,6 +102,7 @@ PLAYS = tuple(
     for confidence in ("newton", "conversion ons", "conversion ftrl", "conversion sparse")
     for world in WORLDS
     if not (confidence == "conversion sparse" and world in ("linear", "linear adversary", "clinic"))
+    and world not in DESIGNED  # it learns every pair by itself
 )
 
 
@@ -130,7 +136,7 @@ CERTIFIED: dict[str, Callable[[Problem], Agent]] = {
 CERTIFIED_PLAYS = tuple(
     (kind, world)
     for kind in CERTIFIED
-    for world in ("logit", "linear", "clinic", "logistic rewards", "logit adversary")
+    for world in ("logit", "linear", "clinic", "logistic rewards", *DESIGNED, "logit adversary")
     if not (world == "linear" and "stored" in kind)
     and (kind != "Certified PSRL-GLM" or world in ("logit", "clinic"))  # its judge is LR-ORL's
 )
