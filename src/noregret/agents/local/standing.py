@@ -19,7 +19,7 @@ from ...planning.joint import aim_of
 from ...problem.layout import used_slots
 
 TAUS = (0.3, 0.1, 0.03, 0.01)  # of transitions, for aims as long as `aim_of` makes them
-REWARD_TAU = 0.03
+REWARD_TAU = 0.05
 NEWTON = 30
 
 
