@@ -81,7 +81,7 @@ class SetAgent(Agent):
 
     sets                   of transitions. "online": likelihood-ratio sets, constant cost and memory; "stored": mixture
                            sets over all data, smaller, and memory grows with the episodes; "stored-plain": the plainer
-                           stored set. The linear link has one kind, which "online" stands for
+                           stored set, without a design. The linear link has one kind, which "online" stands for
     bonus                  "taylor" (first and second order) or "sharp" (certified maximisation over the set, ten times
                            the work); None: the first with online sets, the second with stored ones
     reward_sets            "hoeffding" (constant memory), "bernstein" (goes over stored data), "ridge", or "logistic",
@@ -125,8 +125,7 @@ class SetAgent(Agent):
         if self.problem.rewards == "logistic":
             return "logistic"
         asked = self.options.get("reward_sets")
-        stored = self.sets != "online" and self.problem.reward_design is None
-        return asked or ("bernstein" if stored else "hoeffding")
+        return asked or ("hoeffding" if self.sets == "online" else "bernstein")
 
     def _room_in(self, state: Any) -> int:
         return int(state.store.contexts.shape[0])
@@ -157,8 +156,6 @@ class SetAgent(Agent):
             raise ValueError(f'sets must be "online" under LinearCombination, got {check.shown(self.sets)}')
         if self.problem.design is not None and (self.sets == "stored-plain" or self.form != "full"):
             raise ValueError('sets must be "online" or "stored" and form "full" where the problem has a design')
-        if self.problem.reward_design is not None and o.get("reward_sets") == "bernstein":
-            raise ValueError('reward_sets must not be "bernstein" where the problem has a reward_design')
         for name in ("regularization", "reward_regularization"):
             if o.get(name) is not None:
                 o[name] = check.positive(name, o[name], least=LEAST_REGULARIZATION * self.problem.context_bound**2)
@@ -186,7 +183,9 @@ class SetAgent(Agent):
         p, f = self.problem, np.zeros
         (S, A, M), H, d = p.layout.outcomes.shape, p.horizon, p.context_dim
         keeps = self.sets != "online" or (self._reward_form() == "bernstein" and self.uses_sets)
-        store = empty_store(S, A, H, d, FIRST_ROOM if keeps else 0, shared=p.design is not None and self.sets != "online")
+        store = empty_store(
+            S, A, H, d, FIRST_ROOM if keeps else 0, shared=p.design is not None and self.sets != "online"
+        )
         (mean_par, means), (reward_par, rewards, reward_work) = self._reward_parts(store)
         log_p, linear = self._shares()[0], isinstance(p.link, LinearCombination)
         (sampler_par, sampler, sampler_work), transitions, kernels = self._transition_parts(log_p, store)
