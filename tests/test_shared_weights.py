@@ -223,9 +223,8 @@ def test_the_guarantee_names_the_design():
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"sets": "stored"}, "sets must be"),
+        ({"sets": "stored-plain"}, "sets must be"),
         ({"form": "kron"}, "sets must be"),
-        ({"reward_sets": "bernstein"}, "design"),
     ],
 )
 def test_what_designs_do_not_go_with_is_said(options, said):

@@ -82,7 +82,7 @@ class SetAgent(Agent):
 
     sets                   of transitions. "online": likelihood-ratio sets, constant cost and memory; "stored": mixture
                            sets over all data, smaller, and memory grows with the episodes; "stored-plain": the plainer
-                           stored set. The linear link has one kind, which "online" stands for
+                           stored set, without a design. The linear link has one kind, which "online" stands for
     bonus                  "taylor" (first and second order) or "sharp" (certified maximisation over the set, ten times
                            the work); None: the first with online sets, the second with stored ones
     reward_sets            "hoeffding" (constant memory), "bernstein" (goes over stored data), "ridge", or "logistic",
@@ -126,8 +126,7 @@ class SetAgent(Agent):
         if self.problem.rewards == "logistic":
             return "logistic"
         asked = self.options.get("reward_sets")
-        stored = self.sets != "online" and self.problem.reward_design is None
-        return asked or ("bernstein" if stored else "hoeffding")
+        return asked or ("hoeffding" if self.sets == "online" else "bernstein")
 
     def _room_in(self, state: Any) -> int:
         return int(state.store.contexts.shape[0])
@@ -158,8 +157,6 @@ class SetAgent(Agent):
             raise ValueError(f'sets must be "online" under LinearCombination, got {check.shown(self.sets)}')
         if self.problem.design is not None and (self.sets == "stored-plain" or self.form != "full"):
             raise ValueError('sets must be "online" or "stored" and form "full" where the problem has a design')
-        if self.problem.reward_design is not None and o.get("reward_sets") == "bernstein":
-            raise ValueError('reward_sets must not be "bernstein" where the problem has a reward_design')
         for name in ("regularization", "reward_regularization"):
             if o.get(name) is not None:
                 o[name] = check.positive(name, o[name], least=LEAST_REGULARIZATION * self.problem.context_bound**2)
@@ -215,7 +212,7 @@ class SetAgent(Agent):
             if self.uses_sets and not linear:
                 fill = derive if p.design is None else derive_shared
                 par = par._replace(derive=apply_derive.fill(fill, local, p.layout, 0.0, work.derive, 0))
-            if not linear:
+            if not linear and (self.draws_models or self.sets == "online"):
                 path = Trajectory(work.policy[0], work.policy[0], f(H))
                 learn = learn_kron_outcomes if self.form == "kron" else learn_outcomes
                 learn = learn if p.design is None else learn_shared_outcomes

@@ -166,8 +166,6 @@ def reward_parts(
         raise ValueError(f'form must be "logistic" exactly where the rewards are, got {form!r} with {p.rewards} ones')
     kind = KNOWN if known else FORMS[form]
     mixture = kind in (HOEFFDING, BERNSTEIN)
-    if kind == BERNSTEIN and blocks is not None:
-        raise ValueError('form must not be "bernstein" where rewards have a design: it goes over the data of one pair')
     lam = _regularization(sizes, form, mixture, regularization, name)
     mixture_par, mixture_state, mixture_work = mixture_parts(sizes, mixture)
     par = RewardPar(
@@ -234,7 +232,7 @@ _KERNELS: dict[str, dict[int, Any]] = {
 _LIFTED: dict[str, Any] = {
     "learn": learn_lifted, "estimates": estimates_lifted, "posterior": posterior_lifted, "ranges": ranges_lifted,
 }  # fmt: skip
-_ONE: dict[int, Any] = {RIDGE: one_ridge, LOGISTIC: one_logistic, HOEFFDING: one_mixture}
+_ONE: dict[int, Any] = {RIDGE: one_ridge, LOGISTIC: one_logistic, HOEFFDING: one_mixture, BERNSTEIN: one_mixture}
 call_estimates, call_posterior, call_ranges = slot("reward estimates"), slot("reward posterior"), slot("reward ranges")
 _SLOTS: dict[str, Any] = {
     "learn": call_learn, "estimates": call_estimates, "posterior": call_posterior, "ranges": call_ranges,
@@ -269,7 +267,7 @@ def _with_inner(par: RewardPar, state: RewardState, work: RewardWork, names: tup
         par = par._replace(inner=call_learn.fill(_KERNELS["learn"][par.form], *like))
     if "ranges" in names:
         x, psi = work.lifted, par.features[0, 0]
-        shapes = shapes_mixture if par.form == HOEFFDING else shapes_ridge
+        shapes = shapes_mixture if par.form in (HOEFFDING, BERNSTEIN) else shapes_ridge
         one = call_one.fill(_ONE[par.form], par, state, work, 0, psi, 0.0, work.ends)
         par = par._replace(shapes=call_shapes.fill(shapes, par, state, work, x), one=one)
     return par
@@ -313,15 +311,26 @@ def rewards_learn(par, state, work, x, n, path):
 
 
 @inlined
+def place_of(par, s, a):
+    """Where the state keeps what pair (s, a) has taught: there, or with a design in the row of its block."""
+    return (par.block[s, a], 0) if par.block.shape[0] > 0 else (s, a)
+
+
+@inlined
 def reward_due(par, state, s, a):
-    """Whether a refresh of pair (s, a) would pay: 1 or 0."""
-    n = state.samples[s, a]
-    return 1 if par.form == BERNSTEIN and n >= FIRST and n >= GROWTH * state.mixture.refreshed[s, a] else 0
+    """Whether a refresh of pair (s, a), or of its block, would pay: 1 or 0."""
+    if par.form != BERNSTEIN:
+        return 0
+    b, c = place_of(par, s, a)
+    n = state.samples[b, c]
+    return 1 if n >= FIRST and n >= GROWTH * state.mixture.refreshed[b, c] else 0
 
 
 @inlined
 def reward_refresh(par, state, work, store, s, a):
-    """V_i and w_i of pair (s, a) anew from the store, under BERNSTEIN; nothing elsewhere. O(n (d^2 + C))."""
+    """V_i and w_i of pair (s, a), or of its block, anew from the store, under BERNSTEIN; nothing elsewhere. O(n (d^2 +
+    C))."""
     if par.form == BERNSTEIN:
-        _call_refresh(par.mixture.refresh, (par, state, work, store, s, a))
-        state.mixture.refreshed[s, a] = state.samples[s, a]
+        b, c = place_of(par, s, a)
+        _call_refresh(par.mixture.refresh, (par, state, work, store, b, c))
+        state.mixture.refreshed[b, c] = state.samples[b, c]

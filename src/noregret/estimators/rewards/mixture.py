@@ -82,6 +82,7 @@ class RewardMixtureWork(NamedTuple):
     square: Floats  # [d, d]
     first: Floats  # [d, d]
     episodes: NDArray[np.int64]  # [2]
+    far: Floats  # [2], the ends of the ranges there
 
 
 def mixture_parts(sizes: Any, kept: bool) -> tuple[RewardMixturePar, RewardMixtureState, RewardMixtureWork]:
@@ -99,7 +100,7 @@ def mixture_parts(sizes: Any, kept: bool) -> tuple[RewardMixturePar, RewardMixtu
     )  # fmt: skip
     d = d if kept else 0
     work = RewardMixtureWork(
-        f((3, 3, d)), f((3, 4)), f(2), f(2), f(3), f((3, d, d)), f(1), f((d, d)), f((d, d)), f(2, i)
+        f((3, 3, d)), f((3, 4)), f(2), f(2), f(3), f((3, d, d)), f(1), f((d, d)), f((d, d)), f(2, i), f(2)
     )  # fmt: skip
     return RewardMixturePar(EMPTY, EMPTY, EMPTY, EMPTY, lambdas, prior, (SHIFTS[1] - SHIFTS[0]) * R2), state, work
 

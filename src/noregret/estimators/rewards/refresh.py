@@ -1,4 +1,8 @@
-"""A pair's stored rewards, gone over again: what each can say, from what is known of its mean by now."""
+"""A pair's stored rewards, gone over again: what each can say, from what is known of its mean by now.
+
+With a design those of a block, all its pairs one after the other: the sums do not mind the order. The "pair" is then
+(b, 0) and the contexts are the u = X psi of `estimators.rewards.shared`.
+"""
 
 import math
 
@@ -6,9 +10,11 @@ from ...compiler.jit import inlined, kernel, merged
 from ...numerics.linear_algebra import apply_refresh
 from .mixture import add_outer, call_range, call_renew, shifted
 from .regression import largest_mean
+from .shared import lift
 from .tilts import sample_bounds, variance_proxy
 
 KEPT = 0.9  # of J is expected to be left after a refresh
+WIDER = 2.0  # of the reach with a design: its pairs ask in directions that are known differently well
 
 
 @kernel
@@ -20,7 +26,7 @@ def mixture_refresh(par, state, work, store, s, a):
     which the new J always exceeds. Nothing changes if the store does not hold every reward that was learned.
     O(n (d^2 + C))."""
     of, w, lam = state.mixture, work.mixture, par.mixture.lambdas[0]
-    reach = best_reach(par, of, s, a)
+    reach = best_reach(par, of, s, a) * (WIDER if par.block.shape[0] > 0 else 1.0)
     shifted(of.sums[s, a, 0], KEPT, lam, w.square)
     for guess in range(2):
         apply_refresh(par.refresh, (w.square, w.first, w.logdet, 0.0, work.factor, work.h))
@@ -59,22 +65,42 @@ def best_reach(par, of, s, a):
 @inlined
 def over_samples(par, state, work, store, s, a, reach):
     """work.mixture.sums <- new J and W with l_i from `first`, and J_0; episodes [2] <- where the extremes are, or -1.
-    Returns the number of rewards."""
-    w, H, sums = work.mixture, store.rewards.shape[1], merged(merged(work.mixture.sums))
+    Returns the number of rewards. With a design no extremes are looked for."""
+    w, sums = work.mixture, merged(merged(work.mixture.sums))
     for i in range(sums.shape[0]):
         sums[i] = 0.0
     w.episodes[0], w.episodes[1] = -1, -1
-    least, most, count, at = 0.0, 1.0, 0, store.last[s, a]
+    w.far[0], w.far[1] = 0.0, 1.0
+    if par.block.shape[0] == 0:
+        return over_chain(par, state, work, store, s, a, reach, 0)
+    count = 0
+    for i in range(par.block.shape[0]):
+        for j in range(par.block.shape[1]):
+            if par.block[i, j] == s:
+                count = over_chain(par, state, work, store, i, j, reach, count)
+    w.episodes[0], w.episodes[1] = -1, -1
+    return count
+
+
+@kernel
+def over_chain(par, state, work, store, s, a, reach, count):
+    """The rewards of pair (s, a), added to those there are; `count` of them before, and after."""
+    w, H, shared, b, c = work.mixture, store.rewards.shape[1], par.block.shape[0] > 0, s, a
+    if shared:
+        b, c = par.block[s, a], 0
+    at = store.last[s, a]
     while at >= 0:
         k, t = at // H, at % H
         if store.rewards[k, t] >= 0.0:
-            x = store.contexts[k]
+            if shared:
+                lift(par, work, s, a, store.contexts[k])
+            x = work.lifted if shared else store.contexts[k]
             w.ends[0], w.ends[1] = 0.0, largest_mean(par, x)
-            call_range(par.mixture.range, (par, state, work, s, a, x, min(count, 1)))
-            if w.raw[0] < least:
-                least, w.episodes[0] = w.raw[0], k
-            if w.raw[1] > most:
-                most, w.episodes[1] = w.raw[1], k
+            call_range(par.mixture.range, (par, state, work, b, c, x, min(count, 1)))
+            if w.raw[0] < w.far[0]:
+                w.far[0], w.episodes[0] = w.raw[0], k
+            if w.raw[1] > w.far[1]:
+                w.far[1], w.episodes[1] = w.raw[1], k
             low, high = w.ends[0], w.ends[1]
             w.weights[0], w.weights[1] = sample_bounds(w.first, reach, x, low, high, work.h)
             w.weights[2] = variance_proxy(low, high, 0.0)
