@@ -9,7 +9,9 @@ import pytest
 from scipy.stats import binom
 
 import noregret as nr
-from noregret.estimators.likelihood.shared import learn_shared, look_at, natural_regularization, shared_parts
+from noregret.compiler.jit import direct
+from noregret.estimators.likelihood.shared import look_at, natural_regularization, shared_parts
+from noregret.estimators.likelihood.shared_visit import learn_shared
 from noregret.estimators.rewards.forms import reward_parts, with_kernels
 from noregret.estimators.rewards.shared import learn_lifted, ranges_lifted
 
@@ -17,7 +19,7 @@ DELTA = 0.3
 KINDS = ("sphere", "fixed", "cycling", "growing", "adversary")
 
 
-def context(kind, g, t, d, par, state, work):
+def context(kind, g, t, d, known):
     if kind == "fixed":
         return np.full(d, 1.0 / np.sqrt(d))
     if kind == "cycling":
@@ -29,11 +31,7 @@ def context(kind, g, t, d, par, state, work):
     if kind == "adversary":  # the one of several about whom the set knows least
         tried = g.standard_normal((6, d))
         tried /= np.linalg.norm(tried, axis=1, keepdims=True)
-        known = []
-        for one in tried:
-            look_at(par, state, work, 0, one)
-            known.append(np.trace(work.B[0]))
-        return tried[int(np.argmax(known))]
+        return tried[int(np.argmax([np.trace(known(one)) for one in tried]))]
     return x
 
 
@@ -48,14 +46,16 @@ def missed(kind, seed, steps, features, bound):
     theta *= bound / np.linalg.norm(theta)
     lam = 4.0 * natural_regularization(blocks)
     par, state, work = shared_parts(blocks, p.layout, p.weight_bound, np.log(1.0 / DELTA), lam)
-    Theta = theta.reshape(-1, d)
+    Theta, first = theta.reshape(-1, d), np.zeros(d)
+    learn = direct(learn_shared, par, state, work, 0, 0, 0, first)
+    look = direct(look_at, par, state, work, 0, first)
     for t in range(steps):
         s, a = (int(g.integers(S)), int(g.integers(A))) if kind != "fixed" else (0, t % A)
-        x = context(kind, g, t, d, par, state, work)
+        x = context(kind, g, t, d, lambda one: look(par, state, work, 0, one) or work.B[0])
         z = blocks.features[s, a] @ Theta @ x
         prob = np.exp(z - z.max())
         y = int(g.choice(S, p=prob / prob.sum()))
-        learn_shared(par, state, work, s, a, y, x)
+        learn(par, state, work, s, a, y, x)
         gap = state.weights[0] - theta
         if gap @ state.gram[0] @ gap > state.radius[0] * (1.0 + 1e-9):
             return True

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import noregret as nr
-from noregret.estimators.likelihood.shared import learn_shared, natural_regularization, shared_parts
+from noregret.estimators.likelihood.shared import natural_regularization, shared_parts
+from noregret.estimators.likelihood.shared_visit import learn_shared
 from reference_shared import SharedSet
 
 TABLES = {

@@ -13,6 +13,7 @@ from .agents.glm.rlsvi import GLMRLSVI
 from .agents.local.certified_psrl import CertifiedPSRL
 from .agents.local.lr_orl import LRORL
 from .agents.local.psrl_glm import PSRLGLM
+from .agents.local.questions import Comparison
 from .agents.probabilities import ActionProbabilities
 from .compiler.jit import kernel
 from .live.bounds import suggest_bounds
@@ -42,6 +43,7 @@ __all__ = [
     "CertaintyEquivalence",
     "Certified",
     "CertifiedPSRL",
+    "Comparison",
     "Decision",
     "Design",
     "Encoder",

@@ -16,7 +16,8 @@ from ...compiler.slots import EMPTY
 from ...estimators.likelihood.kron import learn_kron_outcomes
 from ...estimators.likelihood.learn import learn_outcomes
 from ...estimators.likelihood.sets import PREDICTORS, likelihood_parts
-from ...estimators.likelihood.shared import learn_shared_outcomes, natural_regularization, shared_parts
+from ...estimators.likelihood.shared import natural_regularization, shared_parts
+from ...estimators.likelihood.shared_visit import learn_shared_outcomes
 from ...estimators.linear.sign_union import sign_union_parts
 from ...estimators.mixture.sets import mixture_parts
 from ...estimators.mixture.shared import block_mixture_parts
