@@ -66,7 +66,11 @@ SMALL = {
     "ucrl2": {"bonus_scale": 0.01},
     "ucbvi-ch": {"bonus_scale": 0.01},
 }
-COMPOSED = ("fixed-policy", "certified", "certified-psrl-stored", "certified-stored", "referral", "referral-function")
+DESIGNED = ("certified-psrl-design", "certified-psrl-design-stored")  # in a world whose pairs share weights
+COMPOSED = (
+    "fixed-policy", "certified", "certified-psrl-stored", "certified-stored", "referral", "referral-function",
+    *DESIGNED,
+)  # fmt: skip
 EVERYONE = (*nr.agents.names(), *COMPOSED)
 
 
@@ -81,6 +85,12 @@ def place(name):
         return nr.worlds.bandit_logistic(2, 2) if name != "oful" else nr.worlds.random_logit(2, 2, 1, 2, seed=2)
     if name == "kwik-lr-rmax":
         return nr.worlds.random_linear(3, 2, 3, 2, seed=2)
+    if name in DESIGNED:
+        psi = np.stack([np.ones((3, 2)), np.linspace(-1.0, 1.0, 6).reshape(3, 2)], axis=-1) / np.sqrt(2.0)
+        design = nr.worlds.random_design(3, 2, features=3, blocks=2, bound=2.0)
+        return nr.worlds.random_logit(
+            horizon=3, context_dim=2, design=design, reward_design=nr.RewardDesign(psi, 2.0), seed=2
+        )
     return nr.worlds.random_logit(3, 2, 3, 2, seed=2)
 
 
@@ -91,7 +101,9 @@ def make(name, world, seed=3):
         return nr.agents.FixedPolicy(p, table_of(p), seed=seed)
     if name == "certified":
         return nr.Certified(nr.PSRLGLM(p, seed=seed))
-    if name == "certified-psrl-stored":
+    if name == "certified-psrl-design":
+        return nr.CertifiedPSRL(p, seed=seed)
+    if name in ("certified-psrl-stored", "certified-psrl-design-stored"):
         return nr.CertifiedPSRL(p, sets="stored", seed=seed)
     if name == "certified-stored":
         return nr.Certified(nr.PSRLGLM(p, seed=seed), sets="stored-plain", bonus="taylor", reward_sets="bernstein")
