@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import noregret as nr
+from noregret.agents.local import standing
 from noregret.agents.local.questions import joint_set
 from test_shared_weights import designed, mask, play
 
@@ -137,3 +138,31 @@ def test_who_keeps_no_sets_answers_nothing():
     world = designed()
     with pytest.raises(ValueError, match="keeps no valid sets"):
         nr.PSRLGLM(world.problem).compare(np.zeros((5, 4), int), contexts=[world.context(0, 0)], start=0)
+
+
+def test_aims_of_a_standing_question_stay_what_they_were():
+    """An aim made for a batch of people is the same at every later look."""
+    world = designed(known=True, moderated=True)
+    agent, seen = nr.LRORL(world.problem, sets="stored"), []
+    X = np.array([world.context(9, k) for k in range(4)])
+    policy = np.broadcast_to(np.ones((5, 4), np.int64), (4, 5, 4))
+    question = {"contexts": X, "policy": policy, "other": policy * 0, "weights": np.ones(4) / 4, "start": 0}
+    for people in (60, 90, 200):
+        play(agent, world, people - agent.episode, seed=people)
+        steps = standing.stored_steps(agent.state.store, agent.episode, 3)
+        seen.append(standing._aim(joint_set(agent), standing._before(steps, 50), question, 50))
+    assert np.array_equal(seen[0], seen[1])
+    assert np.array_equal(seen[0], seen[2])
+
+
+def test_a_standing_question_is_right_and_narrower():
+    world = nr.worlds.shared_logit(4, 2, horizon=4, context_dim=5, features=5, bound=2.0)
+    policy, other = np.ones((4, 4), np.int64), np.zeros((4, 4), np.int64)
+    agent = nr.LRORL(world.problem, sets="stored")
+    agent.learn_from(world.log(4000, seed=3, rule=other))
+    X = np.array([world.context(9, k) for k in range(30)])
+    plain, aimed = (agent.compare(policy, other, X, since=since) for since in (None, 250))
+    assert aimed.lower - 1e-9 <= gain(world, lambda x: policy, other, X) <= aimed.upper + 1e-9
+    assert aimed.half_width < 0.95 * plain.half_width
+    with pytest.raises(ValueError, match="since needs sets"):
+        nr.LRORL(world.problem).compare(policy, other, X, since=10)

@@ -172,3 +172,19 @@ def test_worlds_keep_to_their_design_unless_told():
 def test_bad_input_gets_a_sentence(make, said):
     with pytest.raises(ValueError, match=said):
         make()
+
+
+def test_a_direction_that_can_move_odds_is_kept_however_small_its_features():
+    """Features of 1e-6 with a bound of 1e5 move odds by a factor e^0.1; what moves nothing is dropped."""
+    features = np.zeros((2, 2, 2, 2))
+    features[:, :, 0, 0] = 1.0
+    features[:, 1, 0, 1] = 1e-6
+    large = nr.Design(features, 1e5)
+    problem = nr.Problem(2, 2, 2, 1, design=large, reward_bound=1.0, weight_bound=5.0)
+    assert problem.blocks.size.tolist() == [2]
+    theta = np.array([[0.5], [9e4]])
+    assert nr.World(problem, large.weights(theta), np.zeros((2, 2, 1)), contexts=[[1.0]])
+    small = nr.Problem(2, 2, 2, 1, design=nr.Design(features * [1.0, 1e-6], 2.0), reward_bound=1.0)
+    assert small.blocks.size.tolist() == [1]
+    with pytest.raises(ValueError, match="bound of block 0 must be smaller"):
+        nr.Problem(2, 2, 2, 1, design=nr.Design(features, 1e9), reward_bound=1.0, weight_bound=5.0)

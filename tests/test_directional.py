@@ -253,3 +253,8 @@ def test_the_interval_is_the_best_over_all_multiples_of_a_direction(seed):
             best = min(best, most - kappa * inside.start + abs(kappa) * inside.limit)
         assert end == pytest.approx(best, rel=1e-2)
         assert end < 0.97 * largest_quadratic(sign * totals.slope, sign * totals.bend + 2 * totals.rest, groups)
+
+
+def test_a_limit_without_numbers_says_nothing():
+    for spread, widest in ((math.inf, 1.0), (math.nan, 1.0), (1.0, math.inf)):
+        assert limit_of(spread, widest, (0.1,), 0.05) == math.inf

@@ -140,6 +140,8 @@ def limit_of(spread: float, widest: float, tau: Sequence[float], delta: float) -
 
     The exponent is concave, so between nodes the integrand is at least its interpolation in logarithms, and what is
     outside of them is left out: the sum is below the integral, and c above its root."""
+    if not (math.isfinite(spread) and math.isfinite(widest)):
+        return math.inf
     low, high = 0.0, 1.0
     while _log_mixture(high, spread, widest, tau) < math.log(1.0 / delta):
         low, high = high, 2.0 * high

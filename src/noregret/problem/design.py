@@ -27,7 +27,9 @@ from ..checks import Floats
 from .layout import Layout, full_layout
 from .terms import Tables, blocks_of, columns_of
 
-_RANK = 1e-9  # singular values below this part of the largest count as 0
+_UNSEEN = 1e-9  # a direction is dropped where no odds can move by more than this, as a logarithm
+_ROUNDING = 1e-13  # singular values below this part of the largest are rounding
+_STEEPEST = 1e6  # logits beyond this, as features and bounds allow them, are no model
 _LEAST, _LARGEST = 1e-12, 1e12
 
 
@@ -154,9 +156,10 @@ class _Shared:
         """[S, A, M, q]: what estimators see of the features."""
         raise NotImplementedError
 
-    def _bases(self, layout: Layout) -> list[Floats]:
-        """Per block orthonormal columns [q, r] that span the features met by its available pairs. With moderators
-        features are not mixed: those that are not 0 throughout."""
+    def _bases(self, layout: Layout, context_bound: float) -> list[Floats]:
+        """Per block orthonormal columns [q, r] that span the features met by its available pairs, but for directions
+        in which the bounds let no logit move by more than _UNSEEN. With moderators features are not mixed: those that
+        are not 0 throughout."""
         met, made = self._differences(layout), []
         for b in range(self.n_blocks):
             rows = met[(self.block == b) & layout.available].reshape(-1, met.shape[-1])
@@ -164,7 +167,13 @@ class _Shared:
                 made.append(np.eye(rows.shape[1])[:, np.abs(rows).max(0, initial=0.0) > 0.0])
                 continue
             _, values, directions = np.linalg.svd(rows, full_matrices=False)
-            rank = int((values > _RANK * max(float(values.max(initial=0.0)), 1e-300)).sum())
+            largest, reach = float(values.max(initial=0.0)), float(self.bound[b]) * context_bound
+            if largest * reach > _STEEPEST:
+                raise ValueError(
+                    f"bound of {self.block_names[b]} must be smaller: with these features and contexts it lets logits "
+                    f"be as large as {largest * reach:.3g}"
+                )
+            rank = int((values > max(_UNSEEN / reach, _ROUNDING * largest)).sum())
             made.append(np.ascontiguousarray(directions[:rank].T))
         return made
 
@@ -174,9 +183,9 @@ class _Shared:
             return [np.arange(context_dim)] * basis.shape[1]
         return [np.flatnonzero(self.moderators[int(i)]) for i in basis.argmax(0)]
 
-    def identified(self, layout: Layout, context_dim: int) -> Blocks:
+    def identified(self, layout: Layout, context_dim: int, context_bound: float = 1.0) -> Blocks:
         """What can be told apart by the pairs of a problem, in coordinates of its own: see the module."""
-        met, bases = self._differences(layout), self._bases(layout)
+        met, bases = self._differences(layout), self._bases(layout, context_bound)
         size = np.array([basis.shape[1] for basis in bases], np.int64)
         Q = max(int(size.max(initial=0)), 1)
         columns = [self._columns(basis, context_dim) for basis in bases]
@@ -220,12 +229,12 @@ class _Shared:
     def _least(self, rows: Floats, wanted: Floats) -> Floats:
         """The smallest theta [q, d] for which rows theta is nearest to `wanted`."""
         if self.moderators is None:
-            return np.asarray(np.linalg.lstsq(rows, wanted, rcond=_RANK)[0])
+            return np.asarray(np.linalg.lstsq(rows, wanted, rcond=_ROUNDING)[0])
         theta = np.zeros((rows.shape[1], wanted.shape[1]))
         for c in range(wanted.shape[1]):
             at = self.moderators[:, c]
             if at.any():
-                theta[at, c] = np.linalg.lstsq(rows[:, at], wanted[:, c], rcond=_RANK)[0]
+                theta[at, c] = np.linalg.lstsq(rows[:, at], wanted[:, c], rcond=_ROUNDING)[0]
         return theta
 
     def describe(self, context_dim: int | None = None, layout: Layout | None = None) -> str:
@@ -235,7 +244,7 @@ class _Shared:
         d, S, A = check.integer("context_dim", own if context_dim is None else context_dim), *self.block.shape
         self.fits(d)
         at = full_layout(np.ones((S, A), bool)) if layout is None else layout
-        bases, q = self._bases(at), self.features.shape[-1]
+        bases, q = self._bases(at, 1.0), self.features.shape[-1]
         sizes = [basis.shape[1] for basis in bases]
         counts = [sum(map(len, self._columns(basis, d))) for basis in bases]
         total, alone = sum(counts), self._alone(at) * d

@@ -163,6 +163,7 @@ class Problem:
     def _take_designs(self, put: Callable[[str, Any], None]) -> None:
         """Check the designs; `blocks`, `reward_blocks` and the bounds that follow from them."""
         pairs = self.n_states, self.n_actions
+        put("context_bound", check.positive("context_bound", self.context_bound))
         for name, kind, blocks, bound in (
             ("design", Design, "blocks", "weight_bound"),
             ("reward_design", RewardDesign, "reward_blocks", "reward_bound"),
@@ -179,7 +180,7 @@ class Problem:
                 implied = min(implied, check.positive(bound, given))
             put(bound, implied)
             made.fits(self.context_dim)
-            put(blocks, made.identified(self.layout, self.context_dim))
+            put(blocks, made.identified(self.layout, self.context_dim, self.context_bound))
         if self.design is not None and not isinstance(self.link, MultinomialLogit):
             raise ValueError(f"design needs the link MultinomialLogit, got {self.link!r}")
         if self.reward_design is not None and self.known_rewards is not None:

@@ -344,11 +344,13 @@ class SetAgent(Agent):
         weights    of these people, None: equal. start: a state or a distribution [S]; None: the one initial state
         since      for a question that stands, with sets="stored": its policies, people and start were fixed before
                    person number `since` came. What came after says more in its direction, on an event of probability
-                   1 - `delta` besides. Nothing can check that they were; if they were not, nothing is proved
+                   1 - `delta` besides, one event for each such question and `since`. Nothing can check that they were
+                   fixed; if they were not, nothing is proved
 
-        With probability 1 - delta the truth is in it, for all questions at all times at once, whatever the policies and
-        people were chosen by. Where the problem has a design, all of its weights are taken together (docs/joint.md):
-        that is what makes a mean over people sharp. Without one, bounds for every person alone are added up.
+        With the agent's probability 1 - delta the truth is in it, for all questions without `since` at all times at
+        once, whatever the policies and people were chosen by. Where the problem has a design, all of its weights are
+        taken together (docs/joint.md): that is what makes a mean over people sharp. Without one, bounds for every
+        person alone are added up.
 
         >>> import noregret as nr
         >>> world = nr.worlds.programme(context_dim=4)

@@ -99,7 +99,8 @@ def compared(agent: Any, asked: Asked) -> Comparison:
     joint, by_range = joint_set(agent), p.rewards == "logistic" and p.known_rewards is None
     question: Any = {"contexts": X, "policy": chosen, "other": against, "weights": shares, "start": begin}
     directions: list[Direction] = []
-    if asked.aimed is not None and 1 < asked.aimed[0] < agent.episode and not by_range:
+    known = np.isfinite(joint.radius).all() and np.isfinite(joint.reward_radius).all()
+    if asked.aimed is not None and known and 1 < asked.aimed[0] < agent.episode and not by_range:
         steps = stored_steps(agent.state.store, agent.episode, p.n_actions)
         directions = directions_of(joint, steps, question, *asked.aimed)
     reward_ranges = ranges if by_range else None

@@ -16,6 +16,7 @@ from ...checks import Floats
 from ...estimators.store import Store
 from ...planning.directional import Direction, Steps, reward_direction, transition_direction
 from ...planning.joint import aim_of
+from ...problem.design import Blocks
 from ...problem.layout import used_slots
 
 TAUS = (0.3, 0.1, 0.03, 0.01)  # of transitions, for aims as long as `aim_of` makes them
@@ -61,20 +62,20 @@ def _aim(joint: JointSet, steps: Steps, question: dict[str, Any], people: int) -
     """The direction in which the answer changes most for what these steps know."""
     centre, precision = _fitted(joint, steps)
     reward_centre, reward_precision = _regressed(joint, steps)
+    sizes = {name: (getattr(joint, name) > 0.0).astype(np.float64) for name in ("radius", "reward_radius")}
     known = joint._replace(
-        centre=centre, precision=precision, reward_centre=reward_centre, reward_precision=reward_precision
+        centre=centre, precision=precision, reward_centre=reward_centre, reward_precision=reward_precision, **sizes
     )
     return aim_of(known, people=people, **question)
 
 
 def _fitted(joint: JointSet, steps: Steps) -> tuple[Floats, Floats]:
-    """Theta and the information there, per block; the regulariser is what any direction may be: p/B^2, and where an
-    entry is known to be 0 the joint set's own large precision."""
+    """Theta and the information there, per block, with a regulariser of p/B^2, or a large one where an entry is 0."""
     blocks, (B, Q, d) = joint.blocks, joint.centre.shape
     centre, precision = np.zeros((B, Q, d)), np.zeros_like(joint.precision)
     used = used_slots(joint.layout)
     for b in range(B):
-        prior = np.diag(np.where(_fixed(joint.precision[b]), 1e6, Q * d / blocks.bound[b] ** 2))
+        prior = np.diag(np.where(_fixed(blocks, b, d), 1e6, Q * d / blocks.bound[b] ** 2))
         at = blocks.block[steps.state, steps.action] == b
         s, a, y, x = steps.state[at], steps.action[at], steps.slot[at], steps.X[steps.person[at]]
         phi, on, theta = blocks.features[s, a], used[s, a], np.zeros(Q * d)
@@ -96,11 +97,13 @@ def _fitted(joint: JointSet, steps: Steps) -> tuple[Floats, Floats]:
     return centre, precision
 
 
-def _fixed(precision: Floats) -> NDArray[np.bool_]:
-    """Entries that a design's moderators hold at 0: nothing but a large number on the diagonal."""
-    diagonal = np.diag(precision)
-    alone = np.count_nonzero(precision, axis=1) == 1
-    return np.asarray(alone & (diagonal >= 0.999 * diagonal.max()) & (alone.sum() < len(diagonal)))
+def _fixed(blocks: Blocks, b: int, d: int) -> NDArray[np.bool_]:
+    """[Q d]: entries of Theta_b that are 0, by the design's moderators or beyond the features of a block. A matter of
+    the design alone: what an aim depends on must not change with data that came after it."""
+    made = np.ones(blocks.features.shape[3] * d, np.bool_)
+    for i in range(int(blocks.size[b])):
+        made[i * d + blocks.column[b, blocks.start[b, i] : blocks.start[b, i + 1]]] = False
+    return made
 
 
 def _regressed(joint: JointSet, steps: Steps) -> tuple[Floats, Floats]:
@@ -112,7 +115,7 @@ def _regressed(joint: JointSet, steps: Steps) -> tuple[Floats, Floats]:
         at = seen & (blocks.block[steps.state, steps.action] == b)
         psi, x = blocks.features[steps.state[at], steps.action[at], 0], steps.X[steps.person[at]]
         u = (psi[:, :, None] * x[:, None]).reshape(-1, Q * d)
-        prior = np.diag(np.where(_fixed(joint.reward_precision[b]), 1e6, 1.0))
+        prior = np.diag(np.where(_fixed(blocks, int(b), d), 1e6, 1.0))
         gram[b] = u.T @ u + prior
         centre[b] = np.linalg.solve(gram[b], u.T @ steps.reward[at]).reshape(Q, d)
     return centre, gram
