@@ -47,6 +47,13 @@ class Comparison:
                    much above 1: there is too little data for the joint interval, and `relaxed` has to do
     people         how many were asked about
     rung           "proved", which lower and upper are
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.shared_logit(3, 2, horizon=2, context_dim=2, features=2)
+    >>> agent = nr.LRORL(world.problem)
+    >>> found = agent.compare([[1, 1, 1]] * 2, [[0, 0, 0]] * 2, [world.context(0, 0)])  # nobody was met yet
+    >>> found.rung, found.people, found.lower <= 0.0 <= found.upper
+    ('proved', 1, True)
     """
 
     lower: float
