@@ -53,6 +53,13 @@ def every_entry(size: NDArray[np.int64], Q: int, context_dim: int) -> tuple[NDAr
     return start.astype(np.int64), np.tile(np.arange(context_dim), (size.size, Q))
 
 
+def places(blocks: Blocks, b: int, context_dim: int) -> NDArray[np.int64]:
+    """[p]: where the entries of theta are in vec(Theta_b), feature i and column c at i d + c."""
+    start, last = blocks.start[b], int(blocks.start[b, -1])
+    feature = np.searchsorted(start[: int(blocks.size[b]) + 1], np.arange(last), side="right") - 1
+    return np.asarray(feature * context_dim + blocks.column[b, :last], np.int64)
+
+
 class _Shared:
     """What designs of transitions and of rewards have in common."""
 

@@ -26,7 +26,7 @@ from ...estimators.rewards.regression import KNOWN, RIDGE
 from ...estimators.rewards.shared import scaled_blocks
 from ...planning.directional import Direction
 from ...planning.joint import joint_interval
-from ...problem.design import Blocks, every_entry
+from ...problem.design import Blocks, every_entry, places
 from ...problem.problem import Problem
 from ...theory.widths import ridge_radius
 from .standing import directions_of, stored_steps
@@ -183,7 +183,7 @@ def _in_full(blocks: Blocks, entries: list[tuple[Floats, Floats, float]], d: int
     Q = blocks.features.shape[3]
     centre, precision, radius = np.zeros((len(entries), Q * d)), np.zeros((len(entries), Q * d, Q * d)), []
     for b, (theta, matrix, rho2) in enumerate(entries):
-        at = np.array([i * d + int(c) for i, c in _places(blocks, b)], np.int64)
+        at = places(blocks, b, d)
         centre[b, at] = theta
         precision[b] = np.diag(np.full(Q * d, 1e6 * max(float(np.trace(matrix)) / max(len(at), 1), 1e-300)))
         precision[b][np.ix_(at, at)] = matrix
@@ -191,20 +191,14 @@ def _in_full(blocks: Blocks, entries: list[tuple[Floats, Floats, float]], d: int
     return centre.reshape(-1, Q, d), precision, np.array(radius)
 
 
-def _places(blocks: Blocks, b: int) -> list[tuple[int, int]]:
-    """(feature, entry of the context) of every entry of theta."""
-    start, column = blocks.start[b], blocks.column[b]
-    return [(i, int(column[e])) for i in range(int(blocks.size[b])) for e in range(start[i], start[i + 1])]
-
-
 def _reward_set(par: RewardPar, state: RewardState, p: Problem) -> tuple[Blocks, Floats, Floats, Floats]:
+    """(blocks, centre, precision, radius) of the reward weights. Known ones have radius 0, and so have logistic ones,
+    which are bounded by ranges instead: their set is not looked at."""
     blocks, d = scaled_blocks(p) or _pair_blocks(p), p.context_dim
-    if par.form == KNOWN or p.rewards == "logistic":  # logistic ones: by ranges, and this is not looked at
-        theta = state.theta.reshape(-1, 1, d) if par.form == KNOWN else np.zeros((blocks.size.size, 1, d))
-        blocks = _pair_blocks(p) if par.form == KNOWN else blocks
-        theta = np.zeros((blocks.size.size, blocks.features.shape[3], d)) if par.form != KNOWN else theta
-        eye = np.eye(theta.shape[1] * d)
-        return blocks, theta, np.tile(eye, (theta.shape[0], 1, 1)), np.zeros(theta.shape[0])
+    if par.form == KNOWN or p.rewards == "logistic":
+        n, Q = blocks.size.size, blocks.features.shape[3]
+        theta = state.theta.reshape(n, Q, d) if par.form == KNOWN else np.zeros((n, Q, d))
+        return blocks, theta, np.tile(np.eye(Q * d), (n, 1, 1)), np.zeros(n)
     entries = []
     for b, at in enumerate(np.ndindex(*state.samples.shape)):
         n = int(blocks.start[b, -1])

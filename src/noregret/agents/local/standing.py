@@ -16,7 +16,7 @@ from ...checks import Floats
 from ...estimators.store import Store
 from ...planning.directional import Direction, Steps, reward_direction, transition_direction
 from ...planning.joint import aim_of
-from ...problem.design import Blocks
+from ...problem.design import Blocks, places
 from ...problem.layout import used_slots
 
 TAUS = (0.3, 0.1, 0.03, 0.01)  # of transitions, for aims as long as `aim_of` makes them
@@ -101,8 +101,7 @@ def _fixed(blocks: Blocks, b: int, d: int) -> NDArray[np.bool_]:
     """[Q d]: entries of Theta_b that are 0, by the design's moderators or beyond the features of a block. A matter of
     the design alone: what an aim depends on must not change with data that came after it."""
     made = np.ones(blocks.features.shape[3] * d, np.bool_)
-    for i in range(int(blocks.size[b])):
-        made[i * d + blocks.column[b, blocks.start[b, i] : blocks.start[b, i + 1]]] = False
+    made[places(blocks, b, d)] = False
     return made
 
 
