@@ -6,6 +6,7 @@ import pytest
 import noregret as nr
 from noregret.estimators.likelihood.shared import natural_regularization, shared_parts
 from noregret.estimators.likelihood.shared_visit import learn_shared
+from noregret.planning.optimism import bonus, shortfall
 from reference_shared import SharedSet
 
 TABLES = {
@@ -71,6 +72,8 @@ def test_one_block_per_pair_is_the_same_agent(support, rewards):
         assert np.allclose(runs[0].final, runs[1].final, rtol=0, atol=1e-10)
         for agent in made:
             play(agent, worlds[0], 40)
+        for agent in made:  # small sets, in which first-order terms decide
+            agent.state.transitions.radius[:] /= 400.0
         x = worlds[0].context(0, 100)
         first, second = (agent.begin_episode(x) for agent in made)
         assert np.array_equal(first.policy, second.policy)
@@ -266,6 +269,39 @@ def test_a_shortfall_followed_step_by_step_is_right_and_smaller(kind):
             if policy is best.policy:
                 parts.append(plan.certificate / apart)
     assert np.mean(parts) < 0.999
+
+
+def test_a_shortfall_is_what_the_recursion_says():
+    """The recursion of docs/beyond.md, section 7, in plain Python. V~ is taken half larger than it is, so that both of
+    its sums decide somewhere."""
+    world = designed(known=True)
+    agent, g = nr.LRORL(world.problem), np.random.default_rng(3)
+    play(agent, world, 400)
+    agent.state.transitions.radius[:] /= 100.0
+    for k in range(4):
+        x = world.context(5, k)
+        policy = np.where(g.random((5, 4)) < 0.5, world.optimal(x).policy, g.integers(0, 3, (5, 4)))
+        plan = agent.certify(x, policy)
+        work, search, short = agent.work, agent.par.search, np.zeros((6, 4))
+        top = np.minimum(plan.upper + 0.5, np.arange(5, -1, -1.0)[:, None])
+        shortfall(search, work.local, work.search, policy, top, plan.values, plan.lower, short)
+
+        def highest(s, a, V, work=work, search=search):
+            return work.local.P[s, a] @ V + bonus(search, work.local, s, a, V, 1.0, work.search)
+
+        C, decided = np.zeros((6, 4)), 0
+        for h in range(4, -1, -1):
+            for s in range(4):
+                found = [min(max(highest(s, policy[h, s], C[h + 1]), 0.0), 5.0 - h)]
+                for a in set(range(3)) - {int(policy[h, s])}:
+                    high = work.local.high[s, a]
+                    value = min(high + highest(s, a, top[h + 1]), 5.0 - h)
+                    own = high + highest(s, a, plan.values[h + 1]) + max(highest(s, a, C[h + 1]), 0.0)
+                    decided += own < value
+                    found.append(min(value, own) - plan.lower[h, s])
+                C[h, s] = min(max(found), max(top[h, s] - plan.lower[h, s], 0.0))
+        assert decided > 0
+        assert np.allclose(short, C, rtol=0, atol=1e-9)
 
 
 def test_a_shortfall_is_much_smaller_where_sets_are_small():
