@@ -188,12 +188,22 @@ def test_certificates_are_about_initial_states():
 
 
 # The gate -----------------------------------------------------------------------------------------------------------
-@pytest.mark.parametrize(("kappa", "scale"), [(0.0, 1.0), (0.2, 0.0), (0.5, 1.0), (3.0, 0.05)])
-def test_the_gate(kappa, scale):
+@pytest.mark.parametrize(
+    ("kappa", "scale", "how"),
+    [
+        (0.0, 1.0, "adaptive"),
+        (0.2, 0.0, "posterior"),
+        (0.05, 0.1, "adaptive"),
+        (0.5, 1.0, "posterior"),
+        (3.0, 0.05, "posterior"),
+        (4.0, 1.0, "adaptive"),
+    ],
+)
+def test_the_gate(kappa, scale, how):
     """Every episode: what is played passes, the certificate is V~ - L, and bounds the shortfall, as do the widths; also
     for samplers that have collapsed."""
     world = place(starts=(0, 1))
-    agent = nr.CertifiedPSRL(world.problem, kappa=kappa, posterior_scale=scale, delta=1e-3)
+    agent = nr.CertifiedPSRL(world.problem, kappa=kappa, exploration=how, posterior_scale=scale, delta=1e-3)
     width = regret = 0.0
     for k in range(1500):
         someone = world.individual(k)

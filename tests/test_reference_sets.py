@@ -46,10 +46,9 @@ def world(name):
 
 
 def make(name, problem, **options):
-    kind = AGENTS[name]
-    if "reward_sets" in inspect.signature(kind).parameters:
-        options = {"reward_sets": "ridge", **options}
-    return kind(problem, **options)
+    """With the options that the reference has."""
+    kind, told = AGENTS[name], {"reward_sets": "ridge", "exploration": "posterior", "kappa": 0.5}
+    return kind(problem, **{k: v for k, v in told.items() if k in inspect.signature(kind).parameters} | options)
 
 
 @functools.cache

@@ -163,7 +163,8 @@ def test_certificates_and_optimism_hold(kind):
 def test_sharing_makes_certificates_smaller_and_regret_lower():
     world = designed()
     apart = nr.Problem(4, 3, 5, 3, weight_bound=world.problem.weight_bound, reward_bound=world.problem.reward_bound)
-    runs = [nr.simulate(nr.CertifiedPSRL(p), world, 2000, seeds=2, diagnostics=True) for p in (world.problem, apart)]
+    agents = [nr.CertifiedPSRL(p, exploration="posterior", kappa=0.5) for p in (world.problem, apart)]
+    runs = [nr.simulate(agent, world, 2000, seeds=2, diagnostics=True) for agent in agents]
     assert runs[0].final.mean() < 0.7 * runs[1].final.mean()
     widths = [run.diagnostics["certificate"][:, -1].mean() for run in runs]
     assert widths[0] < 0.8 * widths[1]

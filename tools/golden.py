@@ -61,6 +61,10 @@ SOME = [
 ]
 TWO = ["logit-dense-linear", "linear-masked-linear"]
 BANDITS = ["bandit-logistic", "bandit-linear", "bandit-masked"]
+DRAWN = {  # what these agents did by default when they were first recorded
+    "psrl-glm": {"exploration": "posterior"},
+    "certified-psrl": {"exploration": "posterior", "kappa": 0.5},
+}
 CENTRES = "three"  # stands for three contexts of the world
 MISSED = ("error", "refused")
 
@@ -241,6 +245,10 @@ def cases() -> list[Case]:
     add("bandit", "glm-ucb", ["bandit-logistic"], memory=50)
     for agent in ("glm-orl", "psrl-glm", "certified-psrl"):
         add("bandit", agent, ["bandit-logistic", "bandit-linear"])
+    for agent in ("psrl-glm", "certified-psrl"):
+        places = [*SOME, "logit-masked-logistic", "linear-masked-linear", "bandit-logistic"]
+        add("adaptive", agent, dict.fromkeys(places), exploration="adaptive")
+    add("adaptive", "certified-psrl", ["logit-dense-linear"], exploration="adaptive", sets="stored", kappa=4.0)
     for agent in ("ucrl-mnl", "ucrl-mnl-ol", "rrl-mnl", "orrl-mnl"):
         add("mnl", agent, ["logit-dense-linear", "logit-masked-known"], bonus_scale=0.001)
     add("tabular", "uniform-random", SOME)
@@ -276,6 +284,10 @@ def rule_for(problem: nr.Problem) -> np.ndarray:
     return np.tile(np.asarray(free).argmax(1), (problem.horizon, 1))
 
 
+def made(name: str, problem: nr.Problem, **options: Any) -> nr.Agent:
+    return nr.make_agent(name, problem, **(DRAWN.get(name, {}) | options))
+
+
 def built(name: str, world: nr.World, options: dict[str, Any]) -> nr.Agent:
     problem = world.problem
     if options.get("centres") == CENTRES:
@@ -286,15 +298,15 @@ def built(name: str, world: nr.World, options: dict[str, Any]) -> nr.Agent:
         return nr.agents.FixedPolicy(problem, rule_for(problem), **options)
     kind, _, inner = name.rstrip("]").partition("[")
     if kind == "certified":
-        return nr.Certified(nr.make_agent(inner, problem), **options)
+        return nr.Certified(made(inner, problem), **options)
     if kind == "referral":
         first, second = inner.split(",")
-        agent = nr.Certified(nr.PSRLGLM(problem)) if first == "certified" else nr.make_agent(first, problem)
+        agent = nr.Certified(made("psrl-glm", problem)) if first == "certified" else made(first, problem)
         rule = rule_for(problem)
         experts = {"rule": lambda: rule, "asked": lambda: lambda x: rule}
-        expert = experts.get(second, lambda: nr.make_agent(second, problem))()
+        expert = experts.get(second, lambda: made(second, problem))()
         return nr.Referral(agent, expert, **options)
-    return nr.make_agent(name, problem, **options)
+    return made(name, problem, **options)
 
 
 # What came out --------------------------------------------------------------------------------------------------------

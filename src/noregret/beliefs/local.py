@@ -22,6 +22,7 @@ from ..problem.links import exp
 from ..theory.widths import upper_curvature
 from .point import prior_caps
 
+MORE = 1e100  # than any span of values
 FAR = 100.0  # a span from which on psi is beyond measure, while the other factor of `second` may underflow
 
 
@@ -185,6 +186,18 @@ def largest_eigenvalue(B, n, diagonal):
     return math.sqrt(math.sqrt(diagonal + 2.0 * trace))
 
 
+@inlined
+def slopes_of(slopes, i, rho2, work):
+    """slopes[:, i], where there are any, after `scaled_curvature`; see `derive`."""
+    if slopes.shape[0] > 0:
+        at, root, last = 0, work.root, work.smallest.shape[0] - 1
+        for j in range(last):
+            own = rho2 * root[j]
+            for k in range(j, last):
+                slopes[at, i] = (1.0 if j == k else 2.0) * own * root[k] * work.B[j, k]
+                at += 1
+
+
 @kernel
 def derive(local, layout, bound, work, spans):
     """local.P, local.second, local.half and local.slopes from z, cov, rho and span; bound = B_p ||x||. spans=1:
@@ -198,15 +211,8 @@ def derive(local, layout, bound, work, spans):
 
     psi(r) = (e^r - r - 1)/r^2 (`theory.widths.upper_curvature`), lambda = `largest_eigenvalue` of B =
     `scaled_curvature`; the form has the matrix sqrt(P_j P_k) B_jk."""
-    S, A, M = local.P.shape
-    P, count, half, slopes, B, root = (
-        merged(local.P),
-        merged(layout.count),
-        merged(local.half),
-        local.slopes,
-        work.B,
-        work.root,
-    )
+    S, A, _ = local.P.shape
+    P, count, half, slopes, B = merged(local.P), merged(layout.count), merged(local.half), local.slopes, work.B
     z, cov, rho, span, second = (
         merged(local.z),
         merged(local.cov),
@@ -225,18 +231,68 @@ def derive(local, layout, bound, work, spans):
         if known and size < FAR and rho2 * math.sqrt(math.sqrt(least)) < most:
             most = min(most, rho2 * largest_eigenvalue(B, n, least) * (1.0 + 1e-12))
         second[i] = most * upper_curvature(size) if most > 0.0 else 0.0
-        if slopes.shape[0] > 0:
-            at = 0
-            for j in range(M - 1):
-                own = rho2 * root[j] if known else 0.0
-                for k in range(j, M - 1):
-                    slopes[at, i] = (1.0 if j == k else 2.0) * own * root[k] * B[j, k]
-                    at += 1
+        slopes_of(slopes, i, rho2 if known else 0.0, work)
     for i in range(S * A):  # 2 tanh(r/4) = 2 - 4/(e^{r/2} + 1), with the exponential that vectorises
         half[i] = 2.0 - 4.0 / (exp(0.5 * span[i]) + 1.0)
     prior_caps(P, count, exp(bound), work.table, work.smallest, half)
     for i in range(S * A):
         half[i] *= 0.5
+
+
+@inlined
+def rows_of(local, i, p, rho, work):
+    """local.rows of pair i, where there are any, with work.mean = m; see `derive_shared`."""
+    root, rows = merged(local.root), local.rows
+    if rows.shape[0] > 0:
+        Q = root.shape[1]
+        for k in range(Q):
+            for j in range(rows.shape[1]):
+                rows[i * Q + k, j] = rho * p[j] * (root[i, k, j] - work.mean[k])
+
+
+@inlined
+def means_of(root, p, n, mean):
+    """mean [Q] <- sum_j p_j root_j."""
+    for k in range(root.shape[0]):
+        total = 0.0
+        for j in range(n):
+            total += p[j] * root[k, j]
+        mean[k] = total
+
+
+@inlined
+def first_alone(local):
+    """What makes the first-order term the whole of a bonus (`planning.optimism`)."""
+    second, half = merged(local.second), merged(local.half)
+    for i in range(second.shape[0]):
+        second[i], half[i] = 0.0, MORE
+
+
+@kernel
+def derive_first(local, layout, work, logits):
+    """local.P, where there are logits, and slopes from z, cov and rho, as `derive` has them: bonuses of the first order
+    alone."""
+    P, cov, rho, count = merged(local.P), merged(local.cov), merged(local.rho), merged(layout.count)
+    if logits == 1:
+        softmax_of_all(merged(local.z), count, P)
+    for i in range(P.shape[0]):
+        if local.slopes.shape[0] > 0:
+            scaled_curvature(P[i], cov[i], count[i], work)
+            slopes_of(local.slopes, i, rho[i] * rho[i], work)
+    first_alone(local)
+
+
+@kernel
+def derive_first_shared(local, layout, work):
+    """The same where weights are shared."""
+    P, z, root, rho, count = (
+        merged(local.P), merged(local.z), merged(local.root), merged(local.rho), merged(layout.count),
+    )  # fmt: skip
+    for i in range(P.shape[0]):
+        softmax(z[i], count[i], P[i])
+        means_of(root[i], P[i], count[i], work.mean)
+        rows_of(local, i, P[i], rho[i], work)
+    first_alone(local)
 
 
 @kernel
@@ -246,18 +302,14 @@ def derive_shared(local, layout, bound, work, spans):
     (diag P - PP') cov has the eigenvalues, but for zeros, of D = sum_j P_j (root_j - m)(root_j - m)', m = sum_j P_j
     root_j, which is [Q, Q]. And rho^2 g'cov g = sum over i of (rows_i V)^2, rows_ij = rho P_j (root_ij - m_i); 0 where
     rho = inf. work.B has room for D where Q > M, too; spans is not used."""
-    S, A, M = local.P.shape
-    Q, rows = local.root.shape[2], local.rows
+    S, A, _ = local.P.shape
+    Q = local.root.shape[2]
     P, count, half, root = merged(local.P), merged(layout.count), merged(local.half), merged(local.root)
     z, rho, span, second = merged(local.z), merged(local.rho), merged(local.span), merged(local.second)
     for i in range(S * A):
         n, p, mean, D = count[i], P[i], work.mean, work.B
         softmax(z[i], n, p)
-        for k in range(Q):
-            total = 0.0
-            for j in range(n):
-                total += p[j] * root[i, k, j]
-            mean[k] = total
+        means_of(root[i], p, n, mean)
         for k in range(Q):
             for m in range(k + 1):
                 total = 0.0
@@ -277,11 +329,7 @@ def derive_shared(local, layout, bound, work, spans):
             most = min(most, rho2 * largest_eigenvalue(D, Q, least) * (1.0 + 1e-12))
         second[i] = most * upper_curvature(size) if most > 0.0 else 0.0
         half[i] = 2.0 - 4.0 / (exp(0.5 * size) + 1.0)  # 2 tanh(r/4)
-        if rows.shape[0] > 0:
-            own = rho[i] if known else 0.0
-            for k in range(Q):
-                for j in range(M):
-                    rows[i * Q + k, j] = own * p[j] * (root[i, k, j] - mean[k])
+        rows_of(local, i, p, rho[i] if known else 0.0, work)
     prior_caps(P, count, exp(bound), work.table, work.smallest, half)
     for i in range(S * A):
         half[i] *= 0.5

@@ -2,13 +2,26 @@
 
 from ... import checks as check
 from ...compiler.jit import inlined, kernel
+from ...compiler.slots import filled
 from ...numerics.random import POSTERIOR
 from ...planning.optimism import assess, optimum
 from ..declared import DELTA, REGULARIZATION, REWARD_REGULARIZATION, option
 from ..locks import locked
 from ..promise import ALWAYS
 from .draws import apply_draw, doubt, plan_draw
-from .family import BONUS, FORM, POSTERIOR_SCALE, PREDICTOR, REGRET_SHARE, REWARD_SETS, RUNGS, SETS, SetAgent
+from .explore import apply_propose
+from .family import (
+    BONUS,
+    EXPLORATION,
+    FORM,
+    POSTERIOR_SCALE,
+    PREDICTOR,
+    REGRET_SHARE,
+    REWARD_SETS,
+    RUNGS,
+    SETS,
+    SetAgent,
+)
 from .sets import apply_describe
 
 LEAST_PART, LARGEST_PART = 0.2, 0.76  # of the bonus, on the first and the last of the RUNGS; geometric between
@@ -27,8 +40,11 @@ def passes(par, work, top):
 
 @kernel
 def plan(par, state, work, x, k, out):
-    apply_draw(par.draw, (par, state, work, x, k, POSTERIOR))
-    plan_draw(par, work, k, work.policy, work.values)
+    if filled(par.propose):
+        apply_propose(par.propose, (par, state, work, x, k, work.policy, work.values))
+    else:
+        apply_draw(par.draw, (par, state, work, x, k, POSTERIOR))
+        plan_draw(par, work, k, work.policy, work.values)
     apply_describe(par.describe, (par, state, work, x))
     search, local, scratch = par.search, work.local, work.search
     optimum(search, local, scratch, work.mean, k, 1.0, out.policy, out.values)
@@ -50,7 +66,7 @@ def plan(par, state, work, x, k, out):
 
 
 class CertifiedPSRL(SetAgent):
-    """Play the policy of a posterior draw if the confidence sets do not object, otherwise a more optimistic one.
+    """Play the plan of `PSRLGLM` if the confidence sets do not object, otherwise a more optimistic one.
 
     They do not object where, for all that they know, the policy may still be nearly optimal.
 
@@ -59,13 +75,15 @@ class CertifiedPSRL(SetAgent):
 
         V~ - U <= kappa (U - L)
 
-    Candidates, in turn: the draw of PSRL-GLM, optimistic policies with a part of the bonus (.2 to .76, six rungs), the
+    Candidates, in turn: the plan of PSRL-GLM, optimistic policies with a part of the bonus (.2 to .76, six rungs), the
     optimistic policy itself, which always passes. Then, wherever the sets hold, V* - V^pi <= (1 + kappa)(U - L): the
     regret is at most 1 + kappa times the sum of the played policies' own widths, for any sampler and any contexts.
     plan.certificate is V~ - L at the worst initial state.
 
-    kappa             0 is optimism, large values trust the sampler; `gate` counts which candidates were played
-    posterior_scale   of the sampler; any value keeps the guarantee
+    kappa             0 is optimism, large values trust the sampler; `gate` counts which candidates were played. With 4
+                      hardly a plan is refused, and regret is that of PSRL-GLM; with .5 certificates become smaller, at
+                      the price of more regret while the sets are wide (docs/exploration.md)
+    exploration, posterior_scale   of the sampler, see `PSRLGLM`; any keeps the guarantee
     delta, sets, bonus, reward_sets, predictor, form, regularization, reward_regularization   see `LRORL` and `SetAgent`
 
     Cost per episode that of LR-ORL and PSRL-GLM, plus two passes for each rung that is tried.
@@ -91,10 +109,11 @@ class CertifiedPSRL(SetAgent):
     doubt_kernel = staticmethod(doubt)
     draws_models = bounds_values = True
 
-    kappa: float = option(0.5, check.nonnegative)
+    kappa: float = option(4.0, check.nonnegative)
     delta: float = DELTA
     sets: str = SETS
     bonus: str | None = BONUS
+    exploration: str = EXPLORATION
     posterior_scale: float = POSTERIOR_SCALE
     reward_sets: str | None = REWARD_SETS
     predictor: str = PREDICTOR

@@ -36,6 +36,7 @@ from ..diagnostics import EVERYBODY, WIDTHS, watch_values
 from ..locks import locked
 from .diagnostics import watch_local
 from .draws import apply_draw, draw_linear, draw_logit
+from .explore import apply_believe, apply_propose, believe_blocks, believe_linear, believe_pairs, explore
 from .questions import Asked, Comparison, compared
 from .sets import (
     SetPar,
@@ -76,6 +77,7 @@ REWARD_SETS = choice(*REWARD_FORMS, default=None)
 PREDICTOR = choice(*PREDICTORS[:2], default="unscented")
 FORM = choice("full", "kron")
 POSTERIOR_SCALE = option(1.0, check.nonnegative)
+EXPLORATION = choice("adaptive", "posterior")
 
 
 class SetAgent(Agent):
@@ -102,7 +104,7 @@ class SetAgent(Agent):
     certificate_kernel = cast(Any, staticmethod(gap_to_lower))  # for `Referral`
     # Where they are no options
     delta, sets, predictor, form, draws = 0.05, "online", "unscented", "full", 1
-    bonus_scale, posterior_scale, kappa = 1.0, 1.0, 0.0
+    bonus_scale, posterior_scale, kappa, exploration = 1.0, 1.0, 0.0, "posterior"
 
     @classmethod
     def refusal(cls, problem: Problem) -> str | None:
@@ -195,9 +197,11 @@ class SetAgent(Agent):
         local, bonus = local_sets(p.layout, rank), self._bonus()
         with announced(f"the planner of {self.name}"):
             search, search_work = search_parts(p.layout, local, self.seed, bonus, self._perturbations())
+            explores = search_parts(p.layout, local, self.seed, TAYLOR)[0] if self.explores else search
         par = SetPar(
             seed=self.seed, layout=p.layout, starts=p.starts, describe=EMPTY, derive=EMPTY, outcomes=EMPTY, draw=EMPTY,
-            lifted=EMPTY, planner=planner_address(p.layout), several=EMPTY, best_draw=EMPTY, search=search,
+            believe=EMPTY, propose=EMPTY, lifted=EMPTY, planner=planner_address(p.layout), several=EMPTY,
+            best_draw=EMPTY, search=search, explore=explores,
             transitions=transitions[0], sampler=sampler_par, rewards=reward_par, means=mean_par, log_transition=log_p,
             logits=int(not linear), scale=self.bonus_scale, kappa=self.kappa, posterior_scale=self.posterior_scale,
             certify=int(self.bounds_values), estimates=int(self._estimates()),
@@ -206,7 +210,7 @@ class SetAgent(Agent):
         values = f((H + 1, S)), f((H + 1, S)), f((H + 1, S)), f((H + 1, S))
         work = SetWork(
             transitions[2], sampler_work, reward_work, local, local_work(M, rank), search_work, f((S, A)), f((S, A)),
-            f((J, S, A, M)), f((J, S, A)), f((2, (normals_needed(p, J) + 1) // 2)),
+            f((S, A)), f((J, S, A, M)), f((J, S, A)), f((2, (normals_needed(p, J) + 1) // 2)),
             np.zeros((H, S), np.int64), *values, f((S, A)), f((0, 0, 0)), f((2, M, M)), draw_work(p),
         )  # fmt: skip
         with announced(f"the sets of {self.name}"):
@@ -223,7 +227,18 @@ class SetAgent(Agent):
                 par = par._replace(lifted=call_lifted.fill(draw_lifted, par, state, work, f(d), 0))
             describe = apply_describe.fill(kernels[0], par, state, work, f(d)) if self.uses_sets else EMPTY
             draw = apply_draw.fill(kernels[1], par, state, work, f(d), 0, 0) if self.draws_models else EMPTY
-        return par._replace(describe=describe, draw=draw), state, work
+            par = par._replace(describe=describe, draw=draw)
+            if self.explores:
+                believe = believe_linear if linear else believe_pairs if p.design is None else believe_blocks
+                par = par._replace(believe=apply_believe.fill(believe, par, state, work, f(d)))
+                args = par, state, work, f(d), 0, work.policy, work.values
+                par = par._replace(propose=apply_propose.fill(explore, *args))
+        return par, state, work
+
+    @property
+    def explores(self) -> bool:
+        """Whether plans explore by a random part of the uncertainty, not by a draw."""
+        return self.draws_models and self.exploration == "adaptive"
 
     def _estimates(self) -> bool:
         """Whether mean rewards are estimated, beside their ranges."""
@@ -232,7 +247,10 @@ class SetAgent(Agent):
     def _reward_parts(self, store: Store) -> tuple[Any, Any]:
         """(par, state) of the estimates, and (par, state, work) of the ranges, with compiled kernels."""
         p, form, lam = self.problem, self._reward_form(), self.options.get("reward_regularization")
-        mean_par, means, _ = reward_parts(p, estimated(p), 0.0, lam, "reward_regularization", shared=True)
+        estimate: Any = estimated(p)
+        if self.explores:
+            estimate = "laplace" if p.rewards == "logistic" else "calibrated"
+        mean_par, means, _ = reward_parts(p, estimate, 0.0, lam, "reward_regularization", shared=True)
         lam = lam if form in ("ridge", "logistic") else None  # the others mix over many
         par, state, work = reward_parts(p, form, self._shares()[1], lam, shared=True)
         with announced(f"the rewards of {self.name}"):

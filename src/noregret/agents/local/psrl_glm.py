@@ -8,19 +8,23 @@ from ...checks import Floats
 from ...compiler.announcements import announced
 from ...compiler.jit import direct, kernel
 from ...compiler.memory import apart, copied
-from ...compiler.slots import EMPTY
+from ...compiler.slots import EMPTY, filled
 from ...numerics.random import tie_key
 from ...planning.bellman import Solution, hook_addresses
 from ..declared import REGULARIZATION, REWARD_REGULARIZATION, option
 from ..locks import locked
 from ..probabilities import other_seed, reseeded
 from .draws import apply_several, best_draw, best_of_draws, doubt, draw_model, plan_draw
-from .family import FORM, POSTERIOR_SCALE, SetAgent
+from .explore import apply_propose
+from .family import EXPLORATION, FORM, POSTERIOR_SCALE, SetAgent
 from .sets import SetPar, SetState, SetWork
 
 
 @kernel
 def plan(par, state, work, x, k, out):
+    if filled(par.propose):
+        apply_propose(par.propose, (par, state, work, x, k, out.policy, out.values))
+        return
     draw_model(par, state, work, x, k)
     if work.P.shape[0] == 1:
         plan_draw(par, work, k, out.policy, out.values)
@@ -30,21 +34,24 @@ def plan(par, state, work, x, k, out):
 
 
 class PSRLGLM(SetAgent):
-    """Posterior sampling: draw a model of the population, plan for it, play that, learn.
+    """Plan with what is known of the population, and a random part of what is not; play that, learn. Nothing to tune.
 
-        logits ~ N(W x, scale^2 (I (x) x') Lambda^{-1} (I (x) x)),  mean reward ~ N(theta'x, (scale ||x||_{V^{-1}}/2)^2)
-
-    one draw per pair and episode, shared over the steps. W and Lambda are the online Laplace approximation of the
-    posterior (`estimators.likelihood.sets` with c = 1/2), theta and V ridge regression. Under the linear link the
-    distribution itself is drawn around its ridge estimate (`agents.local.draws.draw_linear`).
-
-    draws             J > 1 draws J models and plans with the best of them in every backup: insurance against a
-                      posterior that has collapsed too early
+    exploration       "adaptive": estimates plus a random part of their uncertainty, one number per episode for all
+                      pairs, and unseen rewards half way to the largest (`agents.local.explore`). The noise of rewards
+                      is that of the data (`estimators.rewards.calibrated`). No posterior sampling, in spite of the
+                      name: it loses less, cold, after a log, for H = 1 and for long horizons (docs/exploration.md)
+                      "posterior": plan for one model drawn per episode,
+                          logits ~ N(W x, scale^2 (I (x) x') Lambda^{-1} (I (x) x)),
+                          mean reward ~ N(theta'x, (scale ||x||_{V^{-1}}/2)^2)
+                      theta and V from ridge regression, the same draw for all steps
+    draws             with "posterior": J > 1 draws J models and plans with the best of them in every backup
     posterior_scale   multiplies every standard deviation; 1 is untuned
 
-    The default where regret alone counts; it carries no guarantee: Bayesian regret is that of posterior sampling up to
-    the error of the approximation. For a proved bound use `CertifiedPSRL`, for certificates around this agent
-    `Certified`. Cost and memory as LR-ORL with online sets.
+    W and Lambda are the online Laplace approximation of the posterior (`estimators.likelihood.sets` with c = 1/2).
+    Under the linear link the distribution itself has its ridge estimate (`agents.local.draws.draw_linear`).
+
+    The default where regret alone counts; it carries no guarantee. For a proved bound use `CertifiedPSRL`, for
+    certificates around this agent `Certified`. Cost and memory as LR-ORL with online sets.
 
     >>> import numpy as np
     >>> import noregret as nr
@@ -55,7 +62,7 @@ class PSRLGLM(SetAgent):
     True
     >>> print(run.guarantee)
     None
-    >>> agent, x = nr.PSRLGLM(world.problem), world.context(seed=0, episode=0)
+    >>> agent, x = nr.PSRLGLM(world.problem, exploration="posterior"), world.context(seed=0, episode=0)
     >>> P, r = agent.draw(x)  # what it will plan with
     >>> plan = nr.planning.plan(world.problem, P, r)
     >>> bool(np.allclose(plan.values, agent.begin_episode(x).values))
@@ -68,6 +75,7 @@ class PSRLGLM(SetAgent):
     draws_models, uses_sets = True, False
     certificate_kernel = None
 
+    exploration: str = EXPLORATION
     draws: int = option(1, check.integer)
     posterior_scale: float = POSTERIOR_SCALE
     form: str = FORM
@@ -77,7 +85,8 @@ class PSRLGLM(SetAgent):
     @locked
     def draw(self, x: ArrayLike, number: int = 0) -> tuple[Floats, Floats]:
         """A model of an individual with context x [d], drawn from the posterior: probabilities [S, A, S'], and mean
-        rewards [S, A]. number: 0 is what the next plan is made with, others are other draws. Nothing changes."""
+        rewards [S, A]. number: 0 is what the next plan is made with where exploration="posterior", others are other
+        draws. Nothing changes."""
         n, given = check.integer("number", number, 0), apart(self.problem.context(self.encoded(x)))
         seed = other_seed(self.seed, self.episode, n) if n > 0 else self.seed
         state, work = copied(self.state, {}), copied(self.work, {})
@@ -85,6 +94,11 @@ class PSRLGLM(SetAgent):
         with announced(f"posterior draws of {self.name}"):
             direct(draw_model, *args)(*args)
         return self.problem.from_slots(work.P[0]), np.array(work.r[0])
+
+    def _settle(self) -> None:
+        super()._settle()
+        if self.explores and self.options["draws"] > 1:
+            raise ValueError('draws must be 1 unless exploration="posterior": nothing is drawn otherwise')
 
     def build(self) -> tuple[SetPar, SetState, SetWork]:
         par, state, work = super().build()

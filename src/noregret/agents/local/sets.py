@@ -58,11 +58,14 @@ class SetPar(NamedTuple):
     derive: Any  # slot of `beliefs.local.derive`
     outcomes: Any  # slot of `estimators.likelihood.learn.learn_outcomes`
     draw: Any  # slot of the kernel that fills work.P and work.r
+    believe: Any  # slot of the kernel of `agents.local.explore` that fills work.local, where plans explore
+    propose: Any  # slot of what makes the plan that explores
     lifted: Any  # slot of `agents.local.shared.draw_lifted`, where rewards have a design
     planner: Any  # slot of `planning.bellman.backward_induction`
     several: Any  # slot of `best_of_draws`, and of its hook, where it is needed
     best_draw: Any
     search: SearchPar
+    explore: SearchPar  # the same with bonuses of the first order
     transitions: Any  # LikelihoodPar, SharedPar, MixturePar, BlockMixturePar or SignUnionPar
     sampler: Any  # LikelihoodPar or SharedPar
     rewards: RewardPar  # for the ranges
@@ -96,6 +99,7 @@ class SetWork(NamedTuple):
     search: SearchWork
     mean: Floats  # [S, A], estimated mean rewards
     deviation: Floats  # [S, A], their posterior standard deviations
+    share: Floats  # [S, A], the shares of their prior variances that are left
     P: Floats  # [J, S, A, M], drawn models
     r: Floats  # [J, S, A]
     normal: Floats  # [2, N]
@@ -117,7 +121,8 @@ apply_derive = slot("derive")
 @inlined
 def reward_means(par, state, work, x):
     """work.mean, work.deviation <- the normal posteriors of the mean rewards of all pairs."""
-    call_posterior(par.means.posterior, (par.means, state.means, work.rewards, x, work.mean, work.deviation))
+    args = par.means, state.means, work.rewards, x, work.mean, work.deviation, work.share
+    call_posterior(par.means.posterior, args)
 
 
 @inlined

@@ -4,6 +4,8 @@ A draw is one Theta per block, so that all pairs of a block are drawn together: 
 block and model, then logits phi t per pair; mean rewards psi t likewise.
 """
 
+import math
+
 import numpy as np
 
 from ...beliefs.local import softmax
@@ -11,6 +13,7 @@ from ...compiler.jit import inlined, kernel
 from ...compiler.slots import slot
 from ...estimators.likelihood.shared import describe_blocks, look_at
 from ...estimators.mixture.shared import block_due, call_block
+from ...estimators.rewards.regression import CALIBRATED
 from ...estimators.rewards.shared import shapes_ridge
 from ...numerics.linear_algebra import cholesky, norm_of
 from ...numerics.random import fill_normals
@@ -84,6 +87,12 @@ def draw_block(work, B, q, first, scale, drawn):
         drawn[i] = scale * v
 
 
+@inlined
+def reward_noise(means, state, b):
+    """The standard deviation of a reward of block b as the posterior has it."""
+    return math.sqrt(state.noise[b, 0]) if means.form == CALIBRATED else 0.5
+
+
 @kernel
 def draw_lifted(par, state, work, x, first):
     """work.r [J, S, A] <- mean rewards drawn from the normal posterior of each block's weights, around work.mean;
@@ -100,7 +109,7 @@ def draw_lifted(par, state, work, x, first):
                 b, z, moved = means.block[s, a], work.mean[s, a], 0.0
                 for i in range(Q):
                     moved += means.features[s, a, i] * w.drawn[b, i]
-                slope = z * (1.0 - z) if means.logistic == 1 else 0.5
+                slope = z * (1.0 - z) if means.logistic == 1 else reward_noise(means, state.means, b)
                 work.r[m, s, a] = min(max(z + slope * moved, 0.0), 1.0)
 
 

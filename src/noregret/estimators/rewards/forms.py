@@ -1,4 +1,4 @@
-"""What is learned of mean rewards, one independent problem per pair: six forms behind one par, state and work.
+"""What is learned of mean rewards, one independent problem per pair: eight forms behind one par, state and work.
 
 form        rewards, mean           learned by                                                         says
 KNOWN       any                     nothing: theta is given                                            both
@@ -7,14 +7,17 @@ NEWTON      0 or 1, sigma(theta'x)  online Newton steps, `estimators.rewards.log
 LOGISTIC    0 or 1, sigma(theta'x)  a likelihood-ratio set, likewise                                   ranges
 HOEFFDING   in [0, 1], theta'x      `estimators.rewards.mixture` with V_i = w_i = 1/4                  ranges
 BERNSTEIN   in [0, 1], theta'x      the same with V_i, w_i from the ranges of the means themselves     ranges
+CALIBRATED  in [0, 1], theta'x      ridge regression with the noise of the data, `rewards.calibrated`  posterior
+LAPLACE     0 or 1, sigma(theta'x)  a normal approximation with the observed curvature, likewise       posterior
 
 Two questions may be asked of a form, for one context x and all pairs at once:
 
     estimates   r_hat and xi_r, at most how far it is from the mean, for the ln(1/delta) that is given with the question
     ranges      low and high, for the ln(1/delta) given at construction
 
-and RIDGE, NEWTON and KNOWN have a third, the `posterior` that is drawn from. What is said of a pair holds for all
-contexts and at all times together with probability 1 - delta, delta the pair's own. Missing rewards teach nothing.
+and RIDGE, NEWTON and KNOWN have a third, the `posterior` that is drawn from, which is all that the last two say. What
+else is said of a pair holds for all contexts and at all times together with probability 1 - delta, delta the pair's
+own. Missing rewards teach nothing.
 
 Memory is constant in time; BERNSTEIN needs a store besides: a refresh goes over the pair's stored rewards. It is due
 when their number has grown by GROWTH (`reward_due`), and may be run at any time. Every kernel is compiled when it is
@@ -39,6 +42,7 @@ from ...theory.constants import logistic_alpha
 from ...theory.radii import theorem_a_log_weight
 from ..newton.online_newton import SLACK
 from ..store import Store
+from .calibrated import calibrated_step, laplace_step, posterior_calibrated
 from .logistic import default_regularization, estimate_newton, logistic_step, newton_step, ranges_logistic
 from .mixture import (
     SHIFTS,
@@ -54,8 +58,10 @@ from .mixture import (
 from .refresh import mixture_refresh
 from .regression import (
     BERNSTEIN,
+    CALIBRATED,
     HOEFFDING,
     KNOWN,
+    LAPLACE,
     LOGISTIC,
     NEWTON,
     RIDGE,
@@ -84,12 +90,13 @@ from .shared import (
 )
 
 FORMS = {"ridge": RIDGE, "newton": NEWTON, "logistic": LOGISTIC, "hoeffding": HOEFFDING, "bernstein": BERNSTEIN}
+FORMS |= {"calibrated": CALIBRATED, "laplace": LAPLACE}
 SETS = ("ridge", "hoeffding", "bernstein", "logistic")  # the forms that say ranges
 GROWTH = 1.15  # of a pair's rewards between refreshes
 FIRST = 16  # rewards before the first refresh
 
 SetForm = Literal["ridge", "hoeffding", "bernstein", "logistic"]
-Form = SetForm | Literal["newton"]
+Form = SetForm | Literal["newton", "calibrated", "laplace"]
 
 
 class RewardPar(NamedTuple):
@@ -105,6 +112,8 @@ class RewardPar(NamedTuple):
     regularization: float  # lambda
     start: float  # d ln lambda
     log_weight: float  # coefficient of ln(1/delta) in a squared radius, of NEWTON
+    factor: float  # on lambda, of CALIBRATED
+    largest: float  # R
     mixture: RewardMixturePar
     inner: Any  # with a design: slots of what learns a reward of one block, of the shapes of all, of a pair's range
     shapes: Any
@@ -125,6 +134,10 @@ class RewardState(NamedTuple):
     moment: Floats  # [S, A, d], sum x r where means are linear
     radius: Floats  # [S, A], squared, where they are logistic (NEWTON: without its ln(1/delta) term); negative: no set
     samples: NDArray[np.int64]  # [S, A], rewards learned
+    squares: Floats  # [S, A], sum r^2 under CALIBRATED, and the next two; else empty
+    noise: Floats  # [S, A], sigma^2 of a reward
+    level: Floats  # [S, A], lambda
+    measured: NDArray[np.int64]  # [S, A], samples when it was found
     mixture: RewardMixtureState
 
 
@@ -162,7 +175,7 @@ def reward_parts(
     blocks = scaled_blocks(problem) if shared else None
     sizes = reward_sizes(problem, blocks)
     (S, A), d = sizes.shape, sizes.dim
-    if logistic != (form in ("newton", "logistic")) and not known:
+    if logistic != (form in ("newton", "logistic", "laplace")) and not known:
         raise ValueError(f'form must be "logistic" exactly where the rewards are, got {form!r} with {p.rewards} ones')
     kind = KNOWN if known else FORMS[form]
     mixture = kind in (HOEFFDING, BERNSTEIN)
@@ -170,18 +183,21 @@ def reward_parts(
     mixture_par, mixture_state, mixture_work = mixture_parts(sizes, mixture)
     par = RewardPar(
         kind, int(logistic), refresh_address(d), EMPTY, EMPTY, EMPTY, EMPTY, float(log), sizes.bound, lam,
-        d * math.log(lam), theorem_a_log_weight(SLACK), mixture_par, EMPTY, EMPTY, EMPTY, *_table_of(blocks),
+        d * math.log(lam), theorem_a_log_weight(SLACK), lam / sizes.context_bound**2, sizes.context_bound,
+        mixture_par, EMPTY, EMPTY, EMPTY, *_table_of(blocks),
     )  # fmt: skip
     theta = np.array(p.known_rewards, float) if known else f((S, A, d))
     prior = lam * sizes.bound**2 + (2.0 * log if form == "logistic" else 0.0) if logistic else 0.0
+    own = (S, A) if kind == CALIBRATED else (0, 0)
     state = RewardState(
         theta, np.tile(lam * np.eye(d), (S, A, 1, 1)), np.tile(np.eye(d) / lam, (S, A, 1, 1)), f((S, A)), f((S, A, d)),
-        np.full((S, A), prior), np.zeros((S, A), np.int64), mixture_state,
+        np.full((S, A), prior), np.zeros((S, A), np.int64), f(own), np.full(own, 0.25), np.full(own, lam),
+        np.zeros(own, np.int64), mixture_state,
     )  # fmt: skip
-    Q, own = (0, 0) if blocks is None else (blocks.features.shape[3], d)
+    Q, E = (0, 0) if blocks is None else (blocks.features.shape[3], d)
     n = S if Q else 0
     work = RewardWork(
-        f(d), f((d, d)), mixture_work, f(own), f(2), f((n, 2, Q)), f((n, 2, 3, Q, Q)), f((3, Q, own))
+        f(d), f((d, d)), mixture_work, f(E), f(2), f((n, 2, Q)), f((n, 2, 3, Q, Q)), f((3, Q, E))
     )  # fmt: skip
     return (with_mixture(par, state, work) if mixture else par), state, work
 
@@ -201,8 +217,10 @@ def _regularization(p: RewardSizes, form: Form, mixture: bool, asked: float | No
         curvature = (2.0 - SLACK) * logistic_alpha(0.0)
         kappa = (2.0 - SLACK) * logistic_alpha(p.bound * p.context_bound)
         recommended = default_regularization(p.dim, kappa, p.bound)
-    elif form == "logistic":
+    elif form in ("logistic", "laplace"):
         curvature, recommended = 0.25, default_regularization(p.dim, 1.0, p.bound)
+    elif form == "calibrated":
+        recommended = p.context_bound**2  # sigma^2/tau^2 before any data
     least = least_regularization(curvature, p.context_bound, p.dim)
     if mixture:
         if asked is not None:
@@ -220,10 +238,13 @@ def _regularization(p: RewardSizes, form: Form, mixture: bool, asked: float | No
 _KERNELS: dict[str, dict[int, Any]] = {
     "learn": {
         RIDGE: ridge_step, NEWTON: newton_step, LOGISTIC: logistic_step, HOEFFDING: mixture_step,
-        BERNSTEIN: mixture_step,
+        BERNSTEIN: mixture_step, CALIBRATED: calibrated_step, LAPLACE: laplace_step,
     },
     "estimates": {KNOWN: estimate_known, RIDGE: estimate_ridge, NEWTON: estimate_newton},
-    "posterior": {KNOWN: posterior, RIDGE: posterior, NEWTON: posterior},
+    "posterior": {
+        KNOWN: posterior, RIDGE: posterior, NEWTON: posterior, CALIBRATED: posterior_calibrated,
+        LAPLACE: posterior_calibrated,
+    },
     "ranges": {
         KNOWN: ranges_known, RIDGE: ranges_ridge, LOGISTIC: ranges_logistic, HOEFFDING: ranges_mixture,
         BERNSTEIN: ranges_mixture,
@@ -245,7 +266,7 @@ def kernel_of(name: str, par: RewardPar, state: RewardState, work: RewardWork) -
 
     learn       par, state, work, s, a, reward, x
     estimates   par, state, work, x, log, r_hat [S, A], xi_r [S, A]
-    posterior   par, state, work, x, mean [S, A], spread [S, A]
+    posterior   par, state, work, x, mean [S, A], spread [S, A], share [S, A]
     ranges      par, state, work, x, low [S, A], high [S, A]"""
     shared = par.block.size > 0
     table = np.zeros(par.block.shape if shared else state.samples.shape)
@@ -255,6 +276,8 @@ def kernel_of(name: str, par: RewardPar, state: RewardState, work: RewardWork) -
         args = par, state, work, 0, 0, 0.0, x
     elif name == "estimates":
         args = par, state, work, x, 0.0, table, table
+    elif name == "posterior":
+        args = par, state, work, x, table, table, table
     return (_LIFTED[name] if shared else _KERNELS[name][par.form]), args
 
 

@@ -17,7 +17,7 @@ from ...compiler.jit import inlined, kernel
 from ...numerics.linear_algebra import OFTEN, apply_refresh, norm_of, predictors, rank_one, refresh_due, times
 from ...theory.widths import ridge_radius, sigma
 
-KNOWN, RIDGE, NEWTON, LOGISTIC, HOEFFDING, BERNSTEIN = 0, 1, 2, 3, 4, 5  # the forms
+KNOWN, RIDGE, NEWTON, LOGISTIC, HOEFFDING, BERNSTEIN, CALIBRATED, LAPLACE = 0, 1, 2, 3, 4, 5, 6, 7  # the forms
 
 
 class Step(NamedTuple):
@@ -137,9 +137,9 @@ def ranges_known(par, state, work, x, low, high):
 
 
 @kernel
-def posterior(par, state, work, x, mean, spread):
+def posterior(par, state, work, x, mean, spread, share):
     """mean, spread [S, A] <- centres and standard deviations of normal posteriors of the mean rewards at x: theta'x and
-    half of ||x||_{V^{-1}}, or sigma(theta'x) and its slope times that. Known rewards: spread 0."""
+    half of ||x||_{V^{-1}}, or sigma(theta'x) and its slope times that. Known rewards: spread 0. share [S, A] <- 0."""
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
             z, q = look(state, work, s, a, x)
@@ -149,3 +149,4 @@ def posterior(par, state, work, x, mean, spread):
                 slope = z * (1.0 - z)
             mean[s, a] = min(max(z, 0.0), 1.0)
             spread[s, a] = 0.0 if par.form == KNOWN else slope * math.sqrt(max(q, 0.0))
+            share[s, a] = 0.0

@@ -18,10 +18,11 @@ from ...numerics.linear_algebra import norm_of, times
 from ...problem.design import Blocks
 from ...problem.problem import Problem
 from ...theory.widths import logistic_interval, sigma
+from .calibrated import spread_and_share
 from .logistic import stable_sigma
 from .mixture import SURE, call_learn
 from .mixture import half_width as mixture_half_width
-from .regression import half_width
+from .regression import CALIBRATED, LAPLACE, half_width
 
 
 class RewardSizes(NamedTuple):
@@ -204,9 +205,12 @@ def ranges_lifted(par, state, work, x, low, high):
 
 
 @kernel
-def posterior_lifted(par, state, work, x, mean, spread):
-    """As `regression.posterior`, for every pair alone."""
+def posterior_lifted(par, state, work, x, mean, spread, share):
+    """As `regression.posterior` or `calibrated.posterior_calibrated`, for every pair alone."""
     shapes_ridge(par, state, work, x)
+    if par.form == CALIBRATED or par.form == LAPLACE:
+        lifted_posterior(par, state, work, x, mean, spread, share)
+        return
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
             b, psi = par.block[s, a], par.features[s, a]
@@ -216,6 +220,22 @@ def posterior_lifted(par, state, work, x, mean, spread):
                 slope = z * (1.0 - z)
             mean[s, a] = min(max(z, 0.0), 1.0)
             spread[s, a] = slope * math.sqrt(q)
+            share[s, a] = 0.0
+
+
+@inlined
+def lifted_posterior(par, state, work, x, mean, spread, share):
+    """`calibrated.posterior_calibrated` after `shapes_ridge`; the length of u = X psi counts."""
+    for s in range(mean.shape[0]):
+        for a in range(mean.shape[1]):
+            b, psi = par.block[s, a], par.features[s, a]
+            z, q, norm2 = dot_of(psi, work.t[b, 0]), form_at(psi, work.forms[b, 0, 0]), 1e-300
+            for i in range(psi.shape[0]):
+                for e in range(par.begin[b, i], par.begin[b, i + 1]):
+                    norm2 += (psi[i] * x[par.column[b, e]]) ** 2
+            z = sigma(z) if par.form == LAPLACE else min(max(z, 0.0), 1.0)
+            mean[s, a] = z
+            spread[s, a], share[s, a] = spread_and_share(par, state, b, 0, z, q, norm2)
 
 
 @kernel

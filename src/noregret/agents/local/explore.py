@@ -1,0 +1,104 @@
+"""Exploration by a random part of the uncertainty: the plan of `PSRLGLM` and the first candidate of `CertifiedPSRL`.
+
+The posterior of the transitions is taken for a set: logits within one standard deviation of their estimate, for every
+pair (`beliefs.local`, rho = 1). One number z ~ N(0, 1) per episode then says for all pairs how optimistic the plan is,
+
+    Q_h = clip( r + P_hat V_{h+1} + part |z| ( spread + sqrt(g' cov g) ), 0, H - h ),    g = P_hat * (V - <P_hat, V>)
+
+with the spread of the mean reward (`estimators.rewards.calibrated`) and the standard deviation of <P, V_{h+1}>: the
+first-order term of a bonus (`planning.optimism`). So nothing is believed to be worse than its estimate. What is hardly
+known looks better in every episode, not in every second one. After RandUCB (Vaswani et al. 2020), whose one number it
+takes. part is PART, and 1 in one episode of fifty, for whatever PART would take too long to find out.
+
+An unseen pair begins half way to the largest reward, r = r_hat + START (1 - r_hat) share, where share is what is left
+of the prior variance: 1 before any data.
+
+This is no posterior sampling, and nothing is proved about it; behind the gate of `CertifiedPSRL` any plan is safe.
+"""
+
+from ...beliefs.local import derive_first, derive_first_shared
+from ...compiler.jit import inlined, kernel
+from ...compiler.slots import slot
+from ...estimators.likelihood.kron import kron_form
+from ...estimators.likelihood.precision import covariance_at, products_of
+from ...estimators.likelihood.shared import describe_blocks
+from ...estimators.linear.sign_union import sign_union_sets
+from ...numerics.linear_algebra import pair_predictors
+from ...numerics.random import POSTERIOR, normals
+from ...planning.optimism import optimum
+from .sets import reward_means
+
+PART, START = 0.5, 0.5
+BOLD = 2.3263478740408408  # |N(0, 1)| is larger in one case of fifty
+
+
+@inlined
+def one_deviation(local):
+    """rho = 1 for all pairs."""
+    for s in range(local.rho.shape[0]):
+        for a in range(local.rho.shape[1]):
+            local.rho[s, a] = 1.0
+
+
+@kernel
+def believe_pairs(par, state, work, x):
+    """work.local <- the posterior of the logits of the individual with context x, one standard deviation of it."""
+    local, kept, w = work.local, state.sampler, work.sampler
+    pair_predictors(kept.weights, x, par.layout, local.z)
+    products_of(x, w.products)
+    for s in range(local.P.shape[0]):
+        for a in range(local.P.shape[1]):
+            if par.sampler.kron == 1:
+                kron_form(kept.covariance[s, a], x, kept.outcomes[s, a], local.cov[s, a])
+            else:
+                covariance_at(kept.forms[s, a], w.products, kept.outcomes[s, a], w.packed, local.cov[s, a])
+    one_deviation(local)
+    derive_first(local, par.layout, work.derive, 1)
+
+
+@kernel
+def believe_blocks(par, state, work, x):
+    """The same where pairs share weights."""
+    describe_blocks(par.sampler, state.sampler, work.sampler, x, work.local)
+    one_deviation(work.local)
+    derive_first_shared(work.local, par.layout, work.derive)
+
+
+@kernel
+def believe_linear(par, state, work, x):
+    """The same under the linear link: <P, V> has the variance ||x||^2_{Z^{-1}} Var_P(V) of counted outcomes."""
+    local = work.local
+    sign_union_sets(par.transitions, state.transitions, work.transitions, par.layout, x, local)
+    for s in range(local.P.shape[0]):
+        for a in range(local.P.shape[1]):
+            form, inverse, cov = 0.0, state.transitions.inverse[s, a], local.cov[s, a]
+            for b in range(x.shape[0]):
+                for c in range(x.shape[0]):
+                    form += x[b] * inverse[b, c] * x[c]
+            for j in range(par.layout.count[s, a]):
+                for i in range(par.layout.count[s, a]):
+                    cov[j, i] = 0.0
+                cov[j, j] = form / max(local.P[s, a, j], 1e-12)
+    one_deviation(local)
+    derive_first(local, par.layout, work.derive, 0)
+
+
+apply_believe = slot("believe")
+
+
+@kernel
+def explore(par, state, work, x, k, policy, values):
+    """policy, values <- a plan of episode k that explores."""
+    apply_believe(par.believe, (par, state, work, x))
+    reward_means(par, state, work, x)
+    local, mean = work.local, work.mean
+    for s in range(mean.shape[0]):
+        for a in range(mean.shape[1]):
+            mean[s, a] += START * (1.0 - mean[s, a]) * work.share[s, a]
+            local.high[s, a] = mean[s, a] + work.deviation[s, a]
+    z, other = normals(par.seed, k, 0, POSTERIOR)
+    part = (1.0 if abs(other) > BOLD else PART) * abs(z)
+    optimum(par.explore, local, work.search, mean, k, par.posterior_scale * part, policy, values)
+
+
+apply_propose = slot("propose")

@@ -1,0 +1,95 @@
+"""Mean rewards for agents that explore by their uncertainty: estimates whose spread is that of the data.
+
+CALIBRATED   rewards in [0, 1], mean theta'x: ridge regression with the noise and contexts of the data. With n rewards
+                 sigma^2 = (W/4 + RSS)/(W + n),   RSS = sum r^2 - theta' sum x r,
+                 lambda = sigma^2/tau^2,          tau^2 = 1/4 over the mean of ||x||^2
+             so that before any data a mean has the standard deviation 1/2 at an x of usual length, in whatever units
+             contexts come, and a reward the standard deviation 1/2, the largest in [0, 1], which counts as W = 16
+             rewards. Both are found again when n has grown by half; in between V += x x' as ever. Until the first
+             reward every x has length R.
+LAPLACE      rewards 0 or 1, mean sigma(theta'x): V += p (1 - p) x x', the curvature at the estimate, and
+             theta -= (p - r) V^{-1} x, from lambda = d/B_r^2
+
+Both are approximations, the second of a normal one at that, and nothing is proved about them: they explore, and are
+drawn from. What is proved about rewards has its own sets (`estimators.rewards.forms`). The spread of a mean at x is
+sigma ||x||_{V^{-1}}, or the slope p (1 - p) times ||x||_{V^{-1}}.
+"""
+
+import math
+
+from ...compiler.jit import inlined, kernel
+from ...numerics.linear_algebra import apply_refresh, norm_of, times
+from ...theory.widths import sigma
+from .regression import LAPLACE, Step, advance, look
+
+GROWTH = 1.5  # of rewards between two measurements of their noise
+WEIGHT, DEVIATION = 16.0, 0.5  # W, and the prior standard deviation of a mean
+LEAST, SHORTEST = 1e-3, 1e-12  # of lambda over the mean of ||x||^2, and of that mean over R^2: arithmetic stays stable
+LEAST_SLOPE = 1e-4  # of the logistic curve, in V: no reward is certain beyond this
+
+
+@inlined
+def noise_due(state, s, a):
+    """Whether sigma is to be found again."""
+    return state.samples[s, a] >= GROWTH * state.measured[s, a]
+
+
+@kernel
+def measure(par, state, work, s, a):
+    """state.noise <- sigma^2 of pair (s, a); V, its inverse and theta with the lambda that belongs to it."""
+    gram, inverse, theta, moment = state.gram[s, a], state.inverse[s, a], state.theta[s, a], state.moment[s, a]
+    rest, n, before, size = state.squares[s, a], state.samples[s, a], state.level[s, a], 0.0
+    for b in range(theta.shape[0]):
+        rest -= theta[b] * moment[b]
+        size += gram[b, b] - before
+    state.noise[s, a] = (WEIGHT / 4.0 + max(rest, 0.0)) / (WEIGHT + n)
+    size = max(size / n, SHORTEST * par.largest**2)
+    state.level[s, a] = par.factor * max(state.noise[s, a] / DEVIATION**2, LEAST) * size
+    for b in range(theta.shape[0]):
+        gram[b, b] += state.level[s, a] - before
+    apply_refresh(par.refresh, (gram, inverse, state.logdet[s, a : a + 1], par.start, work.factor, work.h))
+    times(inverse, moment, theta)
+    state.measured[s, a] = n
+
+
+@kernel
+def calibrated_step(par, state, work, s, a, reward, x):
+    """One observed reward of pair (s, a)."""
+    z, q = look(state, work, s, a, x)
+    for b in range(x.shape[0]):
+        state.moment[s, a, b] += reward * x[b]
+    state.squares[s, a] += reward * reward
+    if advance(par, state, work, s, a, x, Step(q, 1.0, z - reward)):
+        times(state.inverse[s, a], state.moment[s, a], state.theta[s, a])
+    if noise_due(state, s, a):
+        measure(par, state, work, s, a)
+
+
+@kernel
+def laplace_step(par, state, work, s, a, reward, x):
+    """One observed reward, 0 or 1, of pair (s, a)."""
+    z, q = look(state, work, s, a, x)
+    p = sigma(z)
+    advance(par, state, work, s, a, x, Step(q, max(p * (1.0 - p), LEAST_SLOPE), p - reward))
+
+
+@inlined
+def spread_and_share(par, state, s, a, p, q, norm2):
+    """The standard deviation of a mean reward p, and the share of its prior variance that is left, both of pair (s, a)
+    at x: q = ||x||^2_{V^{-1}}, norm2 = ||x||^2."""
+    if par.form == LAPLACE:
+        return p * (1.0 - p) * math.sqrt(q), min(par.regularization * q / norm2, 1.0)
+    return math.sqrt(state.noise[s, a] * q), min(state.level[s, a] * q / norm2, 1.0)
+
+
+@kernel
+def posterior_calibrated(par, state, work, x, mean, spread, share):
+    """mean, spread, share [S, A] <- centres and standard deviations of the mean rewards at x, and the shares of their
+    prior variances that are left: 1 before any data."""
+    norm2 = max(norm_of(x) ** 2, 1e-300)
+    for s in range(mean.shape[0]):
+        for a in range(mean.shape[1]):
+            z, q = look(state, work, s, a, x)
+            z = sigma(z) if par.form == LAPLACE else min(max(z, 0.0), 1.0)
+            mean[s, a] = z
+            spread[s, a], share[s, a] = spread_and_share(par, state, s, a, z, max(q, 0.0), norm2)
