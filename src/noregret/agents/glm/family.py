@@ -31,6 +31,7 @@ from ...estimators.newton.online_newton import NewtonPar, NewtonState, NewtonWor
 from ...estimators.newton.shared import (
     CENTRED,
     FISHER,
+    TIMES,
     SharedNewtonPar,
     SharedNewtonWork,
     believe_blocks,
@@ -207,7 +208,8 @@ class GLMAgent(Agent):
                 log = self._log_confidence(p) if self.steady else math.inf
                 form = CENTRED if self.confidence == "centred" else FISHER
                 sizes = p.blocks, p.layout, p.weight_bound, p.context_bound
-                return *shared_newton_parts(*sizes, form, log, o["regularization"]), shared_newton_learn
+                times = TIMES if self.uses_widths else 1.0
+                return *shared_newton_parts(*sizes, form, log, o["regularization"], times=times), shared_newton_learn
             return *newton_parts(*head, constants, o["regularization"]), newton_learn
         if constants == "paper":
             raise ValueError('constants must be "corrected" with confidence="conversion"')

@@ -66,7 +66,7 @@ from ..likelihood.shared_visit import add_information, gain_of_features, informa
 from .online_newton import SLACK
 
 CENTRED, FISHER = 0, 1
-TIMES = 4.0  # lambda under FISHER, in units of p/B^2
+TIMES = 4.0  # lambda of sets under FISHER, in units of p/B^2; estimates alone take 1
 SWEEPS = 200  # over the constraints, at most, to find the nearest possible logits
 PUSH = 1.5  # of their steps, after a few: 1 would be slow where constraints nearly agree, and 2 too much
 CLOSE = 1e-14  # ends them: no logit has moved by more, relatively
@@ -128,10 +128,14 @@ def shared_newton_parts(
     form: int,
     log: float,
     regularization: float | None,
+    *,
+    times: float = TIMES,
 ) -> tuple[SharedNewtonPar, SharedState, SharedNewtonWork]:
-    """Parameters, initial state and scratch of an estimate per block; log: see `SharedNewtonPar`."""
+    """Parameters, initial state and scratch of an estimate per block; log: see `SharedNewtonPar`; times: of the
+    recommended lambda under FISHER."""
     (M, Q), (n, E), f = blocks.features.shape[2:], blocks.column.shape, room_for
-    lam = _regularization(blocks, layout, weight_bound, context_bound, form, regularization)
+    usual = times * natural_regularization(blocks) if form == FISHER else None
+    lam = _regularization(blocks, layout, weight_bound, context_bound, usual, regularization)
     columns = np.ascontiguousarray(np.swapaxes(blocks.features, 2, 3))
     weight = theorem_a_log_weight(SLACK if form == CENTRED else 1.0)
     par = SharedNewtonPar(
@@ -151,11 +155,12 @@ def shared_newton_parts(
 
 
 def _regularization(
-    blocks: Blocks, layout: Layout, weight_bound: float, context_bound: float, form: int, given: float | None
+    blocks: Blocks, layout: Layout, weight_bound: float, context_bound: float, usual: Floats | None, given: float | None
 ) -> Floats:
-    """lambda, [B]. CENTRED: 2 (p/q)/(kappa B^2), kappa the least of the block's pairs at the longest context: that of
-    `online_newton` where q features go with d entries each. FISHER: TIMES p/B^2. Any positive value is valid; what the
-    arithmetic needs is taken at least (`numerics.linear_algebra.least_regularization`)."""
+    """lambda, [B]: the one given or the usual one; None, under CENTRED: 2 (p/q)/(kappa B^2), kappa the least of the
+    block's pairs at the longest context, which is that of `online_newton` where q features go with d entries each. Any
+    positive value is valid; what the arithmetic needs is taken at least
+    (`numerics.linear_algebra.least_regularization`)."""
     reach, n = reach_of(blocks, layout, weight_bound) * context_bound, blocks.size.size
     kappa, steepest = np.full(n, math.inf), np.zeros(n)
     for s, a in np.argwhere(layout.available & (layout.count > 1)):
@@ -166,12 +171,13 @@ def _regularization(
         steepest[b] = max(steepest[b], float(np.linalg.norm(seen, 2)) ** 2)
     size, p = np.maximum(blocks.size, 1), np.maximum(blocks.start[:, -1], 1)
     kappa = np.where(np.isfinite(kappa), np.maximum(kappa, 1e-200), 1.0)
-    largest = kappa if form == CENTRED else 0.5
+    largest = kappa if usual is None else 0.5
     least = LEAST_REGULARIZATION * largest * steepest * context_bound**2
     if given is not None:
         check.positive("regularization", given, least=float(least.max()))
         return np.full(n, float(given))
-    usual = 2.0 * (p / size) / (kappa * blocks.bound**2) if form == CENTRED else TIMES * natural_regularization(blocks)
+    if usual is None:
+        usual = 2.0 * (p / size) / (kappa * blocks.bound**2)
     return np.asarray(np.minimum(np.maximum(usual, least), 1e90 / np.maximum(blocks.bound**2, 1.0)))
 
 
