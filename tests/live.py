@@ -66,7 +66,11 @@ SMALL = {
     "ucrl2": {"bonus_scale": 0.01},
     "ucbvi-ch": {"bonus_scale": 0.01},
 }
-DESIGNED = ("certified-psrl-design", "certified-psrl-design-stored")  # in a world whose pairs share weights
+# In a world whose pairs share weights
+DESIGNED = (
+    "certified-psrl-design", "certified-psrl-design-stored", "glm-orl-design", "glm-rlsvi-design",
+    "epsilon-greedy-design",
+)  # fmt: skip
 COMPOSED = (
     "fixed-policy", "certified", "certified-psrl-stored", "certified-stored", "referral", "referral-function",
     *DESIGNED,
@@ -110,6 +114,7 @@ def make(name, world, seed=3):
     if name.startswith("referral"):
         expert = nr.UniformRandom(p, seed=seed) if name == "referral" else lambda x: table_of(p)
         return nr.Referral(nr.CertifiedPSRL(p, seed=seed), expert, 2.5)
+    name = name.removesuffix("-design")
     told = {"weights": world.weights, "reward_weights": world.reward_weights} if name == "oracle" else {}
     return nr.make_agent(name, p, seed=seed, **told, **SMALL.get(name, {}))
 

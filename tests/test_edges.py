@@ -33,11 +33,15 @@ def world_for(name, S, A, H, d, contexts=None, weight_bound=2.0, spread=None, pa
     spread: every logit is this or minus this; pay: mean reward of every pair, for everybody."""
     linear = name == "kwik-lr-rmax"
     logistic = name in BANDITS[1:]
-    g = np.random.default_rng(seed)
+    g, designs = np.random.default_rng(seed), {}
+    if name.endswith("-design") and not name.startswith("certified"):
+        designs["design"] = nr.Design.per_pair(S, A, math.sqrt(S) * weight_bound)
+        designs["reward_design"] = nr.RewardDesign.per_pair(S, A, 2.0 * math.sqrt(d))
+        name = name.removesuffix("-design")
     problem = nr.Problem(
         S, A, H, d, nr.LinearCombination() if linear else nr.MultinomialLogit(),
         weight_bound=None if linear else weight_bound, reward_bound=4.0 if logistic else 2.0 * math.sqrt(d),
-        rewards="logistic" if logistic else "linear", initial_states=(0,),
+        rewards="logistic" if logistic else "linear", initial_states=(0,), **designs,
     )  # fmt: skip
     cls = {"fixed-policy": nr.agents.FixedPolicy, "referral": nr.CertifiedPSRL}.get(name.split("-fun")[0])
     cls = cls or (nr.LRORL if name.startswith("certified") else nr.agents.registry.agent_class(name))

@@ -131,6 +131,10 @@ def world_of(name: str) -> nr.World:
         return rewarded(world_of("logit-masked-linear"), "logistic", horizon=1)
     if name == "clinic":
         return nr.worlds.clinic()
+    if name == "design":
+        return nr.worlds.shared_logit(4, 2, horizon=3, context_dim=2, features=3, bound=2.0)
+    if name == "programme":
+        return nr.worlds.programme(horizon=3, context_dim=4)
     if name == "sparse":
         return nr.worlds.sparse_logit(3, 2, 4, 8, 2, seed=1)
     link, support, rewards = name.split("-", 2)
@@ -172,6 +176,11 @@ def cases() -> list[Case]:
         add("conversion", agent, full, confidence="conversion", bonus_scale=scale)
         add("conversion", agent, TWO, confidence="conversion", learner="ftrl")
         add("conversion", agent, ["sparse"], confidence="conversion", learner="sparse", group_bound=6.0)
+    for agent in ("glm-orl", "glm-rlsvi", "epsilon-greedy", "certainty-equivalence", "omg-cmdp"):
+        add("design", agent, ["design", "programme"])
+        if agent.startswith("glm"):
+            add("design", agent, ["design", "programme"], confidence="centred")
+            add("design", agent, ["design"], regularization=2.0, bonus_scale=0.05)
     more = ["logit-wide-linear", "logit-small-linear", "logit-masked-known-logistic", "clinic"]
     for agent in ("lr-orl", "certified-psrl"):
         for bonus in ("taylor", "sharp"):

@@ -90,8 +90,8 @@ DESIGNED = ("design", "programme")  # worlds in which pairs share weights
 
 
 def _options(confidence: str, world: World) -> dict[str, Any]:
-    if confidence == "newton":
-        return {}
+    if confidence in ("newton", "centred"):
+        return {"confidence": confidence}
     learner = confidence.removeprefix("conversion ")
     group = {"group_bound": group_norm(world.weights)} if learner == "sparse" else {}
     return {"confidence": "conversion", "learner": learner, **group}
@@ -99,10 +99,10 @@ def _options(confidence: str, world: World) -> dict[str, Any]:
 
 PLAYS = tuple(
     (confidence, world)
-    for confidence in ("newton", "conversion ons", "conversion ftrl", "conversion sparse")
+    for confidence in ("newton", "centred", "conversion ons", "conversion ftrl", "conversion sparse")
     for world in WORLDS
     if not (confidence == "conversion sparse" and world in ("linear", "linear adversary", "clinic"))
-    and world not in DESIGNED  # it learns every pair by itself
+    and (confidence == "newton" or (confidence == "centred") == (world in DESIGNED))  # conversion learns pairs alone
 )
 
 

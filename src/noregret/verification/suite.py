@@ -64,7 +64,7 @@ def jobs(section: str, effort: Effort) -> Iterator[tuple[str, Job]]:
         for kind, world in promises.CERTIFIED_PLAYS:
             play = partial(_promise_row, promises.certified, kind, world, effort.seeds, effort.episodes)
             yield f"{kind}, {world}", play
-        for world in ("logit", "linear", "clinic"):
+        for world in ("logit", "linear", "clinic", "design"):
             yield f"GLM-RLSVI, {world}", partial(_promise_row, promises.perturbed, world, effort.episodes)
     elif section == "radii":
         for model, wanted, steps in (("logit", 100.0, 2000), ("linear", 20.0, 1000)):

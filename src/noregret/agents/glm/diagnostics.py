@@ -2,7 +2,9 @@
 
 import math
 
-from ...compiler.jit import kernel
+from ...compiler.jit import inlined, kernel
+from ...estimators.likelihood.shared import logits_of
+from ...numerics.linear_algebra import cholesky
 from ...planning.bellman import spread_of
 from .. import diagnostics as column
 from ..diagnostics import SLACK, watch_mistakes, watch_optimism
@@ -31,18 +33,71 @@ def ratio(par, estimates, truth, s, a, log):
 
 
 @kernel
+def logits_ratio(par, state, work, truth, s, a, log):
+    """Squared distance of the true logits of the individual just planned for from the estimated ones, in the norm of
+    cov^{-1}, over gamma: where weights are shared, of pair (s, a). Differences from the last outcome."""
+    n, z, shape, factor = truth.layout.count[s, a], work.z, work.cov, work.pull
+    m, b, v = n - 1, par.block[s, a], work.start
+    logits_of(par, work, s, a, z, shape)  # relative to the last outcome already
+    trace, far, last = 0.0, 0.0, math.log(truth.P[s, a, m])
+    for j in range(m):
+        trace += shape[j, j]
+        v[j] = math.log(truth.P[s, a, j]) - last - z[j]
+        far = max(far, abs(v[j]))
+    if trace <= 0.0:  # nothing can be learned of this individual: the set is a point
+        return 0.0 if far <= SLACK else math.inf
+    cholesky(shape[:m, :m], 1e-13 * trace, factor[:m, :m])
+    total = 0.0
+    for j in range(m):  # forward substitution
+        for k in range(j):
+            v[j] -= factor[j, k] * v[k]
+        v[j] /= factor[j, j]
+        total += v[j] * v[j]
+    radius = state.radius[b] + par.log_weight * log
+    return total / radius if radius > 0.0 else math.inf
+
+
+@kernel
 def watch_sets(par, state, work, truth, path, out, meter):
     """For the GLM agents, with the widths of the plan just made."""
-    H, tally = out.policy.shape[0], meter.tally
-    S, A = truth.r.shape
     held = True
-    for s in range(S):
-        for a in range(A):
+    for s in range(truth.r.shape[0]):
+        for a in range(truth.r.shape[1]):
             if truth.layout.available[s, a]:
                 v = ratio(par.transitions, state.transitions, truth, s, a, work.log[0])
-                tally[column.WORST_RATIO] = max(tally[column.WORST_RATIO], v)
-                error = abs(work.belief.reward[s, a] - truth.r[s, a])
-                held = held and v <= 1.0 + SLACK and error <= work.belief.interval[s, a] + SLACK
+                held = within(work.belief, truth, s, a, v, 0.0, meter.tally) and held
+    watch_plan(par, work, truth, path, out, meter, held)
+
+
+@kernel
+def watch_blocks(par, state, work, truth, path, out, meter):
+    """The same where pairs share weights: the sets checked are those of the logits at the contexts met."""
+    held = True
+    for s in range(truth.r.shape[0]):
+        for a in range(truth.r.shape[1]):
+            if truth.layout.available[s, a]:
+                v, far = (
+                    logits_ratio(par.transitions, state.transitions, work.transitions, truth, s, a, work.log[0]),
+                    0.0,
+                )
+                for j in range(truth.layout.count[s, a]):
+                    far += abs(truth.P[s, a, j] - work.belief.P[s, a, j])
+                held = within(work.belief, truth, s, a, v, far - work.belief.width[s, a], meter.tally) and held
+    watch_plan(par, work, truth, path, out, meter, held)
+
+
+@inlined
+def within(belief, truth, s, a, v, beyond, tally):
+    """Whether a pair's sets hold: v, squared distance over radius, at most 1, beyond at most 0, and the mean reward in
+    its interval."""
+    tally[column.WORST_RATIO] = max(tally[column.WORST_RATIO], v)
+    error = abs(belief.reward[s, a] - truth.r[s, a])
+    return v <= 1.0 + SLACK and beyond <= SLACK and error <= belief.interval[s, a] + SLACK
+
+
+@inlined
+def watch_plan(par, work, truth, path, out, meter, held):
+    H, tally = out.policy.shape[0], meter.tally
     watch_optimism(truth, out, held, tally)
     tally[column.EXCESS] += out.values[0, path.states[0]]
     for h in range(H):

@@ -32,12 +32,14 @@ class GLMORL(GLMAgent):
 
     delta         the sets of all pairs, and with them optimism in every episode, hold with probability 1 - delta
     constants     "corrected": half the span of V (or its centred 2-norm, linear link), Theorems A and B, delta split
-                  over 2 n_pairs + 1 events. "paper": the sup-norm, Theorem 3.1, delta/(2SA + SH); the value clip is
-                  H - h in both, the printed one (H - h - 1) being a slip that makes the last step worthless
+                  over 2 n_pairs + 1 events, or over the blocks of a design and one. "paper": the sup-norm, Theorem 3.1,
+                  delta/(2SA + SH); the value clip is H - h in both, the printed one (H - h - 1) being a slip that makes
+                  the last step worthless
     bonus_scale   multiplies every bonus; anything but 1 carries no guarantee
     confidence, learner, group_bound, regularization, reward_regularization   see `GLMAgent`
 
-    Cost per episode O(SA(Sd + d^2) + S^2 A H), memory O(SA(Sd + d^2)), both constant in the number of episodes.
+    Cost per episode O(SA(Sd + d^2) + S^2 A H), memory O(SA(Sd + d^2)), both constant in the number of episodes. With a
+    design: `estimators.newton.shared`.
 
     >>> import noregret as nr
     >>> world = nr.worlds.clinic()
@@ -58,7 +60,7 @@ class GLMORL(GLMAgent):
 
     name = "glm-orl"
     plan_kernel = staticmethod(plan)
-    uses_widths = optimistic = consistent_values = True
+    uses_widths = optimistic = consistent_values = steady = True
     promised = f"{ALWAYS}, {OPTIMISM}"
 
     delta: float = DELTA
@@ -77,5 +79,5 @@ class GLMORL(GLMAgent):
 
     def _log_confidence(self, problem: Problem) -> float:
         S, A, H = problem.n_states, problem.n_actions, problem.horizon
-        events = 2 * S * A + S * H if self.options["constants"] == "paper" else 2 * problem.n_pairs + 1
+        events = 2 * S * A + S * H if self.options["constants"] == "paper" else self._sets() + 1
         return math.log(events / self.options["delta"])

@@ -83,7 +83,7 @@ class GLMRLSVI(GLMAgent):
     reward_regularization: float | None = REWARD_REGULARIZATION
 
     def _log_confidence(self, problem: Problem) -> float:
-        return math.log(2.0 * problem.n_pairs)
+        return math.log(float(self._sets()))
 
     def _promise(self) -> str | None:
         if self.options["constants"] != "corrected" or self.options["bonus_scale"] != 1.0:

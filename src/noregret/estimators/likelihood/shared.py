@@ -107,6 +107,14 @@ def reach_of(blocks: Blocks, layout: Layout, weight_bound: float) -> Floats:
     return np.ascontiguousarray(np.where(used[..., None] & used[..., None, :], made, 0.0))
 
 
+def pairs_by_block(blocks: Blocks) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """([S A, 2], [B+1]): pairs block by block, and where those of a block begin."""
+    order = np.argsort(blocks.block, axis=None, kind="stable")
+    pairs = np.stack(np.unravel_index(order, blocks.block.shape), axis=1).astype(np.int64)
+    first = np.searchsorted(blocks.block.ravel()[order], np.arange(blocks.size.size + 1)).astype(np.int64)
+    return np.ascontiguousarray(pairs), first
+
+
 def shared_parts(
     blocks: Blocks,
     layout: Layout,
@@ -122,14 +130,11 @@ def shared_parts(
     blocks, where types alone matter."""
     (M, Q), (n, E), f = blocks.features.shape[2:], blocks.column.shape, room_for
     most, reach = max(M, Q), reach_of(blocks, layout, weight_bound)
-    order = np.argsort(blocks.block, axis=None, kind="stable")
-    pairs = np.stack(np.unravel_index(order, blocks.block.shape), axis=1).astype(np.int64)
-    first = np.searchsorted(blocks.block.ravel()[order], np.arange(n + 1)).astype(np.int64)
     columns = np.ascontiguousarray(np.swapaxes(blocks.features, 2, 3))
     par = SharedPar(
         refresh_address(E), predictor, int(posterior), weight_bound, regularization.copy(), layout.count, blocks.block,
         blocks.size, blocks.start, blocks.column, blocks.features, columns, reach, reach.max((2, 3)),
-        np.ascontiguousarray(pairs), first,
+        *pairs_by_block(blocks),
     )  # fmt: skip
     within = np.arange(E) < blocks.start[:, -1:]
     eye = np.where(within, regularization[:, None], 1.0)[..., None] * np.eye(E)
