@@ -24,6 +24,7 @@ from ..problem.problem import Problem
 from ..storage.text import aligned
 from ..theory import bounds, lower, radii, widths
 from ..theory.constants import linear_l1, logistic_alpha, logit_alpha_pinned, logit_alpha_printed, logit_alpha_simple
+from .claims_sets import SetRegret
 
 PRINTED_REGULARIZATION = 1.0  # likewise, with constants="paper"
 
@@ -306,7 +307,7 @@ def claims(problem: Problem, episodes: int, delta: float = 0.05, epsilon: float 
     new = _Corrected(p, shares[1])
     old = _Printed(p, new.setting, shares[0])
     of_the_episode = _of_the_link(p, new.setting), _of_the_sets(p, K, old, new, shares), _of_the_plan(p, old, new)
-    return Claims(itertools.chain(*of_the_episode, _of_the_run(p, K, eps, old, new)))
+    return Claims(itertools.chain(*of_the_episode, _of_the_run(p, K, eps, old, new), _of_sets(p, K, delta)))
 
 
 def _printed_alpha_holds(p: Problem, s: Setting) -> bool:
@@ -392,6 +393,20 @@ def _of_the_run(p: Problem, K: int, eps: float, old: _Printed, new: _Corrected) 
         Claim("H K", "", None, float(H * K), "bounds above it are vacuous"),
         Claim("H sqrt(d S A K)", "Theorem 5.1", least, None, "lower bound, an order only"),
     ]
+
+
+def _of_sets(p: Problem, K: int, delta: float) -> list[Claim]:
+    """Of the agents over online likelihood-ratio sets, by the problem's design and without it."""
+    if not SetRegret.covers(p):
+        return []
+    designs = ("", True), (", no design", False)
+    made = []
+    for said, shared in designs if p.blocks is not None or p.reward_blocks is not None else designs[:1]:
+        of = SetRegret(p, delta, shared)
+        for name, bound in (("LR-ORL", of.lr_orl), ("CertifiedPSRL", of.certified)):
+            note = _vacuous(bound, p.horizon, K)
+            made.append(Claim(f"regret of {name}{said}", "", None, bound(K), note))
+    return made
 
 
 def _vacuous(bound: Callable[[float], float], most: int, episodes: int) -> str:
