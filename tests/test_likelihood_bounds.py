@@ -98,6 +98,38 @@ def test_a_predictor_loses_little_against_the_plug_in():
     assert 0.9 < best <= 1.0 + 1e-6  # attained by small sets and an outcome at the mean
 
 
+def test_an_episode_of_near_visits_moves_little():
+    """Lemma 6: with any outcomes, and any c <= 1/2, what is planned with is at most F times what is learned with."""
+    worst = 0.0
+    for trial in range(1500):
+        g = np.random.default_rng(trial)
+        H, dim, near = int(g.integers(1, 7)), int(g.integers(1, 4)), float(g.choice([0.1, 0.5, 1.0, 3.0]))
+        _, planned, theta = visit_of(g, 2, dim, 1.0)
+        precision, centre, limit = planned.copy(), theta.copy(), near / max(H, 1)
+        for _ in range(H):
+            A = visit_of(g, int(g.integers(2, 5)), dim, 1.0)[0]
+            if g.random() < 0.7:  # again and again in one direction
+                A = np.outer(A[:, 0], np.eye(dim)[0])
+            *_, w = described(A, planned, theta)
+            A *= math.sqrt(limit) / max(w, 1e-12) * (1.0 if g.random() < 0.8 else g.random())
+            _, _, curved, *_ = described(A, planned, theta)
+            _, p, learned, _, now = described(A, precision, centre)
+            if p.min() < 1e-5:
+                break
+            c = float(g.choice([0.5, lower_curvature(math.sqrt(near))]))
+            after = precision + 2.0 * c * A.T @ learned @ A
+            grown = logdet(after) - logdet(precision)
+            factor = math.exp(1.5 * near) * 0.5 / c * (0.25 * limit) / math.log1p(0.25 * limit)
+            trace = np.trace(np.linalg.solve(planned, A.T @ curved @ A))
+            worst = max(worst, trace / max(factor * grown, 1e-300) if grown > 1e-8 else 0.0)
+            assert logdet(precision) - logdet(planned) <= 0.5 * near + 1e-9
+            y = int(p.argmin()) if g.random() < 0.7 else int(g.integers(len(p)))
+            precision = after
+            centre = centre - np.linalg.solve(after, A.T @ (p - np.eye(len(p))[y]))
+            assert now <= math.sqrt(limit) * (1.0 + 1e-9)
+    assert 0.5 < worst <= 1.0 + 1e-6
+
+
 def test_what_strays_shows_in_hellingers_distance_and_odds_bound_the_logits():
     """Lemma 5: some p(y) < p*(y)/eta costs (1 - eta^-1/2)^2 least; without it spans of z are at most ln(eta/least)."""
     for _ in range(3000):
@@ -392,3 +424,36 @@ def test_regret_bounds_grow_like_the_root_of_the_episodes():
         logs = {"near": 0.01, "log_set": 8.0, "log_event": 10.0}
         roots.append(lb.likelihood_growth([(size, 6)], lb.Run(5, 1e60), **logs).root)
     assert roots[2] < 2.0 * roots[0]  # while 1/least is 400 times larger
+
+
+@pytest.mark.parametrize("kind", ["tiny", "mixed"])
+def test_widths_of_hoeffding_ranges_sum_to_no_more_than_is_known_beforehand(kind):
+    """Step by step against 2 sqrt(2 beta)(...) for every component, and in sum; "tiny": contexts with a small part in
+    a direction that is hardly ever met, for which the bound is as large as it is."""
+    g, d, T, log, bound = np.random.default_rng(8), 2, 1500, math.log(20.0), 1.5
+    ranges = nr.estimators.RewardSet(d, bound, delta=0.05, form="hoeffding")
+    gram, total, norms, forms = lb._SHIFT * np.eye(d), 0.0, 0.0, 0.0
+    for t in range(T):
+        x = np.array([0.9, 0.02 * math.sqrt(1.0 / (t + 1.0))])
+        if kind == "mixed":
+            x = g.normal(size=d)
+            x /= np.linalg.norm(x)
+        low, high = ranges.interval(x)
+        h = np.linalg.solve(gram, x)
+        q, s = float(x @ h), float(h @ h)
+        for scale, weight in zip(lb._MIXTURE_LAMBDAS, lb._MIXTURE_WEIGHTS, strict=True):
+            lam = scale / d
+            beta = (
+                log + 0.5 * d * math.log1p(t / (4.0 * d * lam)) - math.log(weight) + min(t / 20.0, 1000.0) / (8 * lam)
+            )
+            half = math.sqrt(2.0 * beta) * (0.5 * math.sqrt(q) + math.sqrt(lam * s)) + bound * lb._SHIFT * math.sqrt(s)
+            assert high - low <= 2.0 * half + 2.1e-7
+        if q <= 1.0:
+            total, norms, forms = total + high - low, norms + s, forms + q
+        gram += np.outer(x, x)
+        ranges.update(x, float(g.random() < 0.5))
+    growth = math.log(np.linalg.det(gram) / lb._SHIFT**d)
+    assert forms <= growth / math.log(2.0) <= d * math.log1p(T / (lb._SHIFT * d)) / math.log(2.0)
+    assert norms <= 2.0 * d / lb._SHIFT
+    made = lb.mixture_reward_growth(d, 1, 1.0, bound, log, lb.Run(1, T))
+    assert total <= made.root * math.sqrt(T) + made.constant

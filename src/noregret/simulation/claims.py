@@ -286,6 +286,9 @@ def claims(problem: Problem, episodes: int, delta: float = 0.05, epsilon: float 
     delta     of all sets and one bound together, as in GLM-ORL; regret and mistakes at once cost one more share
     epsilon   an episode with V* - V^pi above it is a mistake; default H/10
 
+    Rows without a printed value are about agents that are not in the paper (docs/regret.md), with their default options
+    and, where the problem has a design, by it; "no design": the same problem without.
+
     Caveat: regret bounds are often vacuous, above H K; the note then says from about how many episodes they are not.
 
     >>> import noregret as nr
@@ -307,7 +310,8 @@ def claims(problem: Problem, episodes: int, delta: float = 0.05, epsilon: float 
     new = _Corrected(p, shares[1])
     old = _Printed(p, new.setting, shares[0])
     of_the_episode = _of_the_link(p, new.setting), _of_the_sets(p, K, old, new, shares), _of_the_plan(p, old, new)
-    return Claims(itertools.chain(*of_the_episode, _of_the_run(p, K, eps, old, new), _of_sets(p, K, delta)))
+    *sums, most, least = _of_the_run(p, K, eps, old, new)
+    return Claims(itertools.chain(*of_the_episode, sums, _of_sets(p, K, delta), (most, least)))
 
 
 def _printed_alpha_holds(p: Problem, s: Setting) -> bool:
@@ -399,13 +403,12 @@ def _of_sets(p: Problem, K: int, delta: float) -> list[Claim]:
     """Of the agents over online likelihood-ratio sets, by the problem's design and without it."""
     if not SetRegret.covers(p):
         return []
-    designs = ("", True), (", no design", False)
+    designs = ("regret of {}", True), ("{}, no design", False)
     made = []
     for said, shared in designs if p.blocks is not None or p.reward_blocks is not None else designs[:1]:
         of = SetRegret(p, delta, shared)
         for name, bound in (("LR-ORL", of.lr_orl), ("CertifiedPSRL", of.certified)):
-            note = _vacuous(bound, p.horizon, K)
-            made.append(Claim(f"regret of {name}{said}", "", None, bound(K), note))
+            made.append(Claim(said.format(name), "", None, bound(K), _vacuous(bound, p.horizon, K)))
     return made
 
 

@@ -221,11 +221,14 @@ def likelihood_limits(
         gained = lower_curvature(plain) * kappa / _RATIO * math.exp(-0.5 * near) * close
         others = _few(size, t, math.log1p(gained))
         parts = L, _growth(size, others), _growth(size, stray)
-        bends = _flatness(math.sqrt(near)), _flatness(plain), _flatness(most)
-        error = min(error, given + 2.0 * _mixed(_tilt(0.5, close), half, bends, parts))
-        added = _mixed(_tilt(power, close), _tilt(power, w2), bends, parts)
+        two, wild = size.outcomes == 2, most
+        if two:  # stray visits with steeper logits have traces that sum to 1 at most
+            wild = min(most, b + math.log1p(stray * w2))
+        bends = _flatness(math.sqrt(near)), _flatness(plain), _flatness(wild)
+        error = min(error, given + 2.0 * (_mixed(_tilt(0.5, close), half, bends, parts) + two * half))
+        added = _mixed(_tilt(power, close), _tilt(power, w2), bends, parts) + two * _tilt(power, w2)
         steps = min(steps, (given + 2.0 * added) / (2.0 * power - 1.0))
-        lost = _mixed(_loss(size, close), loss, bends, parts)
+        lost = _mixed(_loss(size, close), loss, bends, parts) + two * loss
         radius = min(radius, start + 2.0 * log_set + steps + 2.0 * lost)
         far = min(far, others + stray, t)
         y = 0.25 * close
