@@ -98,6 +98,33 @@ def test_a_predictor_loses_little_against_the_plug_in():
     assert 0.9 < best <= 1.0 + 1e-6  # attained by small sets and an outcome at the mean
 
 
+def test_the_change_of_measure_is_a_supermartingale():
+    """Lemma 4: the sum over y of p_y e^{k s_y} is at most exp(tau_k(w) tr(Lambda'^-1 G)). Attacked by ascent on the
+    quotient of the logarithms, for two to four outcomes."""
+
+    def quotient(v, n, dim, k):
+        v = 5.0 * np.tanh(v / 5.0)
+        A, p, c = v[: n * dim].reshape(n, dim), softmax(v[n * dim : n * dim + n]), 0.5 / (1.0 + v[-1] ** 2)
+        A = A - p @ A  # Lambda = I
+        w2 = max(float(((A[j] - A[i]) ** 2).sum()) for j in range(n) for i in range(j))
+        G = (A * p[:, None]).T @ A
+        after = np.linalg.inv(np.eye(dim) + 2.0 * c * G)
+        steps = np.einsum("ji,ik,jk->j", A, after, A)  # p - e_y gives minus row y of the centred A
+        trace = float(p @ steps)
+        assert trace == pytest.approx(np.trace(after @ G))
+        return math.log(p @ np.exp(k * steps)) / (lb._tilt(k, w2) * trace) if trace > 1e-6 else 0.0
+
+    best = 0.0
+    for trial in range(30):
+        n, dim, k = 2 + trial % 3, int(RNG.integers(1, 4)), (0.5, 0.75, 1.5)[trial % 3]
+        start = RNG.normal(size=n * dim + n + 1)
+        found = minimize(
+            lambda v, n=n, dim=dim, k=k: -quotient(v, n, dim, k), start, method="Nelder-Mead", options={"maxiter": 300}
+        )
+        best = max(best, -found.fun)
+    assert 0.9 < best <= 1.0 + 1e-6
+
+
 def test_an_episode_of_near_visits_moves_little():
     """Lemma 6: with any outcomes, and any c <= 1/2, what is planned with is at most F times what is learned with."""
     worst = 0.0
@@ -217,13 +244,13 @@ def hostile(g, d, t, direction):
 
 @pytest.mark.parametrize(("n", "d", "bound"), [(2, 1, 3.0), (3, 2, 2.0), (4, 3, 1.0)])
 def test_real_sets_stay_within_what_is_known_beforehand(n, d, bound):
-    """Theorems 11 and 12, along 60 runs of real sets with the truth at the edge of what is assumed. The events are
+    """Theorems 11 and 12, along 40 runs of real sets with the truth at the edge of what is assumed. The events are
     taken at probability 1/5 instead of a millionth, and the sums with the r and w of the run: far below the a-priori
-    bound. An event of probability 1/5 at most fails in more than 24 of 60 runs with probability below 3 10^-4."""
+    bound. An event of probability 1/5 at most fails in more than 18 of 40 runs with probability below 2 10^-4."""
     log_event, power = math.log(5.0), 1.0
     size = lb.size_of_pair(n, d, bound, 1.0)
     failures = np.zeros(3)
-    for seed in range(60):
+    for seed in range(40):
         g = np.random.default_rng(100 + seed)
         truth = g.normal(size=(n, d))
         truth[-1] = 0.0
@@ -232,7 +259,7 @@ def test_real_sets_stay_within_what_is_known_beforehand(n, d, bound):
         start, most = course.set.radius - 2.0 * math.log(20.0), 0.0
         assert start == pytest.approx(size.regularization * size.norm2)
         failed = np.zeros(3, bool)
-        for t in range(150):
+        for t in range(120):
             x = hostile(g, d, t, seed % d)
             y = int(g.choice(n, p=softmax(truth @ x)))
             course.visit(x, y, truth)
@@ -245,11 +272,11 @@ def test_real_sets_stay_within_what_is_known_beforehand(n, d, bound):
             assert course.grown <= lb.log_growth(size, t + 1) + 1e-9
         failures += failed
         for near in (1.0, 0.1):
-            limits = lb.likelihood_limits(size, 150, 1, near=near, log_set=math.log(20.0), log_event=log_event)
+            limits = lb.likelihood_limits(size, 120, 1, near=near, log_set=math.log(20.0), log_event=log_event)
             assert most <= limits.radius
             assert course.steps <= limits.steps
             assert course.set.distance(truth) <= limits.error
-    assert (failures <= 24).all()
+    assert (failures <= 18).all()
 
 
 def test_limits_are_fixed_points_worked_out_by_hand():
@@ -262,15 +289,36 @@ def test_limits_are_fixed_points_worked_out_by_hand():
     given = lam * size.norm2 + 10.0
     assert (none.error, none.growth, none.far) == pytest.approx((given, 0.0, 0.0))
     assert none.radius == pytest.approx(lam * size.norm2 + 6.0 + given / 2.0)  # the best power is 1.5 then
-    t, w2 = 10**13, 2.0 / lam
-    made = lb.likelihood_limits(size, t, 4, near=0.25, **logs)
-    # the last round of the iteration, again from what it ended with
-    close = 0.25 / max(made.radius, 4)
-    plain = min(3.0 + math.log(1.5 / size.least), 6.0 + math.sqrt(made.error * w2))
-    gained = lower_curvature(plain) * size.least / 1.5 * math.exp(-0.125) * close
-    stray = 1.0 + ((lam * size.norm2 + made.steps) / 4.0 + 5.0) / (0.5 * size.least * (1.0 - 1.5**-0.5) ** 2)
+    t, near, w2 = 10**13, 0.25, 2.0 / lam
+    made = lb.likelihood_limits(size, t, 4, near=near, **logs)
+    # one more round, written from docs/regret.md: nothing moves any more
+    start, b, eta, kappa, w = lam * size.norm2, size.reach, 1.5, size.least, math.sqrt(w2)
+    omega2 = near / max(made.radius, 4)
+    most = min(2.0 * b + math.sqrt(made.error) * w, math.sqrt(made.radius) * w)
+    plain = min(most, b + math.log(eta / kappa))
+    stray = 1.0 + ((start + made.steps) / 4.0 + 5.0) / (kappa * (1.0 - eta**-0.5) ** 2 / 2.0)
     far = made.far - stray
-    assert far == pytest.approx(lb.log_growth(size, far) / math.log1p(gained), rel=0.05)
+    gained = math.log1p(lower_curvature(plain) * kappa * math.exp(-near / 2.0) * omega2 / eta)
+    assert far == pytest.approx(lb.log_growth(size, far) / gained, rel=0.02)
+    growth = made.growth, lb.log_growth(size, far), lb.log_growth(size, stray)
+    h = [0.5 / lower_curvature(r) for r in (math.sqrt(near), plain, most)]
+
+    def added(weight):
+        """Y of Theorem 11, split into near, far and stray visits."""
+        each = weight(omega2) * h[0], weight(w2) * h[1], weight(w2) * h[2]
+        return each[0] * growth[0] + (each[1] - each[0]) * growth[1] + (each[2] - each[0]) * growth[2]
+
+    def lost(v2):
+        return upper_curvature(math.sqrt(3.0 * v2)) * (v2 / 4.0) / math.log1p(v2 / 4.0)
+
+    assert made.error == pytest.approx(given + 2.0 * added(lambda v2: math.expm1(0.5 * v2) / v2), rel=0.02)
+    choices = [
+        (given + 2.0 * added(lambda v2, k=k: math.expm1(k * v2) / v2)) / (2.0 * k - 1.0) for k in (0.6, 0.75, 1.0, 1.5)
+    ]
+    assert min(abs(made.steps / found - 1.0) for found in choices) < 0.02
+    assert made.radius == pytest.approx(start + 6.0 + made.steps + 2.0 * added(lost), rel=0.02)
+    chi = omega2 / 4.0 / math.log1p(omega2 / 4.0)
+    assert made.factor == pytest.approx(math.exp(1.5 * near) * h[0] * chi, rel=1e-6)
     rows = [lb.likelihood_limits(size, 10**e, 4, near=0.25, **logs) for e in (3, 6, 9, 12, 15, 18)]
     assert all(a.radius < b.radius and a.error < b.error for a, b in itertools.pairwise(rows))
     # in the end three parts in two of the growth for the steps, and one for the predictor: nothing exponential
@@ -327,7 +375,7 @@ def test_near_visits_pay_what_the_determinant_wins(name):
     sets, layout = agent.state.transitions, problem.layout
     traces = won = 0.0
     seen = checked = 0
-    for k in range(4000):
+    for k in range(3500):
         person = world.individual(k)
         if k < 3000:  # visits are far at first
             agent.begin_episode(person.context)
