@@ -29,6 +29,7 @@ from .problem.log import Log
 from .problem.problem import Problem
 from .simulation import Run, referral_study, simulate
 from .simulation.claims import claims
+from .simulation.expected import expected_certificates
 from .storage.text import readable as _readable
 from .storage.version import __version__ as __version__
 from .worlds import World, contexts
@@ -65,6 +66,7 @@ __all__ = [
     "claims",
     "contexts",
     "estimators",
+    "expected_certificates",
     "kernel",
     "load",
     "make_agent",

@@ -11,6 +11,8 @@ from .. import checks as check
 from ..problem.links import LinearCombination, Link, MultinomialLogit
 from ..problem.problem import Problem
 from ..simulation.claims import Claim, claims
+from ..simulation.expected import expected_certificates
+from ..worlds.world import World
 from .options import world_from
 from .screen import plain_table, terminal
 
@@ -36,10 +38,15 @@ def bounds(
     episodes: Annotated[int, typer.Option(help="K, at which to evaluate")] = 100_000,
     delta: Annotated[float, typer.Option(help="probability of failure, of everything together")] = 0.05,
     epsilon: Annotated[float | None, typer.Option(help="what counts as a mistake, H/10 unless given")] = None,
+    expected: Annotated[
+        int | None, typer.Option(help="also simulate so many people: certificates to expect, not proved")
+    ] = None,
 ) -> None:
     """Constants, radii, bonuses and regret bounds known before the first episode: as printed, and as corrected.
 
     Worst cases over everything the assumptions allow; an agent's own sets, computed from its data, are smaller.
+    --expected 10000 adds what certificates to expect after so many people, by simulation within the problem's bounds;
+    of a world its contexts are used, and not its weights.
     Example: noregret bounds --world clinic --episodes 1000000"""
     given = {
         "link": link, "states": states, "actions": actions, "horizon": horizon, "dim": dim,
@@ -51,6 +58,14 @@ def bounds(
     width = min(console.width, WIDTH)
     console.print(_title(problem, episodes, delta), highlight=False, width=width)
     console.print(_table(made), width=width)
+    if expected is not None:
+        people = check.integer("expected", expected, 100)
+        contexts = None if world is None else _contexts(world_from(world))
+        console.print("\n" + repr(expected_certificates(problem, people, contexts, delta=delta)), highlight=False)
+
+
+def _contexts(world: World) -> list[Any]:
+    return [world.context(0, k) for k in range(400)]
 
 
 def _problem(world: str | None, chosen: dict[str, Any]) -> Problem:

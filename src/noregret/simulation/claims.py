@@ -24,6 +24,7 @@ from ..problem.problem import Problem
 from ..storage.text import aligned
 from ..theory import bounds, lower, radii, widths
 from ..theory.constants import linear_l1, logistic_alpha, logit_alpha_pinned, logit_alpha_printed, logit_alpha_simple
+from .claims_sets import SetRegret
 
 PRINTED_REGULARIZATION = 1.0  # likewise, with constants="paper"
 
@@ -286,6 +287,10 @@ def claims(problem: Problem, episodes: int, delta: float = 0.05, epsilon: float 
     epsilon   an episode with V* - V^pi above it is a mistake; default H/10
 
     Sets, widths and bonuses are those of pairs learned alone, also where the problem has a design.
+
+    Rows without a printed value are about agents that are not in the paper (docs/regret.md), with their default options
+    and, where the problem has a design, by it; "no design": the same problem without.
+
     Caveat: regret bounds are often vacuous, above H K; the note then says from about how many episodes they are not.
 
     >>> import noregret as nr
@@ -307,7 +312,8 @@ def claims(problem: Problem, episodes: int, delta: float = 0.05, epsilon: float 
     new = _Corrected(p, shares[1])
     old = _Printed(p, new.setting, shares[0])
     of_the_episode = _of_the_link(p, new.setting), _of_the_sets(p, K, old, new, shares), _of_the_plan(p, old, new)
-    return Claims(itertools.chain(*of_the_episode, _of_the_run(p, K, eps, old, new)))
+    *sums, most, least = _of_the_run(p, K, eps, old, new)
+    return Claims(itertools.chain(*of_the_episode, sums, _of_sets(p, K, delta), (most, least)))
 
 
 def _printed_alpha_holds(p: Problem, s: Setting) -> bool:
@@ -398,6 +404,19 @@ def _of_the_run(p: Problem, K: int, eps: float, old: _Printed, new: _Corrected) 
         Claim("H K", "", None, float(H * K), "bounds above it are vacuous"),
         Claim("H sqrt(d S A K)", "Theorem 5.1", least, None, "lower bound, an order only"),
     ]
+
+
+def _of_sets(p: Problem, K: int, delta: float) -> list[Claim]:
+    """Of the agents over online likelihood-ratio sets, by the problem's design and without it."""
+    if not SetRegret.covers(p):
+        return []
+    designs = ("regret of {}", True), ("{}, no design", False)
+    made = []
+    for said, shared in designs if p.blocks is not None or p.reward_blocks is not None else designs[:1]:
+        of = SetRegret(p, delta, shared)
+        for name, bound in (("LR-ORL", of.lr_orl), ("CertifiedPSRL", of.certified)):
+            made.append(Claim(said.format(name), "", None, bound(K), _vacuous(bound, p.horizon, K)))
+    return made
 
 
 def _vacuous(bound: Callable[[float], float], most: int, episodes: int) -> str:
