@@ -8,8 +8,19 @@ from ..declared import DELTA, REGULARIZATION, REWARD_REGULARIZATION, option
 from ..locks import locked
 from ..promise import ALWAYS
 from .draws import apply_draw, doubt, plan_draw
-from .family import BONUS, FORM, POSTERIOR_SCALE, PREDICTOR, REGRET_SHARE, REWARD_SETS, RUNGS, SETS, SetAgent
-from .sets import apply_describe
+from .family import (
+    BONUS,
+    CERTIFICATES,
+    FORM,
+    POSTERIOR_SCALE,
+    PREDICTOR,
+    REGRET_SHARE,
+    REWARD_SETS,
+    RUNGS,
+    SETS,
+    SetAgent,
+)
+from .sets import apply_describe, follow
 
 LEAST_PART, LARGEST_PART = 0.2, 0.76  # of the bonus, on the first and the last of the RUNGS; geometric between
 
@@ -47,6 +58,7 @@ def plan(par, state, work, x, k, out):
         tried += 1
         assess(search, local, scratch, out.policy, work.upper, work.lower)
     state.gate[tried] += 1
+    follow(par, work, out.policy, out.values)
 
 
 class CertifiedPSRL(SetAgent):
@@ -62,11 +74,12 @@ class CertifiedPSRL(SetAgent):
     Candidates, in turn: the draw of PSRL-GLM, optimistic policies with a part of the bonus (.2 to .76, six rungs), the
     optimistic policy itself, which always passes. Then, wherever the sets hold, V* - V^pi <= (1 + kappa)(U - L): the
     regret is at most 1 + kappa times the sum of the played policies' own widths, for any sampler and any contexts.
-    plan.certificate is V~ - L at the worst initial state.
+    plan.certificate is V~ - L at the worst initial state, or less with certificates="close".
 
     kappa             0 is optimism, large values trust the sampler; `gate` counts which candidates were played
     posterior_scale   of the sampler; any value keeps the guarantee
-    delta, sets, bonus, reward_sets, predictor, form, regularization, reward_regularization   see `LRORL` and `SetAgent`
+    delta, sets, bonus, reward_sets, certificates, predictor, form, regularization, reward_regularization   see
+    `LRORL` and `SetAgent`
 
     Cost per episode that of LR-ORL and PSRL-GLM, plus two passes for each rung that is tried.
 
@@ -97,6 +110,7 @@ class CertifiedPSRL(SetAgent):
     bonus: str | None = BONUS
     posterior_scale: float = POSTERIOR_SCALE
     reward_sets: str | None = REWARD_SETS
+    certificates: str = CERTIFICATES
     predictor: str = PREDICTOR
     form: str = FORM
     regularization: float | None = REGULARIZATION

@@ -30,7 +30,7 @@ from ...planning.optimism import SHARP, TAYLOR, search_parts
 from ...problem.design import Blocks, largest_feature
 from ...problem.links import LinearCombination, MultinomialLogit
 from ...problem.problem import Problem
-from ..base import Agent, Trajectory, gap_to_lower
+from ..base import Agent, Trajectory
 from ..declared import choice, option
 from ..diagnostics import EVERYBODY, WIDTHS, watch_values
 from ..locks import locked
@@ -47,6 +47,7 @@ from .sets import (
     describe_linear,
     describe_online,
     describe_stored,
+    gap_conceded,
     judge_closely,
     learn_linear,
     learn_online,
@@ -73,6 +74,7 @@ RUNGS = 6  # optimistic policies with a part of the bonus that a gate tries befo
 SETS = choice("online", "stored", "stored-plain")
 BONUS = choice("taylor", "sharp", default=None)
 REWARD_SETS = choice(*REWARD_FORMS, default=None)
+CERTIFICATES = choice("plain", "close")
 PREDICTOR = choice(*PREDICTORS[:2], default="unscented")
 FORM = choice("full", "kron")
 POSTERIOR_SCALE = option(1.0, check.nonnegative)
@@ -89,6 +91,9 @@ class SetAgent(Agent):
     reward_sets            "hoeffding" (constant memory), "bernstein" (goes over stored data), "ridge", or "logistic",
                            which logistic rewards take in any case; None: the first with online sets, the second with
                            stored ones
+    certificates           of plans. "plain": upper less lower values; "close": the plan's shortfall is followed step by
+                           step (`planning.optimism.shortfall`), as `certify` always does; never larger, and smaller the
+                           more actions are ruled out
     predictor, form        of "online" sets (`estimators.LikelihoodRatioSet`); form also of the posterior
     regularization         lambda of the transition estimates; None: d/B_p^2 for a posterior, the precision of an entry
                            of a row of length B_p, and four times that for online sets, near the best of their widths.
@@ -99,10 +104,10 @@ class SetAgent(Agent):
     draws_models = False  # whether it keeps a posterior
     uses_sets = True  # whether it keeps confidence sets
     consistent_values = shares_weights = True
-    certificate_kernel = cast(Any, staticmethod(gap_to_lower))  # for `Referral`
+    certificate_kernel = cast(Any, staticmethod(gap_conceded))  # for `Referral`
     # Where they are no options
     delta, sets, predictor, form, draws = 0.05, "online", "unscented", "full", 1
-    bonus_scale, posterior_scale, kappa = 1.0, 1.0, 0.0
+    bonus_scale, posterior_scale, kappa, certificates = 1.0, 1.0, 0.0, "plain"
 
     @classmethod
     def refusal(cls, problem: Problem) -> str | None:
@@ -194,13 +199,16 @@ class SetAgent(Agent):
         rank = 0 if p.blocks is None else p.blocks.features.shape[3]
         local, bonus = local_sets(p.layout, rank), self._bonus()
         with announced(f"the planner of {self.name}"):
-            search, search_work = search_parts(p.layout, local, self.seed, bonus, self._perturbations())
+            close = self.bounds_values and self.certificates == "close"
+            search, search_work = search_parts(
+                p.layout, local, self.seed, bonus, self._perturbations(), H if self.uses_sets else 0, close=close
+            )
         par = SetPar(
             seed=self.seed, layout=p.layout, starts=p.starts, describe=EMPTY, derive=EMPTY, outcomes=EMPTY, draw=EMPTY,
             lifted=EMPTY, planner=planner_address(p.layout), several=EMPTY, best_draw=EMPTY, search=search,
             transitions=transitions[0], sampler=sampler_par, rewards=reward_par, means=mean_par, log_transition=log_p,
             logits=int(not linear), scale=self.bonus_scale, kappa=self.kappa, posterior_scale=self.posterior_scale,
-            certify=int(self.bounds_values), estimates=int(self._estimates()),
+            certify=int(self.bounds_values), close=int(close), estimates=int(self._estimates()),
         )  # fmt: skip
         state = SetState(transitions[1], sampler, rewards, means, store, np.zeros(RUNGS + 2, np.int64))
         values = f((H + 1, S)), f((H + 1, S)), f((H + 1, S)), f((H + 1, S))
@@ -292,6 +300,9 @@ class SetAgent(Agent):
 
     def _lower(self) -> Floats | None:
         return self.work.lower.copy() if self.certifies else None
+
+    def _gap(self, upper: Floats, lower: Floats) -> float:
+        return float(self.work.short[0][self.problem.starts].max()) if self.par.close else super()._gap(upper, lower)
 
     @locked
     def certify(self, x: ArrayLike, policy: ArrayLike) -> Plan:

@@ -38,7 +38,7 @@ from ...estimators.rewards.forms import (
 )
 from ...estimators.store import Store, remember
 from ...numerics.linear_algebra import norm_of, pair_predictors
-from ...planning.optimism import SearchPar, SearchWork, assess, optimum, shortfall
+from ...planning.optimism import SearchPar, SearchWork, assess, look_closely, optimum, shortfall
 from ...problem.layout import Layout, slot_of
 
 
@@ -73,6 +73,7 @@ class SetPar(NamedTuple):
     kappa: float  # of the gate
     posterior_scale: float
     certify: int  # 1: bounds on the values of the plan are computed too
+    close: int  # 1: and its shortfall is followed step by step
     estimates: int  # 1: estimated mean rewards are needed, for draws or less than all of the bonus, not ranges alone
 
 
@@ -182,13 +183,35 @@ def judge(par, state, work, x, k, policy, values):
     apply_describe(par.describe, (par, state, work, x))
     optimum(par.search, work.local, work.search, work.mean, k, 1.0, work.policy, values)
     assess(par.search, work.local, work.search, policy, work.upper, work.lower)
+    follow(par, work, policy, values)
+
+
+@inlined
+def follow(par, work, policy, values):
+    """work.short <- a bound on the shortfall of a policy, where plans are certified so; after `optimum`, `assess`."""
+    if par.close == 1:
+        look_closely(par.search, work.local, work.search, policy, values, work.upper, work.lower, work.short)
+
+
+@inlined
+def conceded(par, work, values, h, s):
+    """The certificate of the plan from state s at step h on."""
+    return work.short[h, s] if par.close == 1 else values[h, s] - work.lower[h, s]
+
+
+@kernel
+def gap_conceded(par, state, work, out, gap):
+    """A certificate_kernel."""
+    for s in range(gap.shape[0]):
+        gap[s] = conceded(par, work, out.values, 0, s)
 
 
 @kernel
 def judge_closely(par, state, work, x, k, policy, values):
-    """`judge`, and work.short <- a bound on the policy's shortfall: some three times the work."""
+    """`judge`, and work.short <- a bound on the policy's shortfall, whether or not plans are certified by it."""
     judge(par, state, work, x, k, policy, values)
-    shortfall(par.search, work.local, work.search, policy, values, work.upper, work.lower, work.short)
+    if par.close == 0:
+        shortfall(par.search, work.local, work.search, policy, values, work.upper, work.lower, work.short)
 
 
 # Learning -------------------------------------------------------------------------------------------------------------
