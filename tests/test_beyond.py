@@ -341,6 +341,7 @@ def test_randomised_optimism_is_frequent_enough():
     [
         ("CertifiedPSRL", "logit adversary", 600),
         ("CertifiedPSRL, stored", "logit adversary", 2000),
+        ("CertifiedPSRL, Bernstein rewards", "logit adversary", 1000),
         ("CertifiedPSRL, close", "logit", 3000),
         ("LR-ORL", "logistic rewards", 800),
     ],
