@@ -249,6 +249,9 @@ class Certified(Agent):
     def _roomier(self, state: Any, episodes: int) -> Any:
         return CertifiedState(self.agent._roomier(state.agent, episodes), self.judge._roomier(state.judge, episodes))
 
+    def _renew(self) -> None:
+        self.judge._renew()
+
     def _lower(self) -> Floats | None:
         return np.array(self.work.judge.lower)
 

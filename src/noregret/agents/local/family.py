@@ -52,6 +52,8 @@ from .sets import (
     learn_linear,
     learn_online,
     learn_stored,
+    renew_online,
+    renew_stored,
 )
 from .shared import (
     call_lifted,
@@ -62,6 +64,7 @@ from .shared import (
     draw_work,
     learn_mixed,
     normals_needed,
+    renew_mixed,
 )
 
 REWARD_SHARE = 0.8  # of what the sets have of delta, for the reward intervals
@@ -105,6 +108,7 @@ class SetAgent(Agent):
     uses_sets = True  # whether it keeps confidence sets
     consistent_values = shares_weights = True
     certificate_kernel = cast(Any, staticmethod(gap_conceded))  # for `Referral`
+    renew_kernel: Any = staticmethod(renew_online)
     # Where they are no options
     delta, sets, predictor, form, draws = 0.05, "online", "unscented", "full", 1
     bonus_scale, posterior_scale, kappa, certificates = 1.0, 1.0, 0.0, "plain"
@@ -159,6 +163,7 @@ class SetAgent(Agent):
         o = self.options
         self.watch_kernel = watch_local if self.uses_sets else watch_values
         self._judge: Any = None  # `judge_closely`, compiled at its first use
+        self._renews: Any = None  # likewise the kernel of `refresh`
         if isinstance(self.problem.link, LinearCombination) and self.sets != "online":
             raise ValueError(f'sets must be "online" under LinearCombination, got {check.shown(self.sets)}')
         if self.problem.design is not None and (self.sets == "stored-plain" or self.form != "full"):
@@ -266,7 +271,7 @@ class SetAgent(Agent):
             self.learn_kernel = learn_linear
             return sampler, sign_union_parts(count, d, lam, log), (describe_linear, draw_linear)
         if self.sets != "online":
-            self.learn_kernel = learn_stored
+            self.learn_kernel, self.renew_kernel = learn_stored, renew_stored
             kind = "mixture" if self.sets == "stored" else "plain"
             sets = mixture_parts(count, d, p.weight_bound, p.context_bound, kind, lam, store)
             return sampler, sets, (describe_stored, draw_logit)
@@ -285,7 +290,7 @@ class SetAgent(Agent):
         sampler = shared_parts(*head, given, predictor=predictor, posterior=True, kept=self.draws_models)
         sets: Any
         if self.sets != "online":
-            self.learn_kernel = learn_mixed
+            self.learn_kernel, self.renew_kernel = learn_mixed, renew_mixed
             sets = block_mixture_parts(blocks, p.layout, p.weight_bound, p.context_bound, store, lam)
             return sampler, sets, (describe_mixed, draw_shared)
         self.learn_kernel = learn_online
@@ -300,6 +305,13 @@ class SetAgent(Agent):
 
     def _lower(self) -> Floats | None:
         return self.work.lower.copy() if self.certifies else None
+
+    def _renew(self) -> None:
+        if self._room_in(self.state) > 0:
+            if self._renews is None:
+                with announced(f"the refreshes of {self.name}"):
+                    self._renews = direct(self.renew_kernel, self.par, self.state, self.work)
+            self._renews(self.par, self.state, self.work)
 
     def _gap(self, upper: Floats, lower: Floats) -> float:
         return float(self.work.short[0][self.problem.starts].max()) if self.par.close else super()._gap(upper, lower)

@@ -32,6 +32,7 @@ from ...estimators.rewards.forms import (
     RewardWork,
     call_posterior,
     call_ranges,
+    reward_behind,
     reward_due,
     reward_learn,
     reward_refresh,
@@ -228,6 +229,32 @@ def learn_rest(par, state, work, x, k, h, path):
             reward_learn(par.means, state.means, work.rewards, s, a, reward, x)
         if reward_due(par.rewards, state.rewards, s, a) == 1:
             reward_refresh(par.rewards, state.rewards, work.rewards, state.store, s, a)
+
+
+@inlined
+def renew_rewards(par, state, work):
+    """The ranges of mean rewards from all that is stored."""
+    for s in range(par.layout.count.shape[0]):
+        for a in range(par.layout.count.shape[1]):
+            if reward_behind(par.rewards, state.rewards, s, a) == 1:
+                reward_refresh(par.rewards, state.rewards, work.rewards, state.store, s, a)
+
+
+@kernel
+def renew_online(par, state, work):
+    """All stored sets anew: of rewards alone."""
+    renew_rewards(par, state, work)
+
+
+@kernel
+def renew_stored(par, state, work):
+    """All stored sets anew, where there is data that they have not seen."""
+    sets, kept, w = par.transitions, state.transitions, work.transitions
+    renew_rewards(par, state, work)
+    for s in range(kept.refreshed.shape[0]):
+        for a in range(kept.refreshed.shape[1]):
+            if kept.refreshed[s, a] < state.store.visits[s, a]:
+                apply_mixture(sets.refresh, (sets, kept, w, state.store, s, a, par.log_transition))
 
 
 @inlined
