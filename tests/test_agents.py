@@ -32,6 +32,7 @@ OPTIONS = [
     ("psrl-glm", {"draws": 3, "posterior_scale": 0.5}),
     ("certified-psrl", {}),
     ("certified-psrl", {"sets": "stored", "kappa": 2.0}),
+    ("certified-psrl", {"kappa": 0.1, "certificates": "close"}),
     ("orlc-si", {}),
     ("orlc-si", {"normalise": True, "bonus_scale": 0.05}),
     ("abbasi-yadkori-neu", {}),

@@ -187,6 +187,40 @@ def test_certificates_are_about_initial_states():
     assert gaps[(0,)] < 2.9
 
 
+@pytest.mark.parametrize("kind", ["lr-orl", "certified-psrl", "stored", "certified", "referral"])
+def test_close_certificates_are_those_of_certify(kind):
+    """The plan of every episode is certified by what `certify` says of its policy, never by more than V~ - L, and now
+    and then by less; nothing else changes."""
+    world = place(starts=(0, 1))
+    p, close = world.problem, {"certificates": "close"}
+    make = {
+        "lr-orl": lambda **o: nr.LRORL(p, delta=0.3, **o),
+        "certified-psrl": lambda **o: nr.CertifiedPSRL(p, delta=0.3, kappa=0.1, **o),
+        "stored": lambda **o: nr.CertifiedPSRL(p, delta=0.3, kappa=0.1, sets="stored", **o),
+        "certified": lambda **o: nr.Certified(nr.PSRLGLM(p), delta=0.3, **o),
+        "referral": lambda **o: nr.Referral(nr.LRORL(p, delta=0.3, **o), np.zeros((3, 3), int), 3.0),
+    }[kind]
+    agent, plain = make(**close), make()
+    smaller = 0
+    for k in range(600):
+        x = world.individual(k).context
+        plan, same = agent.begin_episode(x), plain.begin_episode(x)
+        assert np.array_equal(plan.policy, same.policy)
+        assert np.array_equal(plan.lower, same.lower)
+        assert same.certificate == (same.upper - same.lower)[0, :2].max()
+        assert 0.0 <= plan.certificate <= same.certificate
+        smaller += plan.certificate < 0.999 * same.certificate
+        if k % 50 == 0 and kind != "referral":
+            assert plain.certify(x, plan.policy).certificate == pytest.approx(plan.certificate, abs=1e-12)
+            assert agent.certify(x, plan.policy).certificate == pytest.approx(plan.certificate, abs=1e-12)
+        for one in (agent, plain):
+            someone = world.individual(k)
+            while someone.steps < 3:
+                one.observe(*someone.step(one.act(someone.state)))
+            one.end_episode()
+    assert smaller > 5
+
+
 # The gate -----------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize(
     ("kappa", "scale", "how"),
@@ -317,6 +351,8 @@ def test_randomised_optimism_is_frequent_enough():
     [
         ("CertifiedPSRL", "logit adversary", 600),
         ("CertifiedPSRL, stored", "logit adversary", 2000),
+        ("CertifiedPSRL, Bernstein rewards", "logit adversary", 1000),
+        ("CertifiedPSRL, close", "logit", 3000),
         ("LR-ORL", "logistic rewards", 800),
     ],
 )

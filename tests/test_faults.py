@@ -59,7 +59,7 @@ class Case:
     def ready(self, verb):
         """A copy on which the verb may be called."""
         agent, H = self.copy(), self.agent.problem.horizon
-        if verb in ("begin", "learn_from", "make_room"):
+        if verb in ("begin", "learn_from", "make_room", "refresh"):
             return agent
         agent.begin_episode(self.x)
         steps = {"act": 0, "other": 0, "observe": 0, "pause": max(agent.pause - 1, 0), "certify": 0}.get(verb, H - 1)
@@ -89,6 +89,7 @@ class Case:
             "end": agent.end_episode,
             "learn_from": lambda: agent.learn_from(self.log),
             "make_room": lambda: agent.make_room(500),
+            "refresh": agent.refresh,
             "certify": lambda: agent.certify(self.x, table_of(p)),
             "save": lambda: agent.save(self.folder / "faulty.npz"),
         }[verb]
@@ -115,7 +116,7 @@ def verbs_of(agent):
     made = ["begin", "act", "other", "observe", "end", "learn_from", "save"]
     made += ["pause"] if agent.pause else []
     made += ["certify"] if getattr(agent, "certifies", hasattr(agent, "judge")) else []
-    return [*made, "make_room"] if agent.room else made
+    return [*made, "make_room", "refresh"] if agent.room else made
 
 
 @pytest.mark.parametrize(

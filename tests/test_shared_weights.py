@@ -272,11 +272,12 @@ def test_a_shortfall_followed_step_by_step_is_right_and_smaller(kind):
     assert np.mean(parts) < 0.999
 
 
-def test_a_shortfall_is_what_the_recursion_says():
-    """The recursion of docs/beyond.md, section 7, in plain Python. V~ is taken half larger than it is, so that both of
-    its sums decide somewhere."""
+@pytest.mark.parametrize("kind", ["taylor", "sharp"])
+def test_a_shortfall_is_what_the_recursion_says(kind):
+    """The recursion of docs/beyond.md, section 7, in plain Python. V~ and Q~ are taken half larger than they are, so
+    that U + C decides somewhere."""
     world = designed(known=True)
-    agent, g = nr.LRORL(world.problem), np.random.default_rng(3)
+    agent, g = nr.LRORL(world.problem, bonus=kind), np.random.default_rng(3)
     play(agent, world, 400)
     agent.state.transitions.radius[:] /= 100.0
     for k in range(4):
@@ -284,7 +285,9 @@ def test_a_shortfall_is_what_the_recursion_says():
         policy = np.where(g.random((5, 4)) < 0.5, world.optimal(x).policy, g.integers(0, 3, (5, 4)))
         plan = agent.certify(x, policy)
         work, search, short = agent.work, agent.par.search, np.zeros((6, 4))
-        top = np.minimum(plan.upper + 0.5, np.arange(5, -1, -1.0)[:, None])
+        left = np.arange(5, -1, -1.0)[:, None]
+        top, wide = np.minimum(plan.upper + 0.5, left), np.minimum(work.search.kept + 0.5, left[:5, :, None])
+        work.search.kept[:] = wide
         shortfall(search, work.local, work.search, policy, top, plan.values, plan.lower, short)
 
         def highest(s, a, V, work=work, search=search):
@@ -295,11 +298,11 @@ def test_a_shortfall_is_what_the_recursion_says():
             for s in range(4):
                 found = [min(max(highest(s, policy[h, s], C[h + 1]), 0.0), 5.0 - h)]
                 for a in set(range(3)) - {int(policy[h, s])}:
-                    high = work.local.high[s, a]
-                    value = min(high + highest(s, a, top[h + 1]), 5.0 - h)
-                    own = high + highest(s, a, plan.values[h + 1]) + max(highest(s, a, C[h + 1]), 0.0)
-                    decided += own < value
-                    found.append(min(value, own) - plan.lower[h, s])
+                    ahead = np.minimum(top[h + 1], plan.values[h + 1] + C[h + 1])
+                    own = work.local.high[s, a] + highest(s, a, ahead)
+                    own = own if (ahead < top[h + 1]).any() else np.inf
+                    decided += own < wide[h, s, a]
+                    found.append(min(wide[h, s, a], own) - plan.lower[h, s])
                 C[h, s] = min(max(found), max(top[h, s] - plan.lower[h, s], 0.0))
         assert decided > 0
         assert np.allclose(short, C, rtol=0, atol=1e-9)

@@ -197,6 +197,8 @@ def cases() -> list[Case]:
             add("stored", agent, ["logit-dense-linear"], sets="stored", reward_sets=kind)
             add("linear", agent, ["linear-masked-linear"], reward_sets=kind)
         add("online", agent, ["logit-dense-linear", "logit-masked-linear"], predictor="plug-in")
+        add("online", agent, ["logit-dense-linear", "logit-masked-linear"], certificates="close")
+        add("stored", agent, ["logit-dense-linear"], sets="stored", certificates="close")
         add("online", agent, ["logit-dense-linear"], regularization=2.0, reward_regularization=3.0, delta=0.3)
         add("stored", agent, ["logit-dense-linear"], sets="stored", regularization=2.0, delta=0.3)
         add("linear", agent, ["linear-dense-linear"], regularization=2.0, delta=0.3)

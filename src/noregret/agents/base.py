@@ -212,7 +212,7 @@ class Agent(FromData, Declared):
         """The plan of the open episode, in arrays of its own."""
         values, lower = self._out.values.copy(), None if self.refuted is not None else self._lower()
         upper = values.copy() if self.bounds_values and self.refuted is None else None
-        gap = None if upper is None or lower is None else float((upper[0] - lower[0])[self.problem.starts].max())
+        gap = None if upper is None or lower is None else self._gap(upper, lower)
         return Plan(self._out.policy.copy(), values, upper, lower, gap, self.problem)
 
     def plan_on(self, par: Any, state: Any, work: Any, x: Floats, k: int, out: PlanBuffer) -> None:
@@ -232,6 +232,10 @@ class Agent(FromData, Declared):
     def policy(self) -> NDArray[np.int64]:
         """A copy of the policy in force, [H, S]: that of `begin_episode`, or what `pause` has made of it."""
         return np.array(self._out.policy)
+
+    def _gap(self, upper: Floats, lower: Floats) -> float:
+        """The certificate of the plan just made."""
+        return float((upper[0] - lower[0])[self.problem.starts].max())
 
     def _lower(self) -> Floats | None:
         """Lower bounds [H+1, S] on the values of the plan just made, for agents that have them."""

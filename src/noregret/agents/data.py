@@ -93,6 +93,34 @@ class FromData(Shared):
         return len(log)
 
     @locked
+    def refresh(self) -> None:
+        """Make stored sets anew from all data there is, now, where there is some that they have not seen.
+
+        Stored sets (sets="stored", reward_sets="bernstein") are refreshed when their data has grown by 15%, so between
+        two refreshes they are those of up to 15% less. After a log, or before people are certified, this makes them as
+        narrow as they can be. They hold with the same probability, as often as it is done: all of them rest on one
+        event (docs/beyond.md, section 3). Of `Certified` the judge's, of `Referral` the agent's; nothing happens where
+        nothing is stored.
+
+        >>> import noregret as nr
+        >>> world = nr.worlds.programme(context_dim=4)
+        >>> agent = nr.LRORL(world.problem, sets="stored")
+        >>> agent.learn_from(world.log(100, seed=1))
+        100
+        >>> x, before = world.context(2, 0), agent.state.transitions.refreshed[0]
+        >>> agent.refresh()
+        >>> bool(before < agent.state.transitions.refreshed[0] == 800)  # steps of a hundred people
+        True
+        """
+        self._own_verb("refresh")
+        if self.is_open:
+            raise RuntimeError("refresh: an episode is open, call end_episode first")
+        self._renew()
+
+    def _renew(self) -> None:
+        """What `refresh` does, in one compiled call."""
+
+    @locked
     def action_probabilities(self, state: int | str, draws: int = 1000) -> ActionProbabilities:
         """In an open episode: the chance of each action in `state` at this step, given the past and what this episode's
         plan has done so far. See `agents.probabilities`; nothing is changed."""

@@ -77,7 +77,7 @@ class Declared:
     plan_kernel: Any
     learn_kernel: Any
     replan_kernel: Any = None
-    # gap [S] <- upper - lower at step 0 of the plan just made, per state: (par, state, work, out, gap)
+    # gap [S] <- the certificate of the plan just made, from every state at step 0: (par, state, work, out, gap)
     certificate_kernel: Any = None
     # gap [S] <- share of posterior draws in which out.policy[0, s] is not optimal: (par, state, work, out, x, k, gap)
     doubt_kernel: Any = None

@@ -46,8 +46,8 @@ class Plan:
     policy [H, S]; values [H+1, S] as the planner computed them (upper bounds for optimistic agents, perturbed values
     for randomised ones, exact values for `World.optimal`). upper and lower [H+1, S] bound the optimal value and the
     policy's own value with the agent's probability, None where the agent claims no such thing; certificate bounds the
-    policy's shortfall from optimal in any initial state the problem allows, likewise: the largest upper - lower at
-    step 0. problem says which names states and actions have (None: numbers).
+    policy's shortfall from optimal in any initial state the problem allows, likewise: at most the largest upper - lower
+    at step 0. problem says which names states and actions have (None: numbers).
 
     >>> import noregret as nr
     >>> world = nr.worlds.clinic()

@@ -47,6 +47,7 @@ class SearchPar(NamedTuple):
     perturb: Any  # slot of `perturb`, where draws > 0
     optimum: Any  # slot of `plan_optimistically`
     assess: Any  # slot of `bound_values`
+    close: Any  # slot of `shortfall`, where plans are certified by it
 
 
 class SearchWork(NamedTuple):
@@ -55,6 +56,8 @@ class SearchWork(NamedTuple):
     best: Floats  # [1], a maximum found
     reward: Floats  # [S, A], as planned with
     Q: Floats  # [S, A]
+    kept: Floats  # [H, S, A], Q of optimism with all of the bonus, or empty
+    ahead: Floats  # [S], at least the optimal values of the next step
     first: Floats  # [S, A], rho sqrt(g' cov g) of all pairs
     factor: Floats  # [S, A], on them
     products: Floats  # [M(M-1)/2], of next values
@@ -64,27 +67,38 @@ class SearchWork(NamedTuple):
 
 
 def search_parts(
-    layout: Layout, local: LocalSets, seed: int, kind: int, draws: float = 0.0
+    layout: Layout,
+    local: LocalSets,
+    seed: int,
+    kind: int,
+    draws: float = 0.0,
+    horizon: int = 0,
+    *,
+    close: bool = False,
 ) -> tuple[SearchPar, SearchWork]:
-    """Parameters with compiled passes, and scratch; draws > 0: first-order terms are perturbed, with so many draws."""
+    """Parameters with compiled passes, and scratch; draws > 0: first-order terms are perturbed, with so many draws.
+    horizon: H, which `shortfall` needs; close: it is compiled, too."""
     S, A, M = layout.outcomes.shape
     f, policy, values = np.zeros, np.zeros((1, 1), np.int64), np.zeros((1, 1))
     work = SearchWork(
-        f(M), f(M), f(1), f((S, A)), f((S, A)), f((S, A)), np.ones((S, A)), f(M * (M - 1) // 2),
+        f(M), f(M), f(1), f((S, A)), f((S, A)), f((horizon, S, A)), f(S), f((S, A)), np.ones((S, A)),
+        f(M * (M - 1) // 2),
         f(local.rows.shape[0]), f((M, M)),
         maximisation_work(M),
     )  # fmt: skip
-    par = SearchPar(layout, seed, TAYLOR if draws > 0.0 else kind, float(draws), EMPTY, EMPTY, EMPTY, EMPTY)
+    par = SearchPar(layout, seed, TAYLOR if draws > 0.0 else kind, float(draws), EMPTY, EMPTY, EMPTY, EMPTY, EMPTY)
     if draws > 0.0:
         par = par._replace(perturb=_call_perturb.fill(perturb, seed, 0.0, 0, 0, work.factor))
     if par.kind == SHARP:
         par = par._replace(maximum=_call_maximum.fill(largest, f(1), f(1), f((1, 1)), 0.0, 1, 0.0, work.maximum, f(1)))
     best = _call_optimum.fill(plan_optimistically, par, local, work, values, 0, 1.0, policy, values)
     own = _call_assess.fill(bound_values, par, local, work, policy, values, values)
+    if close:
+        par = par._replace(close=_call_close.fill(shortfall, par, local, work, policy, values, values, values, values))
     return par._replace(optimum=best, assess=own), work
 
 
-_call_optimum, _call_assess = slot("optimum"), slot("assess")
+_call_optimum, _call_assess, _call_close = slot("optimum"), slot("assess"), slot("shortfall")
 _call_maximum, _call_perturb = slot("maximum"), slot("perturb")
 
 
@@ -99,6 +113,12 @@ def optimum(par, local, work, mean, k, scale, policy, values):
 def assess(par, local, work, policy, upper, lower):
     """upper, lower [H+1, S] <- bounds on the values of a policy [H, S]; the upper ones only where there is room."""
     _call_assess(par.assess, (par, local, work, policy, upper, lower))
+
+
+@inlined
+def look_closely(par, local, work, policy, top, upper, lower, short):
+    """short [H+1, S] <- `shortfall`."""
+    _call_close(par.close, (par, local, work, policy, top, upper, lower, short))
 
 
 @kernel
@@ -259,6 +279,10 @@ def plan_optimistically(par, local, work, mean, k, scale, policy, values):
                 else:
                     b = bonus(par, local, s, a, V, 1.0, work) if layout.available[s, a] else 0.0
                 Q[s, a] = min(max(reward[s, a] + Q[s, a] + scale * b, 0.0), float(H - h))
+        if work.kept.shape[0] == H and scale == 1.0:
+            for s in range(S):
+                for a in range(A):
+                    work.kept[h, s, a] = Q[s, a]
         choose(Q, layout, key, h, policy, values)
 
 
@@ -310,26 +334,29 @@ def highest_mean(par, local, s, a, V, work):
 
 @kernel
 def shortfall(par, local, work, policy, top, upper, lower, short):
-    """short [H+1, S] <- at least how far a policy's values are below the optimal ones; top [H+1, S] from `optimum`,
-    upper and lower from `assess`. With P+ the largest mean that a set allows, V~, U and C of the next step,
+    """short [H+1, S] <- at least how far a policy's values are below the optimal ones; top [H+1, S] and work.kept from
+    `optimum` with all of the bonus, upper and lower from `assess`. With P+ the largest mean that a set allows and V~, U
+    and C of the next step,
 
-        C_h(s) = max( P+_pi C,  max over a != pi of high_a + min( P+_a V~, P+_a U + P+_a C ) - L_h(s) )
+        C_h(s) = max( P+_pi C,  max over a != pi of min( Q~_h(s, a), high_a + P+_a min(V~, U + C) ) - L_h(s) )
 
-    within [0, V~_h - L_h]. If an optimal action is pi's, the loss is that of the next step; else V* = r_a + P_a V* is
-    at most either sum. docs/beyond.md, section 7."""
-    (H, S), A = policy.shape, local.high.shape[1]
+    within [0, V~_h - L_h]. If an optimal action is pi's, the loss is that of the next step; else V* = r_a + P_a V*, and
+    V* is at most V~ and at most U + C. One maximisation per pair and step, and only where an action may be better than
+    pi's by more than is conceded already. docs/beyond.md, section 7."""
+    (H, S), A, ahead = policy.shape, local.high.shape[1], work.ahead
     for s in range(S):
         short[H, s] = 0.0
     for h in range(H - 1, -1, -1):
-        C = short[h + 1]
+        C, smaller = short[h + 1], False
+        for s in range(S):
+            ahead[s] = min(top[h + 1, s], upper[h + 1, s] + C[s])
+            smaller = smaller or ahead[s] < top[h + 1, s]
         for s in range(S):
             least = min(max(highest_mean(par, local, s, policy[h, s], C, work), 0.0), float(H - h))
             for a in range(A):
-                if a != policy[h, s] and par.layout.available[s, a]:
-                    high = local.high[s, a]
-                    value = min(high + highest_mean(par, local, s, a, top[h + 1], work), float(H - h))
-                    if value - lower[h, s] > least:
-                        own = high + highest_mean(par, local, s, a, upper[h + 1], work)
-                        own += max(highest_mean(par, local, s, a, C, work), 0.0)
-                        least = max(least, min(value, own) - lower[h, s])
+                value = work.kept[h, s, a]
+                if a != policy[h, s] and par.layout.available[s, a] and value - lower[h, s] > least:
+                    if smaller:
+                        value = min(value, local.high[s, a] + highest_mean(par, local, s, a, ahead, work))
+                    least = max(least, value - lower[h, s])
             short[h, s] = min(least, max(top[h, s] - lower[h, s], 0.0))

@@ -131,6 +131,8 @@ CERTIFIED: dict[str, Callable[[Problem], Agent]] = {
     "LR-ORL": lambda p: LRORL(p, delta=DELTA),
     "CertifiedPSRL": lambda p: CertifiedPSRL(p, delta=DELTA),
     "CertifiedPSRL, stored": lambda p: CertifiedPSRL(p, delta=DELTA, sets="stored"),
+    "CertifiedPSRL, Bernstein rewards": lambda p: CertifiedPSRL(p, delta=DELTA, bonus="sharp", reward_sets="bernstein"),
+    "CertifiedPSRL, close": lambda p: CertifiedPSRL(p, delta=DELTA, kappa=0.1, certificates="close"),
     "Certified PSRL-GLM": lambda p: Certified(PSRLGLM(p), delta=DELTA),
 }
 CERTIFIED_PLAYS = tuple(

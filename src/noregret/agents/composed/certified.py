@@ -16,10 +16,10 @@ from ...compiler.jit import kernel
 from ...compiler.slots import slot
 from ...planning.bellman import Plan
 from ...problem.problem import Problem
-from ..base import Agent, gap_to_lower, part_learn, part_plan
+from ..base import Agent, part_learn, part_plan
 from ..local.diagnostics import watch_certified
 from ..local.lr_orl import LRORL
-from ..local.sets import SetPar, SetState, SetWork, judge
+from ..local.sets import SetPar, SetState, SetWork, gap_conceded, judge
 from ..locks import locked
 from ..registry import VERBS
 from .own import OwnAgent, is_own
@@ -60,8 +60,8 @@ def certified_learn(par, state, work, x, k, n, path):
 
 @kernel
 def certificates(par, state, work, out, gap):
-    """gap [S] <- upper - lower at step 0."""
-    gap_to_lower(par.judge, state.judge, work.judge, out, gap)
+    """gap [S] <- the judge's certificates at step 0."""
+    gap_conceded(par.judge, state.judge, work.judge, out, gap)
 
 
 @kernel
@@ -80,7 +80,7 @@ class Certified(Agent):
                                                 object of your own with the five verbs and a `problem` (docs/howto.md),
                                                 whose plans are then judged in Python's time, one person after another.
                                                 It is yours to keep: such a `Certified` cannot be saved
-    delta, sets, bonus, reward_sets, predictor, form   of the judge's sets (`SetAgent`)
+    delta, sets, bonus, reward_sets, predictor, form, certificates   of the judge (`SetAgent`)
 
     The judge learns from the episodes played here, not from those the agent knew before. Cost: the agent's and that of
     LR-ORL.
@@ -115,6 +115,7 @@ class Certified(Agent):
         reward_sets: str | None = None,
         predictor: str = "unscented",
         form: str = "full",
+        certificates: str = "plain",
     ) -> None:
         if is_own(agent):
             agent = OwnAgent(agent)
@@ -126,7 +127,7 @@ class Certified(Agent):
         agent.as_part("agent")
         options: dict[str, Any] = {
             "delta": check.positive("delta", delta, below=1.0), "sets": sets, "bonus": bonus,
-            "reward_sets": reward_sets, "predictor": predictor, "form": form,
+            "reward_sets": reward_sets, "predictor": predictor, "form": form, "certificates": certificates,
         }  # fmt: skip
         refusal = LRORL.refusal(agent.problem)
         if refusal is not None:
@@ -248,8 +249,15 @@ class Certified(Agent):
     def _roomier(self, state: Any, episodes: int) -> Any:
         return CertifiedState(self.agent._roomier(state.agent, episodes), self.judge._roomier(state.judge, episodes))
 
+    def _renew(self) -> None:
+        self.judge._renew()
+
     def _lower(self) -> Floats | None:
         return np.array(self.work.judge.lower)
+
+    def _gap(self, upper: Floats, lower: Floats) -> float:
+        close = self.par.judge.close
+        return float(self.work.judge.short[0][self.problem.starts].max()) if close else super()._gap(upper, lower)
 
     @locked
     def certify(self, x: ArrayLike, policy: ArrayLike) -> Plan:

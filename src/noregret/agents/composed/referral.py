@@ -213,6 +213,9 @@ class Referral(Agent):
         known |= {"certificate": gap if certified else None, "lower": None if referred else known["lower"]}
         return ReferralPlan(**known, referred=referred, gap=gap)
 
+    def _renew(self) -> None:
+        self.agent._renew()
+
     def _lower(self) -> Floats | None:
         return self.agent._lower()
 

@@ -12,6 +12,7 @@ from .draws import apply_draw, doubt, plan_draw
 from .explore import apply_propose
 from .family import (
     BONUS,
+    CERTIFICATES,
     EXPLORATION,
     FORM,
     POSTERIOR_SCALE,
@@ -22,7 +23,7 @@ from .family import (
     SETS,
     SetAgent,
 )
-from .sets import apply_describe
+from .sets import apply_describe, follow
 
 LEAST_PART, LARGEST_PART = 0.2, 0.76  # of the bonus, on the first and the last of the RUNGS; geometric between
 
@@ -63,6 +64,7 @@ def plan(par, state, work, x, k, out):
         tried += 1
         assess(search, local, scratch, out.policy, work.upper, work.lower)
     state.gate[tried] += 1
+    follow(par, work, out.policy, out.values)
 
 
 class CertifiedPSRL(SetAgent):
@@ -78,13 +80,14 @@ class CertifiedPSRL(SetAgent):
     Candidates, in turn: the plan of PSRL-GLM, optimistic policies with a part of the bonus (.2 to .76, six rungs), the
     optimistic policy itself, which always passes. Then, wherever the sets hold, V* - V^pi <= (1 + kappa)(U - L): the
     regret is at most 1 + kappa times the sum of the played policies' own widths, for any sampler and any contexts.
-    plan.certificate is V~ - L at the worst initial state.
+    plan.certificate is V~ - L at the worst initial state, or less with certificates="close".
 
     kappa             0 is optimism, large values trust the sampler; `gate` counts which candidates were played. With 4
                       hardly a plan is refused, and regret is that of PSRL-GLM; with .5 certificates become smaller, at
                       the price of more regret while the sets are wide (docs/exploration.md)
     exploration, posterior_scale   of the sampler, see `PSRLGLM`; any keeps the guarantee
-    delta, sets, bonus, reward_sets, predictor, form, regularization, reward_regularization   see `LRORL` and `SetAgent`
+    delta, sets, bonus, reward_sets, certificates, predictor, form, regularization, reward_regularization   see
+    `LRORL` and `SetAgent`
 
     Cost per episode that of LR-ORL and PSRL-GLM, plus two passes for each rung that is tried.
 
@@ -116,6 +119,7 @@ class CertifiedPSRL(SetAgent):
     exploration: str = EXPLORATION
     posterior_scale: float = POSTERIOR_SCALE
     reward_sets: str | None = REWARD_SETS
+    certificates: str = CERTIFICATES
     predictor: str = PREDICTOR
     form: str = FORM
     regularization: float | None = REGULARIZATION

@@ -7,6 +7,7 @@ from ...compiler.jit import inlined, kernel
 from ...numerics.linear_algebra import cholesky
 from .. import diagnostics as column
 from ..diagnostics import SLACK, watch_mistakes, watch_optimism
+from .sets import conceded
 
 
 @inlined
@@ -67,13 +68,13 @@ def watch_certified(par, work, truth, path, out, meter):
     for h in range(H):
         tally[column.EXCESS] -= path.rewards[h]
     if par.certify == 1:
-        tally[column.CERTIFICATE] += out.values[0, start] - work.lower[0, start]
+        tally[column.CERTIFICATE] += conceded(par, work, out.values, 0, start)
         wrong = False
         for h in range(H):
             for s in range(S):
                 own = truth.own[h, s]
                 wrong = wrong or own < work.lower[h, s] - SLACK or own > work.upper[h, s] + SLACK
-                wrong = wrong or truth.optimal[h, s] - own > out.values[h, s] - work.lower[h, s] + SLACK
+                wrong = wrong or truth.optimal[h, s] - own > conceded(par, work, out.values, h, s) + SLACK
         if wrong:
             tally[column.CERTIFICATE_FAILURES] += 1.0
     watch_mistakes(meter)

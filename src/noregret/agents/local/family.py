@@ -30,7 +30,7 @@ from ...planning.optimism import SHARP, TAYLOR, search_parts
 from ...problem.design import Blocks, largest_feature
 from ...problem.links import LinearCombination, MultinomialLogit
 from ...problem.problem import Problem
-from ..base import Agent, Trajectory, gap_to_lower
+from ..base import Agent, Trajectory
 from ..declared import choice, option
 from ..diagnostics import EVERYBODY, WIDTHS, watch_values
 from ..locks import locked
@@ -48,10 +48,13 @@ from .sets import (
     describe_linear,
     describe_online,
     describe_stored,
+    gap_conceded,
     judge_closely,
     learn_linear,
     learn_online,
     learn_stored,
+    renew_online,
+    renew_stored,
 )
 from .shared import (
     call_lifted,
@@ -62,6 +65,7 @@ from .shared import (
     draw_work,
     learn_mixed,
     normals_needed,
+    renew_mixed,
 )
 
 REWARD_SHARE = 0.8  # of what the sets have of delta, for the reward intervals
@@ -74,6 +78,7 @@ RUNGS = 6  # optimistic policies with a part of the bonus that a gate tries befo
 SETS = choice("online", "stored", "stored-plain")
 BONUS = choice("taylor", "sharp", default=None)
 REWARD_SETS = choice(*REWARD_FORMS, default=None)
+CERTIFICATES = choice("plain", "close")
 PREDICTOR = choice(*PREDICTORS[:2], default="unscented")
 FORM = choice("full", "kron")
 POSTERIOR_SCALE = option(1.0, check.nonnegative)
@@ -91,6 +96,9 @@ class SetAgent(Agent):
     reward_sets            "hoeffding" (constant memory), "bernstein" (goes over stored data), "ridge", or "logistic",
                            which logistic rewards take in any case; None: the first with online sets, the second with
                            stored ones
+    certificates           of plans. "plain": upper less lower values; "close": the plan's shortfall is followed step by
+                           step (`planning.optimism.shortfall`), as `certify` always does; never larger, and smaller the
+                           more actions are ruled out
     predictor, form        of "online" sets (`estimators.LikelihoodRatioSet`); form also of the posterior
     regularization         lambda of the transition estimates; None: d/B_p^2 for a posterior, the precision of an entry
                            of a row of length B_p, and four times that for online sets, near the best of their widths.
@@ -101,10 +109,12 @@ class SetAgent(Agent):
     draws_models = False  # whether it keeps a posterior
     uses_sets = True  # whether it keeps confidence sets
     consistent_values = shares_weights = True
-    certificate_kernel = cast(Any, staticmethod(gap_to_lower))  # for `Referral`
+    certificate_kernel = cast(Any, staticmethod(gap_conceded))  # for `Referral`
+    renew_kernel: Any = staticmethod(renew_online)
     # Where they are no options
     delta, sets, predictor, form, draws = 0.05, "online", "unscented", "full", 1
-    bonus_scale, posterior_scale, kappa, exploration = 1.0, 1.0, 0.0, "posterior"
+    bonus_scale, posterior_scale, kappa = 1.0, 1.0, 0.0
+    exploration, certificates = "posterior", "plain"
 
     @classmethod
     def refusal(cls, problem: Problem) -> str | None:
@@ -156,6 +166,7 @@ class SetAgent(Agent):
         o = self.options
         self.watch_kernel = watch_local if self.uses_sets else watch_values
         self._judge: Any = None  # `judge_closely`, compiled at its first use
+        self._renews: Any = None  # likewise the kernel of `refresh`
         if isinstance(self.problem.link, LinearCombination) and self.sets != "online":
             raise ValueError(f'sets must be "online" under LinearCombination, got {check.shown(self.sets)}')
         if self.problem.design is not None and (self.sets == "stored-plain" or self.form != "full"):
@@ -196,7 +207,10 @@ class SetAgent(Agent):
         rank = 0 if p.blocks is None else p.blocks.features.shape[3]
         local, bonus = local_sets(p.layout, rank), self._bonus()
         with announced(f"the planner of {self.name}"):
-            search, search_work = search_parts(p.layout, local, self.seed, bonus, self._perturbations())
+            close = self.bounds_values and self.certificates == "close"
+            search, search_work = search_parts(
+                p.layout, local, self.seed, bonus, self._perturbations(), H if self.uses_sets else 0, close=close
+            )
             explores = search_parts(p.layout, local, self.seed, TAYLOR)[0] if self.explores else search
         par = SetPar(
             seed=self.seed, layout=p.layout, starts=p.starts, describe=EMPTY, derive=EMPTY, outcomes=EMPTY, draw=EMPTY,
@@ -204,7 +218,7 @@ class SetAgent(Agent):
             best_draw=EMPTY, search=search, explore=explores,
             transitions=transitions[0], sampler=sampler_par, rewards=reward_par, means=mean_par, log_transition=log_p,
             logits=int(not linear), scale=self.bonus_scale, kappa=self.kappa, posterior_scale=self.posterior_scale,
-            certify=int(self.bounds_values), estimates=int(self._estimates()),
+            certify=int(self.bounds_values), close=int(close), estimates=int(self._estimates()),
         )  # fmt: skip
         state = SetState(transitions[1], sampler, rewards, means, store, np.zeros(RUNGS + 2, np.int64))
         values = f((H + 1, S)), f((H + 1, S)), f((H + 1, S)), f((H + 1, S))
@@ -276,7 +290,7 @@ class SetAgent(Agent):
             self.learn_kernel = learn_linear
             return sampler, sign_union_parts(count, d, lam, log), (describe_linear, draw_linear)
         if self.sets != "online":
-            self.learn_kernel = learn_stored
+            self.learn_kernel, self.renew_kernel = learn_stored, renew_stored
             kind = "mixture" if self.sets == "stored" else "plain"
             sets = mixture_parts(count, d, p.weight_bound, p.context_bound, kind, lam, store)
             return sampler, sets, (describe_stored, draw_logit)
@@ -295,7 +309,7 @@ class SetAgent(Agent):
         sampler = shared_parts(*head, given, predictor=predictor, posterior=True, kept=self.draws_models)
         sets: Any
         if self.sets != "online":
-            self.learn_kernel = learn_mixed
+            self.learn_kernel, self.renew_kernel = learn_mixed, renew_mixed
             sets = block_mixture_parts(blocks, p.layout, p.weight_bound, p.context_bound, store, lam)
             return sampler, sets, (describe_mixed, draw_shared)
         self.learn_kernel = learn_online
@@ -310,6 +324,16 @@ class SetAgent(Agent):
 
     def _lower(self) -> Floats | None:
         return self.work.lower.copy() if self.certifies else None
+
+    def _renew(self) -> None:
+        if self._room_in(self.state) > 0:
+            if self._renews is None:
+                with announced(f"the refreshes of {self.name}"):
+                    self._renews = direct(self.renew_kernel, self.par, self.state, self.work)
+            self._renews(self.par, self.state, self.work)
+
+    def _gap(self, upper: Floats, lower: Floats) -> float:
+        return float(self.work.short[0][self.problem.starts].max()) if self.par.close else super()._gap(upper, lower)
 
     @locked
     def certify(self, x: ArrayLike, policy: ArrayLike) -> Plan:

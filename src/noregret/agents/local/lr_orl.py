@@ -6,8 +6,8 @@ from ...compiler.jit import kernel
 from ...planning.optimism import assess, optimum
 from ..declared import BONUS_SCALE, DELTA, REGULARIZATION, REWARD_REGULARIZATION, choice
 from ..promise import ALWAYS, OPTIMISM
-from .family import BONUS, FORM, PREDICTOR, REGRET_SHARE, REWARD_SETS, SETS, SetAgent
-from .sets import apply_describe
+from .family import BONUS, CERTIFICATES, FORM, PREDICTOR, REGRET_SHARE, REWARD_SETS, SETS, SetAgent
+from .sets import apply_describe, follow
 
 
 @kernel
@@ -19,6 +19,7 @@ def plan(par, state, work, x, k, out):
         for h in range(work.upper.shape[0]):  # its own policy attains the largest values
             for s in range(work.upper.shape[1]):
                 work.upper[h, s] = out.values[h, s]
+        follow(par, work, out.policy, out.values)
 
 
 class LRORL(SetAgent):
@@ -36,7 +37,7 @@ class LRORL(SetAgent):
                   drawn anew for every (s, a, h), J = ceil(1 + ln(SAH)/0.1727). Then every plan whose sets hold is
                   optimistic with probability at least 0.158 given the past; nothing is certified
     bonus_scale   multiplies every bonus; anything but 1 carries no guarantee
-    sets, bonus, reward_sets, predictor, form, regularization, reward_regularization   see `SetAgent`
+    sets, bonus, reward_sets, certificates, predictor, form, regularization, reward_regularization   see `SetAgent`
 
     Cost per episode O(SA (Md)^2 + S A H M^2) to plan and O(H M (Md)^2) to learn, memory O(SA (Md)^2), constant in the
     number of episodes with online sets; "kron" has d for Md.
@@ -63,6 +64,7 @@ class LRORL(SetAgent):
     optimism: str = choice("bonus", "randomised")
     bonus_scale: float = BONUS_SCALE
     reward_sets: str | None = REWARD_SETS
+    certificates: str = CERTIFICATES
     predictor: str = PREDICTOR
     form: str = FORM
     regularization: float | None = REGULARIZATION

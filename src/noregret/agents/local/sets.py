@@ -32,13 +32,14 @@ from ...estimators.rewards.forms import (
     RewardWork,
     call_posterior,
     call_ranges,
+    reward_behind,
     reward_due,
     reward_learn,
     reward_refresh,
 )
 from ...estimators.store import Store, remember
 from ...numerics.linear_algebra import norm_of, pair_predictors
-from ...planning.optimism import SearchPar, SearchWork, assess, optimum, shortfall
+from ...planning.optimism import SearchPar, SearchWork, assess, look_closely, optimum, shortfall
 from ...problem.layout import Layout, slot_of
 
 
@@ -76,6 +77,7 @@ class SetPar(NamedTuple):
     kappa: float  # of the gate
     posterior_scale: float
     certify: int  # 1: bounds on the values of the plan are computed too
+    close: int  # 1: and its shortfall is followed step by step
     estimates: int  # 1: estimated mean rewards are needed, for draws or less than all of the bonus, not ranges alone
 
 
@@ -187,13 +189,35 @@ def judge(par, state, work, x, k, policy, values):
     apply_describe(par.describe, (par, state, work, x))
     optimum(par.search, work.local, work.search, work.mean, k, 1.0, work.policy, values)
     assess(par.search, work.local, work.search, policy, work.upper, work.lower)
+    follow(par, work, policy, values)
+
+
+@inlined
+def follow(par, work, policy, values):
+    """work.short <- a bound on the shortfall of a policy, where plans are certified so; after `optimum`, `assess`."""
+    if par.close == 1:
+        look_closely(par.search, work.local, work.search, policy, values, work.upper, work.lower, work.short)
+
+
+@inlined
+def conceded(par, work, values, h, s):
+    """The certificate of the plan from state s at step h on."""
+    return work.short[h, s] if par.close == 1 else values[h, s] - work.lower[h, s]
+
+
+@kernel
+def gap_conceded(par, state, work, out, gap):
+    """A certificate_kernel."""
+    for s in range(gap.shape[0]):
+        gap[s] = conceded(par, work, out.values, 0, s)
 
 
 @kernel
 def judge_closely(par, state, work, x, k, policy, values):
-    """`judge`, and work.short <- a bound on the policy's shortfall: some three times the work."""
+    """`judge`, and work.short <- a bound on the policy's shortfall, whether or not plans are certified by it."""
     judge(par, state, work, x, k, policy, values)
-    shortfall(par.search, work.local, work.search, policy, values, work.upper, work.lower, work.short)
+    if par.close == 0:
+        shortfall(par.search, work.local, work.search, policy, values, work.upper, work.lower, work.short)
 
 
 # Learning -------------------------------------------------------------------------------------------------------------
@@ -210,6 +234,32 @@ def learn_rest(par, state, work, x, k, h, path):
             reward_learn(par.means, state.means, work.rewards, s, a, reward, x)
         if reward_due(par.rewards, state.rewards, s, a) == 1:
             reward_refresh(par.rewards, state.rewards, work.rewards, state.store, s, a)
+
+
+@inlined
+def renew_rewards(par, state, work):
+    """The ranges of mean rewards from all that is stored."""
+    for s in range(par.layout.count.shape[0]):
+        for a in range(par.layout.count.shape[1]):
+            if reward_behind(par.rewards, state.rewards, s, a) == 1:
+                reward_refresh(par.rewards, state.rewards, work.rewards, state.store, s, a)
+
+
+@kernel
+def renew_online(par, state, work):
+    """All stored sets anew: of rewards alone."""
+    renew_rewards(par, state, work)
+
+
+@kernel
+def renew_stored(par, state, work):
+    """All stored sets anew, where there is data that they have not seen."""
+    sets, kept, w = par.transitions, state.transitions, work.transitions
+    renew_rewards(par, state, work)
+    for s in range(kept.refreshed.shape[0]):
+        for a in range(kept.refreshed.shape[1]):
+            if kept.refreshed[s, a] < state.store.visits[s, a]:
+                apply_mixture(sets.refresh, (sets, kept, w, state.store, s, a, par.log_transition))
 
 
 @inlined

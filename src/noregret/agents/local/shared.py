@@ -18,7 +18,7 @@ from ...estimators.rewards.shared import shapes_ridge
 from ...numerics.linear_algebra import cholesky, norm_of
 from ...numerics.random import fill_normals
 from ...problem.problem import Problem
-from .sets import DrawWork, enter, finish, learn_posterior, learn_rest, reward_means
+from .sets import DrawWork, enter, finish, learn_posterior, learn_rest, renew_rewards, reward_means
 
 
 def draw_work(problem: Problem) -> DrawWork:
@@ -65,6 +65,16 @@ def learn_mixed(par, state, work, x, k, n, path):
         learn_rest(par, state, work, x, k, h, path)
         if block_due(sets, kept, w, s, a, x) == 1:
             call_block(sets.refresh, (sets, kept, w, state.store, sets.shared.block[s, a], par.log_transition))
+
+
+@kernel
+def renew_mixed(par, state, work):
+    """All stored sets anew, where there is data that they have not seen."""
+    sets, kept, w = par.transitions, state.transitions, work.transitions
+    renew_rewards(par, state, work)
+    for b in range(kept.refreshed.shape[0]):
+        if kept.refreshed[b] < kept.samples[b]:
+            call_block(sets.refresh, (sets, kept, w, state.store, b, par.log_transition))
 
 
 @inlined

@@ -350,6 +350,17 @@ def reward_due(par, state, s, a):
 
 
 @inlined
+def reward_behind(par, state, s, a):
+    """Whether rewards of pair (s, a), or of its block, came in since the last refresh, and are enough for one: 1 or
+    0."""
+    if par.form != BERNSTEIN:
+        return 0
+    b, c = place_of(par, s, a)
+    n = state.samples[b, c]
+    return 1 if n >= FIRST and n > state.mixture.refreshed[b, c] else 0
+
+
+@inlined
 def reward_refresh(par, state, work, store, s, a):
     """V_i and w_i of pair (s, a), or of its block, anew from the store, under BERNSTEIN; nothing elsewhere. O(n (d^2 +
     C))."""
