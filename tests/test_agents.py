@@ -45,6 +45,8 @@ OPTIONS = [
     ("orrl-mnl", {"regularization": 1.0, "bonus_scale": 0.003, "samples": 5}),
     ("oful", {}),
     ("oful", {"bonus_scale": 0.1}),
+    ("linucb", {}),
+    ("linucb", {"alpha": 0.3, "regularization": 0.5}),
     ("glm-ucb", {}),
     ("glm-ucb", {"constants": "paper"}),
     ("ol2m", {}),
