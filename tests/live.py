@@ -71,7 +71,7 @@ COMPOSED = (
     "fixed-policy", "certified", "certified-psrl-stored", "certified-stored", "referral", "referral-function",
     *DESIGNED,
 )  # fmt: skip
-BANDITS = ("oful", "linucb", "glm-ucb", "ol2m", "gloc")
+BANDITS = ("oful", "linucb", "glm-ucb", "ol2m", "gloc", "ofuglb", "glb-omd")
 EVERYONE = (*nr.agents.names(), *COMPOSED)
 
 

@@ -144,6 +144,12 @@ class BanditAgent(Agent):
     def _regularization(self, curvature: float) -> float:
         return 1.0
 
+    def _lambda(self, curvature: float) -> float:
+        """The option, or what is recommended."""
+        p, asked = self.problem, self.options["regularization"]
+        least = least_regularization(1.0, p.context_bound, p.context_dim)
+        return max(self._regularization(curvature), least) if asked is None else float(asked)
+
     def _newton_scale(self, curvature: float) -> tuple[float, float] | None:
         """(kappa, lambda / regularization) of the online Newton step; None: there is none."""
         return None
@@ -166,8 +172,7 @@ class BanditAgent(Agent):
         p, o, f = self.problem, self.options, np.zeros
         S, A, d, M = p.n_states, p.n_actions, p.context_dim, p.layout.outcomes.shape[2]
         curvature = self._curvature()
-        lam = max(self._regularization(curvature), least_regularization(1.0, p.context_bound, d))
-        lam = lam if o["regularization"] is None else o["regularization"]
+        lam = self._lambda(curvature)
         with announced(f"the estimates of {self.name}"):
             linear = dataclasses.replace(p, rewards="linear")
             ridge_par, ridge, ridge_work = self._ridge_parts(linear, lam if self.uses_ridge else None)
