@@ -35,14 +35,17 @@ class Contestant(NamedTuple):
 
 
 def _ours(name: str, knob: str, problem: nr.Problem, seed: int, value: float | None) -> Any:
-    return nr.make_agent(name, problem, seed=seed, **({} if value is None else {knob: value}))
+    name, *options = name.split(":")
+    given = dict(option.split("=") for option in options)
+    return nr.make_agent(name, problem, seed=seed, **given, **({} if value is None else {knob: value}))
 
 
 _KNOBS = {
     "psrl-glm": "posterior_scale", "certified-psrl": "posterior_scale", "glm-orl": "bonus_scale",
     "lr-orl": "bonus_scale", "epsilon-greedy": "exploration", "certainty-equivalence": "", "oful": "bonus_scale",
     "linucb": "alpha", "glm-ucb": "bonus_scale", "ofuglb": "bonus_scale", "glb-omd": "bonus_scale",
-    "ucbvi-bf": "bonus_scale", "rlsvi": "bonus_scale", "psrl": "prior", "uniform-random": "",
+    "ucbvi-bf": "bonus_scale", "ucbvi-bf:bonus=practised": "bonus_scale", "rlsvi": "bonus_scale",
+    "rlsvi:constants=practised": "bonus_scale", "psrl": "prior", "uniform-random": "",
 }  # fmt: skip
 
 
@@ -51,13 +54,14 @@ def ours(problem: nr.Problem) -> list[Contestant]:
     many states, bandits where H = 1."""
     made = []
     blind = problem.horizon > 1 and (problem.context_dim == 1 or problem.n_states > MANY)
-    for name, knob in _KNOBS.items():
+    for player, knob in _KNOBS.items():
+        name = player.split(":")[0]
         if name not in nr.agents.names() or why_not(name, problem) is not None:
             continue
         if (name in TABULAR and not blind) or not _fits(name, problem):
             continue
         values = () if not knob else POWERS if knob == "exploration" else GRID
-        made.append(Contestant(name, "noregret", knob, values, partial(_ours, name, knob)))
+        made.append(Contestant(player, "noregret", knob, values, partial(_ours, player, knob)))
     return made
 
 

@@ -26,7 +26,7 @@ _COLOURS = {
     "psrl-glm": (0, "o"), "certified-psrl": (1, "o"), "glm-orl": (2, "o"), "lr-orl": (3, "o"),
     "epsilon-greedy": (4, "s"), "certainty-equivalence": (4, "v"), "oful": (5, "s"), "linucb": (5, "o"),
     "glm-ucb": (5, "^"), "ofuglb": (5, "D"), "glb-omd": (5, "P"), "ucbvi-bf": (6, "s"), "rlsvi": (6, "^"),
-    "psrl": (6, "o"),
+    "psrl": (6, "o"), "ucbvi-bf:bonus=practised": (7, "s"), "rlsvi:constants=practised": (7, "^"),
 }  # fmt: skip
 
 

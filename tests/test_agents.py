@@ -74,6 +74,8 @@ OPTIONS = [
     ("orlc", {}),
     ("psrl", {}),
     ("rlsvi", {}),
+    ("rlsvi", {"constants": "practised"}),
+    ("ucbvi-bf", {"bonus": "practised"}),
     ("epsilon-greedy", {}),
     ("certainty-equivalence", {}),
     ("uniform-random", {}),

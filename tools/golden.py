@@ -236,6 +236,8 @@ def cases() -> list[Case]:
         add("tabular", "ucbvi-bf", TWO, bonus=bonus, episodes=1000)
     add("tabular", "orlc", TWO, constants="paper", bonus_scale=0.1)
     add("tabular", "psrl", TWO, prior=0.5, replan="doubling")
+    add("tabular", "ucbvi-bf", SOME, bonus="practised")
+    add("tabular", "rlsvi", SOME, constants="practised")
     for agent in ("oful", "glm-ucb", "ol2m", "gloc", "ofuglb", "glb-omd"):
         add("bandit", agent, BANDITS)
         add("bandit", agent, BANDITS, bonus_scale=0.1)
