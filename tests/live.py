@@ -75,6 +75,7 @@ COMPOSED = (
     "fixed-policy", "certified", "certified-psrl-stored", "certified-stored", "referral", "referral-function",
     *DESIGNED,
 )  # fmt: skip
+BANDITS = ("oful", "linucb", "glm-ucb", "ol2m", "gloc", "ofuglb", "glb-omd")
 EVERYONE = (*nr.agents.names(), *COMPOSED)
 
 
@@ -85,8 +86,9 @@ def table_of(problem):
 
 def place(name):
     """A small world the agent is for."""
-    if name in ("oful", "glm-ucb", "ol2m", "gloc"):
-        return nr.worlds.bandit_logistic(2, 2) if name != "oful" else nr.worlds.random_logit(2, 2, 1, 2, seed=2)
+    if name in BANDITS:
+        linear = name in ("oful", "linucb")
+        return nr.worlds.random_logit(2, 2, 1, 2, seed=2) if linear else nr.worlds.bandit_logistic(2, 2)
     if name == "kwik-lr-rmax":
         return nr.worlds.random_linear(3, 2, 3, 2, seed=2)
     if name in DESIGNED:

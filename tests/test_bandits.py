@@ -16,7 +16,8 @@ from test_agreement import masked
 
 pytestmark = pytest.mark.deep
 
-NAMES = ("oful", "glm-ucb", "ol2m", "gloc")
+NAMES = ("oful", "glm-ucb", "ol2m", "gloc", "ofuglb", "glb-omd")
+STORED = ("glm-ucb", "ofuglb")  # agents that fit all they have seen anew in every episode
 SEEDS = 24
 
 
@@ -103,17 +104,20 @@ class SlowGLMUCB(Slow):
             self.found[pair] = len(self.seen[pair]), self.solve(pair)
         return self.found[pair][1]
 
+    def penalty(self):
+        return self.slope * self.lam
+
     def solve(self, pair):
         """Stationarity with a multiplier mu >= 0 for the ball: Newton for each mu, root-finding over mu."""
         X, r = self.data(pair)
 
         def at(mu):
             def pull(theta):
-                return X.T @ (1 / (1 + np.exp(-X @ theta)) - r) + (self.slope * self.lam + mu) * theta
+                return X.T @ (1 / (1 + np.exp(-X @ theta)) - r) + (self.penalty() + mu) * theta
 
             def hessian(theta):
                 p = 1 / (1 + np.exp(-X @ theta))
-                return (X.T * (p * (1 - p))) @ X + (self.slope * self.lam + mu) * np.eye(self.d)
+                return (X.T * (p * (1 - p))) @ X + (self.penalty() + mu) * np.eye(self.d)
 
             theta = np.zeros(self.d)
             for _ in range(100):
@@ -200,7 +204,68 @@ class SlowGLOC(SlowNewton):
         return centre @ x + self.scale * math.sqrt(square * (x @ np.linalg.solve(V, x)))
 
 
-SLOW = {"oful": SlowOFUL, "glm-ucb": SlowGLMUCB, "ol2m": SlowOL2M, "gloc": SlowGLOC}
+def curvature_share(a):
+    return 0.5 if a == 0 else (a - 1 + math.exp(-a)) / a**2
+
+
+class SlowOFUGLB(SlowGLMUCB):
+    def recommended(self):
+        return 0.25 / self.B**2 if self.paper else 0.5 * self.d / self.B**2
+
+    def penalty(self):
+        return 2 * self.lam
+
+    def score(self, pair, x, k):
+        (X, _), theta, d, B, M = self.data(pair), self.estimate(pair), self.d, self.B, self.B * self.R
+        z, lengths = X @ theta, np.linalg.norm(X, axis=1)
+        share = np.array([curvature_share(abs(u) + B * n) for u, n in zip(z, lengths, strict=True)])
+        if self.paper:
+            share[:] = 1 / (2 + 2 * M)
+            slope = (1 + M / 2) * self.R * len(X)
+            beta = self.log + d * math.log(max(math.e, 2 * math.e * B * slope / d))
+        else:
+            beta = self.log + d * theta @ theta / (2 * B**2)
+            beta += 0.5 * np.linalg.slogdet(np.eye(d) + B**2 / (4 * d) * X.T @ X)[1]
+        A = self.lam * np.eye(d) + (X.T * (share * np.exp(-z) / (1 + np.exp(-z)) ** 2)) @ X
+        square = beta + self.lam * (B**2 - theta @ theta)
+        return theta @ x + self.scale * math.sqrt(max(square, 0) * (x @ np.linalg.solve(A, x)))
+
+    def value(self, score, x):
+        return sigma(min(score, self.B * np.linalg.norm(x)))
+
+
+class SlowGLBOMD(Slow):
+    def recommended(self):
+        return max(7 * self.d, 0.75 * self.B * self.R) if self.paper else self.d / self.B**2
+
+    def score(self, pair, x, k):
+        """Everything anew from the data. The mixture: Gauss-Hermite with five points."""
+        nodes, chances = np.polynomial.hermite_e.hermegauss(5)
+        chances = chances / chances.sum()
+        theta, A, total = np.zeros(self.d), self.lam * np.eye(self.d), self.lam * self.B**2 + self.log
+        for y, r in self.seen[pair]:
+            z, reach = theta @ y, self.B * np.linalg.norm(y)
+            bend = sigma(z) * sigma(-z)
+            around = z + math.sqrt(0.5 * y @ np.linalg.solve(A, y)) * nodes
+            total -= math.log(sum(c * sigma(u if r == 1 else -u) for c, u in zip(chances, around, strict=True)))
+            H = 2 * A + bend * np.outer(y, y)
+            new = theta - (sigma(z) - r) * np.linalg.solve(H, y)
+            self.boundary += np.linalg.norm(new) > self.B
+            new = reference.project_row_ball(new, H, self.B)
+            after = new @ y
+            left = sigma(after) - sigma(z) - bend * (after - z)
+            total += math.log(sigma(after if r == 1 else -after)) + left * after + abs(left) * reach
+            total -= (new - theta) @ A @ (new - theta)
+            share = 1 / (2 + 2 * self.B * self.R) if self.paper else curvature_share(abs(after) + reach)
+            theta, A = new, A + share * sigma(after) * sigma(-after) * np.outer(y, y)
+        width = math.sqrt(total * (x @ np.linalg.solve(A, x))) if total >= 0 else math.inf
+        return theta @ x + self.scale * width
+
+
+SLOW = {
+    "oful": SlowOFUL, "glm-ucb": SlowGLMUCB, "ol2m": SlowOL2M, "gloc": SlowGLOC, "ofuglb": SlowOFUGLB,
+    "glb-omd": SlowGLBOMD,
+}  # fmt: skip
 
 
 def assert_plans_agree(name, world, options, episodes, seed=5, missing=0.1):
@@ -229,10 +294,10 @@ def test_plans_agree_with_the_slow_version(name, options):
     assert_plans_agree(name, masked_world(name != "oful"), options, 60)
 
 
-@pytest.mark.parametrize("name", ["glm-ucb", "ol2m", "gloc"])
+@pytest.mark.parametrize("name", NAMES[1:])
 def test_plans_agree_where_the_ball_is_met(name):
     """A small ball and little regularization: estimates are on the sphere most of the time."""
-    options = {"bonus_scale": 0.02, "regularization": 0.02 if name == "ol2m" else 0.2}
+    options = {"bonus_scale": 0.02, "regularization": 0.2 if name in ("glm-ucb", "gloc") else 0.02}
     slow = assert_plans_agree(name, masked_world(True, 0.4), options, 60)
     assert slow.boundary > 20
 
@@ -294,12 +359,12 @@ def promised_worlds(name):
 
 
 @pytest.mark.parametrize(
-    ("name", "options"), [(name, {}) for name in NAMES] + [(name, {"constants": "paper"}) for name in ("ol2m", "gloc")]
+    ("name", "options"), [(name, {}) for name in NAMES] + [(name, {"constants": "paper"}) for name in NAMES[2:]]
 )
 def test_values_are_upper_bounds(name, options):
     """At delta = 0.3 at most `allowed` of 24 runs may fail, or a right guarantee was refuted with probability 1e-6; at
-    the default none did. GLM-UCB fits all it has seen anew in every episode: its runs are shorter."""
-    episodes = 500 if name == "glm-ucb" else 1500
+    the default none did. Those that fit all they have seen anew in every episode have shorter runs."""
+    episodes = 500 if name in STORED else 1500
     for world in promised_worlds(name):
         agent = nr.make_agent(name, world.problem, **options)
         assert "0.95" in agent.guarantee
@@ -317,7 +382,7 @@ def test_values_are_upper_bounds_whoever_comes(name):
     pool = np.array([base.context(99, k) for k in range(12)])
 
     def worst(seed, episode, agent):
-        inverse = (agent.state.newton if name == "ol2m" else agent.state.ridge).inverse
+        inverse = (agent.state.newton if name in ("ol2m", "ofuglb", "glb-omd") else agent.state.ridge).inverse
         return pool[np.argmax(np.einsum("cd,sade,ce->c", pool, inverse, pool))]
 
     world = nr.World(base.problem, base.weights, base.reward_weights, worst)
@@ -335,6 +400,14 @@ def distance(agent, pair, truth):
         centre, gram = state.newton.weights[pair][0], state.newton.gram[pair]
         beta = bandits.ol2m_curvature(B * p.context_bound)
         square = bandits.ol2m(B, beta, lam, state.newton.logdet[pair], log)
+    elif agent.name == "ofuglb":
+        centre, gram = state.memory.theta[pair], state.newton.gram[pair]
+        weight = o["regularization"] or 0.5 * p.context_dim / B**2
+        square = bandits.ofuglb(p.context_dim, B, centre @ centre, state.ridge.logdet[pair], log)
+        square += state.totals[pair][0] + weight * (B**2 - centre @ centre)
+    elif agent.name == "glb-omd":
+        centre, gram = state.newton.weights[pair][0], state.newton.gram[pair]
+        square = lam * B**2 + log + state.totals[pair][0]
     elif agent.name == "glm-ucb":
         centre, gram = state.memory.theta[pair], state.ridge.gram[pair]
         square = bandits.constrained_mle(B, slope, lam, state.ridge.logdet[pair], state.totals[pair][0], log) ** 2
@@ -390,6 +463,47 @@ def test_recalled_radii_are_at_least_the_proved_ones():
     assert bandits.constrained_mle(2.0, 0.1, 1.0, 3.0, 0.1, 2.0) > exact
 
 
+def test_the_share_of_the_curvature():
+    """int (1 - v) sigma'(z + v h) dv >= sigma'(z) curvature_share(|h|) >= sigma'(z)/(2 + |h|), on a grid."""
+    v, w = np.polynomial.legendre.leggauss(60)
+    v, w = (v + 1) / 2, w / 2
+    for z in np.linspace(-8, 8, 33):
+        for h in np.linspace(-12, 12, 49):
+            p = 1 / (1 + np.exp(-(z + v * h)))
+            left = w @ ((1 - v) * p * (1 - p))
+            share = bandits.curvature_share(abs(h))
+            assert left >= sigma(z) * sigma(-z) * share * (1 - 1e-9)
+            assert share >= 1 / (2 + abs(h)) - 1e-12
+    assert bandits.curvature_share(1e-3) == pytest.approx(curvature_share(1e-3), rel=1e-6)
+    assert bandits.curvature_share(0.9e-3) == pytest.approx(curvature_share(0.9e-3), rel=1e-6)
+
+
+@pytest.mark.parametrize("bound", [2.0, 8.0])
+def test_sets_that_follow_the_curvature_are_smaller_where_rewards_are_nearly_certain(bound):
+    """The mean regret over 8 worlds of GLM-UCB, whose radius has 1/kappa in it, and theirs: less than 0.6 of it.
+    Measured: 33 and 34 of 75 at a bound of 2, 105 and 94 of 296 at 8."""
+    lost = dict.fromkeys(("glm-ucb", "ofuglb", "glb-omd"), 0.0)
+    for seed in range(8):
+        world = nr.worlds.bandit_logistic(3, 3, bound, seed=seed)
+        for name in lost:
+            lost[name] += nr.simulate(nr.make_agent(name, world.problem), world, 800, [seed], every=800).final[0]
+    assert max(lost["ofuglb"], lost["glb-omd"]) < 0.6 * lost["glm-ucb"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("constants", ["corrected", "paper"])
+@pytest.mark.parametrize("name", ["ofuglb", "glb-omd"])
+def test_coverage_in_hundreds_of_runs(name, constants):
+    """delta = 0.3, one arm, 400 runs of 150 rewards at worlds of their own: misses are at most `allowed`."""
+    missed = 0
+    for seed in range(400):
+        world = nr.worlds.bandit_logistic(1, 2, 1.5, seed=seed)
+        agent = nr.make_agent(name, world.problem, delta=0.3, constants=constants, seed=seed)
+        run = nr.simulate(agent, world, 150, [seed], every=150, diagnostics=True)
+        missed += run.diagnostics["optimism_failures"][0, -1] > 0
+    assert missed <= allowed(400, 0.3)
+
+
 # What is particular --------------------------------------------------------------------------------------------------
 def test_glm_ucb_keeps_each_context_of_a_pair_once_and_stops_learning_without_room():
     base = nr.worlds.clinic(horizon=1)
@@ -429,7 +543,7 @@ def test_refusals():
         wide = dataclasses.replace(logistic, context_bound=5.0)
         with pytest.raises(ValueError, match=r"^regularization must be at least"):
             nr.make_agent(name, wide, regularization=1e-9)
-    for name in ("glm-ucb", "ol2m", "gloc"):
+    for name in NAMES[1:]:
         with pytest.raises(ValueError, match=f"{name} is for problems with rewards=\"logistic\", got 'linear'"):
             nr.make_agent(name, nr.worlds.random_linear(horizon=1).problem)
         with pytest.raises(ValueError, match="constants must be one of"):
@@ -442,7 +556,7 @@ def test_refusals():
 
 def test_what_is_claimed():
     logistic = nr.worlds.bandit_logistic().problem
-    for name in ("glm-ucb", "ol2m", "gloc"):
+    for name in NAMES[1:]:
         assert nr.make_agent(name, logistic).bounds_values
         assert nr.make_agent(name, logistic, bonus_scale=0.5).guarantee is None
         assert nr.make_agent(name, logistic).group == "bandit"

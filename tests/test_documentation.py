@@ -92,6 +92,15 @@ def test_new_agent_page_runs(tmp_path, monkeypatch, capsys):
     assert {"ensemble.png", "ensemble.parquet"} <= {file.name for file in tmp_path.iterdir()}
 
 
+def test_page_for_those_who_come_from_bandits_runs(tmp_path, monkeypatch, capsys):
+    scope = run_blocks("docs/bandits.md", 3, tmp_path, monkeypatch)
+    said = capsys.readouterr().out
+    ours, chance = (float(v) for v in re.search(r"([\d.]+) a person, at random ([\d.]+)", said).groups())
+    assert ours > chance + 0.05
+    assert "from 12 weights" in said
+    assert "plan.upper is at least the optimal value" in scope["careful"].guarantee
+
+
 def test_gymnasium_page_runs(tmp_path, monkeypatch, capsys):
     pytest.importorskip("gymnasium", reason="gymnasium is not installed: pip install 'noregret[gym]'")
     scope = run_blocks("docs/gymnasium.md", 6, tmp_path, monkeypatch)

@@ -9,12 +9,11 @@ import pytest
 
 import noregret as nr
 import reference
-from live import EVERYONE, SMALL
+from live import BANDITS, EVERYONE, SMALL
 from live import make as make_small
 
 pytestmark = pytest.mark.deep
 
-BANDITS = ("oful", "glm-ucb", "ol2m", "gloc")
 SIZES = [(1, 1, 1, 1), (2, 1, 1, 1), (2, 1, 3, 1), (2, 2, 2, 1), (1, 3, 2, 2), (2, 2, 1, 2)]
 
 
@@ -32,7 +31,7 @@ def world_for(name, S, A, H, d, contexts=None, weight_bound=2.0, spread=None, pa
 
     spread: every logit is this or minus this; pay: mean reward of every pair, for everybody."""
     linear = name == "kwik-lr-rmax"
-    logistic = name in BANDITS[1:]
+    logistic = name in BANDITS[2:]
     g, designs = np.random.default_rng(seed), {}
     if name.endswith("-design") and not name.startswith("certified"):
         designs["design"] = nr.Design.per_pair(S, A, math.sqrt(S) * weight_bound)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import noregret as nr
-from live import EVERYONE, make, place
+from live import BANDITS, EVERYONE, make, place
 from noregret.storage import archive as _sealed
 
 MEMORY, SECONDS = 200 * 2**20, 5.0
@@ -44,7 +44,7 @@ def test_sizes_that_a_file_declares(name, tmp_path):
     made.save(path)
     nr.load(path)  # compiles
     for sizes in SIZES:
-        if name in ("oful", "glm-ucb", "ol2m", "gloc"):
+        if name in BANDITS:
             sizes = (*sizes[:2], 1, sizes[3])
         (tmp_path / "other.npz").write_bytes(declared(path, sizes))
         begun = time.thread_time()

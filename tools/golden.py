@@ -127,6 +127,9 @@ def world_of(name: str) -> nr.World:
         return nr.worlds.bandit_logistic(3, 3, 2.0, seed=1)
     if name == "bandit-linear":
         return nr.worlds.random_linear(2, 3, 1, 3, seed=1)
+    if name == "bandit-designed":
+        psi = np.stack([np.ones((2, 3)), np.linspace(-1.0, 1.0, 6).reshape(2, 3)], axis=-1)
+        return nr.worlds.random_logit(horizon=1, context_dim=3, reward_design=nr.RewardDesign(psi, 2.0), seed=1)
     if name == "bandit-masked":
         return rewarded(world_of("logit-masked-linear"), "logistic", horizon=1)
     if name == "clinic":
@@ -248,11 +251,16 @@ def cases() -> list[Case]:
         add("tabular", "ucbvi-bf", TWO, bonus=bonus, episodes=1000)
     add("tabular", "orlc", TWO, constants="paper", bonus_scale=0.1)
     add("tabular", "psrl", TWO, prior=0.5, replan="doubling")
-    for agent in ("oful", "glm-ucb", "ol2m", "gloc"):
+    add("tabular", "ucbvi-bf", SOME, bonus="practised")
+    add("tabular", "rlsvi", SOME, constants="practised")
+    for agent in ("oful", "glm-ucb", "ol2m", "gloc", "ofuglb", "glb-omd"):
         add("bandit", agent, BANDITS)
         add("bandit", agent, BANDITS, bonus_scale=0.1)
         if agent != "oful":
             add("bandit", agent, BANDITS, constants="paper", bonus_scale=0.1)
+    add("bandit", "linucb", BANDITS)
+    add("bandit", "linucb", BANDITS, alpha=0.1, regularization=0.5)
+    add("bandit", "linucb", ["bandit-designed"])
     add("bandit", "glm-ucb", ["bandit-logistic"], memory=50)
     for agent in ("glm-orl", "psrl-glm", "certified-psrl"):
         add("bandit", agent, ["bandit-logistic", "bandit-linear"])

@@ -21,8 +21,11 @@ A plan of one's own may draw from the posterior of `PSRLGLM` (`draw_model`), in 
 """
 
 from .base import Agent
+from .baselines.bandits.glb_omd import GLBOMD
 from .baselines.bandits.glm_ucb import GLMUCB
 from .baselines.bandits.gloc import GLOC
+from .baselines.bandits.linucb import LinUCB
+from .baselines.bandits.ofuglb import OFUGLB
 from .baselines.bandits.oful import OFUL
 from .baselines.bandits.ol2m import OL2M
 from .baselines.groups import kmeans
@@ -61,15 +64,15 @@ register(
     UCRLMNL, UCRLMNLOL, RRLMNL, ORRLMNL,
     CoverRmax, KWIKLRRmax, CECE, CECEx,
     UCRL2, UCBVI, UCBVIBF, ORLC, PSRL, TabularRLSVI,
-    OFUL, GLMUCB, OL2M, GLOC,
+    OFUL, LinUCB, GLMUCB, OL2M, GLOC, OFUGLB, GLBOMD,
     EpsilonGreedy, CertaintyEquivalence, UniformRandom, Oracle,
 )  # fmt: skip
 register(FixedPolicy, Referral, Certified, composed=True)
 
 __all__ = [
-    "CECE", "GLMORL", "GLMRLSVI", "GLMUCB", "GLOC", "LRORL", "LSVIUCB", "OFUL", "OL2M", "OMGCMDP", "ORLC", "ORLCSI",
-    "ORRLMNL", "PSRL", "PSRLGLM", "RRLMNL", "UCBVI", "UCBVIBF", "UCRL2", "UCRLMNL", "UCRLMNLOL", "AbbasiYadkoriNeu",
-    "Agent", "CECEx", "CertaintyEquivalence", "Certified", "CertifiedPSRL", "CoverRmax", "EpsilonGreedy",
-    "FixedPolicy", "KWIKLRRmax", "Oracle", "Referral", "TabularRLSVI", "UniformRandom", "draw_model", "kmeans",
-    "make_agent", "names",
+    "CECE", "GLBOMD", "GLMORL", "GLMRLSVI", "GLMUCB", "GLOC", "LRORL", "LSVIUCB", "OFUGLB", "OFUL", "OL2M", "OMGCMDP",
+    "ORLC", "ORLCSI", "ORRLMNL", "PSRL", "PSRLGLM", "RRLMNL", "UCBVI", "UCBVIBF", "UCRL2", "UCRLMNL", "UCRLMNLOL",
+    "AbbasiYadkoriNeu", "Agent", "CECEx", "CertaintyEquivalence", "Certified", "CertifiedPSRL", "CoverRmax",
+    "EpsilonGreedy", "FixedPolicy", "KWIKLRRmax", "LinUCB", "Oracle", "Referral", "TabularRLSVI", "UniformRandom",
+    "draw_model", "kmeans", "make_agent", "names",
 ]  # fmt: skip

@@ -167,3 +167,64 @@ def glm_ucb_recalled(
     t = float(max(rounds, 2))
     spread = math.sqrt(3.0 + 2.0 * math.log(1.0 + 2.0 * context_bound**2 / regularization))
     return 0.5 * spread / curvature * math.sqrt(2.0 * dim * math.log(t) * (math.log(2.0 * dim * t) + log))
+
+
+@formula
+def curvature_share(distance: float) -> float:
+    """At least this share of the slope sigma'(z) is left on the way from z to z*, |z - z*| <= a = distance.
+
+        int_0^1 (1 - v) sigma'(z + v (z* - z)) dv >= sigma'(z) (a - 1 + e^-a)/a^2,   1/2 at a = 0
+
+    since |sigma''| <= sigma' (self-concordance) keeps sigma' above sigma'(z) e^{-va}. The share is at least 1/(2 + a),
+    which Abeille et al. (2021) and after them Lee et al. (2024) and Zhang et al. (2025) use.
+
+    >>> from noregret.theory import bandits
+    >>> for a in (0.0, 2.0, 20.0):
+    ...     print(f"{bandits.curvature_share(a):.4f} >= {1 / (2 + a):.4f}")
+    0.5000 >= 0.5000
+    0.2838 >= 0.2500
+    0.0475 >= 0.0455
+    """
+    a = distance
+    if a < 1e-3:
+        return 0.5 - a / 6.0 + a * a / 24.0
+    return (a - 1.0 + math.exp(-a)) / (a * a)
+
+
+@formula
+def ofuglb(dim: int, bound: float, norm2: float, logdet: float, log: float) -> float:
+    """At most how far the truth's negative log-likelihood L is above that of any theta, norm2 = ||theta||^2.
+
+        ln(1/delta) + d norm2/(2 B^2) + 1/2 ln det(I + B^2/(4 d) sum x x')
+
+    Ours: the likelihood ratio mixed over N(0, B^2/d I), where Lee et al. (2024) mix it uniformly over the ball. The
+    mixture is a martingale, and its logarithm is at least -E_q L - KL(q, prior) for q = N(theta, (sum x x'/4 +
+    d/B^2 I)^{-1}), under which E_q L <= L(theta) + 1/2 E_q ||.||^2 with the curvature sum x x'/4. logdet: that of the
+    formula.
+
+    >>> from noregret.theory import bandits
+    >>> bandits.ofuglb(dim=2, bound=2.0, norm2=4.0, logdet=6.0, log=1.0)  # 1 + 1 + 3
+    5.0
+    """
+    return log + 0.5 * dim * norm2 / (bound * bound) + 0.5 * logdet
+
+
+@formula
+def ofuglb_printed(dim: int, bound: float, context_bound: float, samples: int, log: float) -> float:
+    """The same for the constrained maximum likelihood estimate, Lee et al. (2024), as in their programs.
+
+        ln(1/delta) + d ln max(e, 2 e B L_t/d),   L_t = (1 + B R/2) R t
+
+    Their contexts have norm 1; R is ours. Valid: L_t bounds the slope of L, as R t does, and of the ball shrunk by c
+    towards the estimate, which has a share c^d of a uniform prior, no point is worse than it by more than 2 B c R t.
+
+    >>> import math
+    >>> from noregret.theory import bandits
+    >>> print(f"{bandits.ofuglb_printed(2, bound=2.0, context_bound=1.0, samples=500, log=3.0):.1f}")
+    20.2
+    >>> logdet = 2 * math.log(1 + 4 / 8 * 500 / 2)  # at most, with as many samples
+    >>> print(f"{bandits.ofuglb(2, bound=2.0, norm2=4.0, logdet=logdet, log=3.0):.1f}")
+    8.8
+    """
+    steepest = (1.0 + 0.5 * bound * context_bound) * context_bound * samples
+    return log + dim * math.log(max(math.e, 2.0 * math.e * bound * steepest / dim))

@@ -114,7 +114,7 @@ class BanditAgent(Agent):
     regularization  lambda; None: recommended"""
 
     group = "bandit"
-    promised = f"{ALWAYS}, {OPTIMISM}"
+    promised: str | None = f"{ALWAYS}, {OPTIMISM}"
     consistent_values = True
     logistic = True  # whether rewards are taken for logistic; if not, for linear
     constants = "corrected"
@@ -144,9 +144,23 @@ class BanditAgent(Agent):
     def _regularization(self, curvature: float) -> float:
         return 1.0
 
+    def _lambda(self, curvature: float) -> float:
+        """The option, or what is recommended."""
+        p, asked = self.problem, self.options["regularization"]
+        least = least_regularization(1.0, p.context_bound, p.context_dim)
+        return max(self._regularization(curvature), least) if asked is None else float(asked)
+
     def _newton_scale(self, curvature: float) -> tuple[float, float] | None:
         """(kappa, lambda / regularization) of the online Newton step; None: there is none."""
         return None
+
+    def _scale(self) -> tuple[float, float]:
+        """What bonuses are multiplied by, and delta."""
+        return self.options["bonus_scale"], self.options["delta"]
+
+    def _ridge_parts(self, linear: Problem, lam: float | None) -> tuple[RewardPar, RewardState, RewardWork]:
+        """Ridge regression of a problem with linear rewards, lambda being `lam`."""
+        return reward_parts(linear, "ridge", 0.0, lam)
 
     uses_ridge = False  # whether the Gram matrix of ridge regression is kept
 
@@ -158,24 +172,23 @@ class BanditAgent(Agent):
         p, o, f = self.problem, self.options, np.zeros
         S, A, d, M = p.n_states, p.n_actions, p.context_dim, p.layout.outcomes.shape[2]
         curvature = self._curvature()
-        lam = max(self._regularization(curvature), least_regularization(1.0, p.context_bound, d))
-        lam = lam if o["regularization"] is None else o["regularization"]
+        lam = self._lambda(curvature)
         with announced(f"the estimates of {self.name}"):
             linear = dataclasses.replace(p, rewards="linear")
-            ridge_par, ridge, ridge_work = reward_parts(linear, "ridge", 0.0, lam if self.uses_ridge else None)
+            ridge_par, ridge, ridge_work = self._ridge_parts(linear, lam if self.uses_ridge else None)
             kappa, share = self._newton_scale(curvature) or (curvature, 1.0)
             newton_par, newton, newton_work = newton_parts(
                 MultinomialLogit(), np.full((S, A), 2, np.int64), d, p.reward_bound, p.context_bound, "paper",
                 share * lam,
             )  # fmt: skip
             planner = planner_address(p.layout)
+        scale, delta = self._scale()
         newton_par = newton_par._replace(alpha=np.full((S, A), curvature), kappa=np.full((S, A), kappa))
         par = BanditPar(
             seed=self.seed, layout=p.layout, planner=planner, ridge=ridge_par, newton=newton_par,
             outcomes=np.full(1, 2, np.int64), recalled=int(self.constants == "paper"),
-            log_confidence=math.log(p.n_pairs / o["delta"]),
-            scale=float(o["bonus_scale"]), bound=p.reward_bound, context_bound=p.context_bound, curvature=curvature,
-            regularization=lam,
+            log_confidence=math.log(p.n_pairs / delta), scale=float(scale), bound=p.reward_bound,
+            context_bound=p.context_bound, curvature=curvature, regularization=lam,
         )  # fmt: skip
         if not self.uses_ridge:
             ridge = _none_of(ridge)

@@ -8,7 +8,9 @@ kernel and its hooks only; they share the types of par, state and work, and with
 In the formulas n is the number of visits of a pair, n_r that of its rewards that were seen, P_hat and r_hat are the
 empirical means, m is the number of supported next states and t = k H + 1 with k the episodes that the group has seen
 before, which is more than any of its counts. A pair with one supported next state has no transition to learn. Rewards
-are numbers in [0, 1]: what the problem says about their form is not used.
+are numbers in [0, 1]: what the problem says about their form is not used. Where it knows them, their means at the
+person's context take the place of estimates and widths; a kept plan, or a smallest value so far, has those of whom it
+was made for.
 """
 
 import math
@@ -22,11 +24,14 @@ from ....checks import Floats
 from ....compiler.announcements import announced
 from ....compiler.jit import inlined, kernel
 from ....compiler.slots import EMPTY
+from ....numerics.linear_algebra import predictors
 from ....planning.bellman import planner_address
 from ....problem.layout import Layout, slot_of, slot_table, uniform_rows
 from ....problem.problem import Problem
+from ....theory.widths import sigma
 from ...base import Agent
 from ...plans import with_hooks
+from ...promise import rewards_assumed
 from ..groups import group_of
 
 
@@ -47,6 +52,10 @@ class TabularPar(NamedTuple):
     pad: float  # added to the visits in the denominators of P_hat
     lazy: int  # 1: keep the plan until a count has doubled
     stepwise: int  # 1: count visits by step
+    even: float  # 1.0: the padding of P_hat goes to all supported next states alike; 0.0: nowhere
+    known: int  # 1: mean rewards are known
+    logistic: int  # 1: as sigma(theta'x)
+    theta: Floats  # [S, A, d], of known rewards; or [0, 0, 0]
 
 
 class TabularState(NamedTuple):
@@ -97,6 +106,15 @@ def enter(par, state, work, x):
         horizon = work.lower.shape[0] - 1
         work.log[0] += par.growth * math.log(state.episodes[b] * horizon + 1.0)
     return b
+
+
+@inlined
+def told_rewards(par, x, r):
+    """r [S, A] <- the known mean rewards of somebody with context x."""
+    predictors(par.theta, x, r)
+    for s in range(r.shape[0]):
+        for a in range(r.shape[1]):
+            r[s, a] = sigma(r[s, a]) if par.logistic == 1 else min(max(r[s, a], 0.0), 1.0)
 
 
 @inlined
@@ -151,8 +169,9 @@ def learn(par, state, work, x, k, n, path):
         state.counts[b, s, a, y] += 1.0
         visits = state.visits[b, s, a]
         share = 1.0 / (visits + par.pad)
+        more = par.even * par.pad / par.layout.count[s, a]
         for j in range(par.layout.count[s, a]):
-            state.P[b, s, a, j] = share * state.counts[b, s, a, j]
+            state.P[b, s, a, j] = share * (state.counts[b, s, a, j] + more)
         if not math.isnan(path.rewards[h]):
             state.reward_visits[b, s, a] += 1.0
             state.reward_sums[b, s, a] += path.rewards[h]
@@ -176,6 +195,7 @@ class TabularAgent(Agent):
     settle: ClassVar[Any] = None
     lazy = ranks = stepwise = keeps_Q = perturbs = samples = False
     pad = 0.0
+    even = False  # whether the padding is shared out among the next states
 
     def _settle(self) -> None:
         if self.options["centres"] is not None:
@@ -202,10 +222,12 @@ class TabularAgent(Agent):
     def where(self) -> str:
         """The assumption every guarantee of the family makes."""
         alike = "for everybody" if self.options["centres"] is None else "for everybody in a cell"
-        return f"where transitions and mean rewards are the same {alike}"
+        told = self.problem.known_rewards is not None and not (self.lazy or self.keeps_Q)  # nothing kept from others
+        return f"where transitions {'' if told else 'and mean rewards '}are the same {alike}"
 
     def _assumed(self) -> tuple[str, ...]:
-        return ()  # nothing but `where`
+        """Nothing but `where`, and what was told."""
+        return () if self.problem.known_rewards is None else rewards_assumed(self.problem)
 
     def _promise(self) -> str | None:
         promise = super()._promise()
@@ -226,7 +248,8 @@ class TabularAgent(Agent):
             centres=f((1, p.context_dim)) if o["centres"] is None else o["centres"],
             slots=slot_table(p.layout) if self.ranks else np.zeros((0, 0, 0), np.int64),
             scale=float(o.get("bonus_scale", 1.0)), pad=self.pad, lazy=int(self.lazy), stepwise=int(self.stepwise),
-            **numbers,
+            even=float(self.even), known=int(p.known_rewards is not None), logistic=int(p.rewards == "logistic"),
+            theta=f((0, 0, 0)) if p.known_rewards is None else np.array(p.known_rewards, float), **numbers,
         )  # fmt: skip
 
         def when(needed: bool, *shape: int) -> Floats:
@@ -234,7 +257,8 @@ class TabularAgent(Agent):
 
         state = TabularState(
             episodes=f(B), counts=f((B, S, A, M)), visits=f((B, S, A)), reward_sums=f((B, S, A)),
-            reward_visits=f((B, S, A)), P=f((B, S, A, M)) + (uniform_rows(p.layout) if self.pad == 0.0 else 0.0),
+            reward_visits=f((B, S, A)),
+            P=f((B, S, A, M)) + (uniform_rows(p.layout) if self.pad == 0.0 or self.even else 0.0),
             step_visits=when(self.stepwise, B, H, S),
             Q=when(self.keeps_Q, B, H, S, A) + (H - np.arange(H)[:, None, None] if self.keeps_Q else 0.0),
             planned=when(self.lazy, B, S, A), stale=np.ones(B), policy=when(self.lazy, B, H, S).astype(np.int64),

@@ -12,7 +12,7 @@ from ...base import gap_to_lower
 from ...declared import BONUS_SCALE, CENTRES, CONSTANTS, DELTA
 from ...plans import plan_hooked
 from ...promise import OPTIMISM
-from .family import TabularAgent, enter, variance
+from .family import TabularAgent, enter, told_rewards, variance
 
 CORRECTED, PAPER = 0, 1
 PHI = 0.52, 1.4, 5.2  # phi(n) = min(1, sqrt(PHI0/n (PHI1 ln ln max(e, n) + ln(PHI2/delta'))))
@@ -40,6 +40,9 @@ def plan(par, state, work, x, k, out):
                     width = par.scale * math.sqrt((log + 2.0 * math.log(seen)) / (2.0 * seen))
                 work.r[s, a], work.low[s, a] = min(1.0, mean + width), max(0.0, mean - width)
                 work.xi[s, a] = (log + 2.0 * math.log(n)) / (n - 1.0) if n > 1.0 else math.inf
+    if par.known == 1:
+        told_rewards(par, x, work.r)
+        told_rewards(par, x, work.low)
     plan_hooked(par, state, work, state.P[b], work.r, k, out.policy, out.values)
 
 

@@ -9,7 +9,7 @@ from ....compiler.jit import inlined, kernel
 from ....numerics.random import POSTERIOR, gammas, gammas_from
 from ...declared import CENTRES, choice, option
 from ...plans import plan_model
-from .family import TabularAgent, due, enter, keep, recall
+from .family import TabularAgent, due, enter, keep, recall, told_rewards
 
 
 @kernel
@@ -22,6 +22,8 @@ def plan(par, state, work, x, k, out):
         draw_all(par, state, work, b, k)
     else:
         draw_supported(par, state, work, b, k)
+    if par.known == 1:
+        told_rewards(par, x, work.r)
     plan_model(par, work, work.P, work.r, 0, k, out)
     if par.lazy == 1:
         H, S = out.policy.shape
@@ -94,7 +96,8 @@ class PSRL(TabularAgent):
 
         P(. | s, a) ~ Dirichlet(prior + counts) over the supported next states,   r(s, a) ~ Beta(1 + wins, 1 + losses)
 
-    prior    pseudo-count of every supported next state: 1 is uniform over distributions, less expects few outcomes
+    prior    pseudo-count of every supported next state: 1 is uniform over distributions, less expects few outcomes.
+             rlberry's PSRL (rlberry-research, whose code was read) has 1/S
     replan   "episode", or "doubling": keep a group's model and plan until some pair's visits have doubled since they
              were made (lazy posterior sampling, Abbasi-Yadkori and Szepesvari 2015), about S A log2(K H) draws and
              plans in all: for large problems and many episodes

@@ -7,10 +7,11 @@ from numpy.typing import ArrayLike
 
 from ....compiler.jit import kernel, merged
 from ....numerics.random import NOISE, fill_normals
-from ...declared import BONUS_SCALE, CENTRES
+from ...declared import BONUS_SCALE, CENTRES, choice
 from ...plans import plan_model
-from .family import TabularAgent, enter
+from .family import TabularAgent, enter, told_rewards
 
+PROVED, PRACTISED = 0, 1
 BETA = 0.5  # beta_k = BETA S H^3 ln(2HSAk)
 
 
@@ -21,14 +22,19 @@ def plan(par, state, work, x, k, out):
     beta = BETA * S * float(H) ** 3 * (work.log[0] + math.log(state.episodes[b] + 1.0))
     for s in range(S):
         for a in range(A):
-            n = state.reward_visits[b, s, a] + 1.0
+            n = (state.visits[b, s, a] if par.known == 1 else state.reward_visits[b, s, a]) + 1.0
             work.r[s, a] = state.reward_sums[b, s, a] / n
-            work.xi[s, a] = par.scale * math.sqrt(beta / n)
+            work.xi[s, a] = par.scale * math.sqrt(beta / n) if par.kind == PROVED else 1.0 / n
+    if par.known == 1:
+        told_rewards(par, x, work.r)
     fill_normals(par.seed, k, NOISE, work.draws[0], work.draws[1])
     noise, deviation = merged(merged(work.noise)), merged(work.xi)
     for i in range(H * S * A):
-        noise[i] = work.draws[i % 2, i // 2] * deviation[i % (S * A)]
-    plan_model(par, work, state.P[b], work.r, 0, k, out)
+        spread = deviation[i % (S * A)]
+        if par.kind == PRACTISED:
+            spread = 0.5 * (par.scale * math.sqrt(spread) + (H - i // (S * A)) * spread)
+        noise[i] = work.draws[i % 2, i // 2] * spread
+    plan_model(par, work, state.P[b], work.r, par.kind, k, out)
 
 
 class TabularRLSVI(TabularAgent):
@@ -39,7 +45,11 @@ class TabularRLSVI(TabularAgent):
     with sums divided by n + 1 instead of n, so that P_hat has mass n/(n + 1), and k = 1, 2, ... the episodes of the
     group. Nothing is clipped. Values are random, not bounds.
 
-    bonus_scale   multiplies the standard deviation; anything but 1 carries no guarantee
+    constants     "proved": the above. "practised": as in rlberry's RLSVI (rlberry-research, whose code was read),
+                  w_h ~ N(0, (1/sqrt(n + 1) + (H - h)/(n + 1))^2/4); what is missing of P_hat goes to all supported
+                  next states alike, and values are clipped to [0, H - h]. Theirs has twice the deviation, adds r_hat
+                  twice, which is the same, and clips at H from above only. Nothing is claimed
+    bonus_scale   multiplies the standard deviation, of "practised" its first part; anything but 1 carries no guarantee
     centres       [B, d]: one model for each group, those nearest to a centre (`kmeans`); None: one for everybody
 
     beta_k is recalled from Russo, who keeps estimates for every step by itself; here the steps share them. Cost per
@@ -59,15 +69,21 @@ class TabularRLSVI(TabularAgent):
     perturbs = True
     pad = 1.0
 
+    constants: str = choice("proved", "practised")
     bonus_scale: float = BONUS_SCALE
     centres: ArrayLike | None = CENTRES
 
     def _numbers(self) -> dict[str, Any]:
         p = self.problem
-        return {"log": math.log(2.0 * p.horizon * p.n_states * p.n_actions)}
+        kind = PRACTISED if self.constants == "practised" else PROVED
+        return {"kind": kind, "log": math.log(2.0 * p.horizon * p.n_states * p.n_actions)}
+
+    def _settle(self) -> None:
+        super()._settle()
+        self.even = self.constants == "practised"
 
     def _promise(self) -> str | None:
-        if self.options["bonus_scale"] != 1.0:
+        if self.options["bonus_scale"] != 1.0 or self.constants == "practised":
             return None
         return (
             "in every episode in which r_hat + P_hat V* is off by at most sqrt(beta_k/(SH(n + 1))) everywhere, the "

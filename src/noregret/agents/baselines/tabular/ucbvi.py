@@ -7,15 +7,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .... import checks as check
-from ....compiler.jit import kernel
+from ....compiler.jit import inlined, kernel
 from ....planning.bellman import expectation
 from ...declared import BONUS_SCALE, CENTRES, DELTA, choice, option
 from ...plans import plan_hooked
 from ...promise import OPTIMISM
-from .family import TabularAgent, enter, variance
+from .family import TabularAgent, enter, told_rewards, variance
 
-HOEFFDING, BERNSTEIN, TIGHT, MONOTONE = 0, 1, 2, 3
-BONUSES = ("hoeffding", "bernstein", "tight", "monotone")
+HOEFFDING, BERNSTEIN, TIGHT, MONOTONE, PRACTISED = 0, 1, 2, 3, 4
+BONUSES = ("hoeffding", "bernstein", "tight", "monotone", "practised")
 CH = 7.0  # CH H L/sqrt(n)
 BF = 8.0, 14.0 / 3.0, 8.0, 100.0  # sqrt(BF0 L var/n) + BF1 H L/n + sqrt(BF2 E[min((BF3 L S)^2 A H^3/N', H^2)]/n)
 SUM = 2.0, 7.0 / 3.0  # sqrt(SUM0 L var/n) + SUM1 H L/n: Maurer and Pontil's inequality
@@ -32,10 +32,20 @@ def plan(par, state, work, x, k, out):
                 continue
             seen = state.reward_visits[b, s, a]
             work.r[s, a] = 1.0
-            if seen > 0.0:
+            if par.kind == PRACTISED:
+                work.r[s, a] = state.reward_sums[b, s, a] / max(1.0, seen)
+            elif seen > 0.0:
                 work.r[s, a] = min(1.0, state.reward_sums[b, s, a] / seen + par.scale * math.sqrt(0.5 * L / seen))
             work.xi[s, a] = par.scale * CH * H * L / math.sqrt(max(1.0, state.visits[b, s, a]))
+    if par.known == 1:
+        told_rewards(par, x, work.r)
     plan_hooked(par, state, work, state.P[b], work.r, k, out.policy, out.values)
+
+
+@inlined
+def practised(par, n, left):
+    """sqrt(1/n) + (H - h)/n, at most H - h = left + 1."""
+    return left + 1.0 if n == 0.0 else min(par.scale / math.sqrt(n) + (left + 1.0) / n, left + 1.0)
 
 
 @kernel
@@ -53,6 +63,10 @@ def adjust(par, state, work, k, h, P, V, Q):
     for s in range(S):
         for a in range(A):
             if not par.layout.available[s, a]:
+                continue
+            if par.kind == PRACTISED:
+                if par.known == 0 or par.layout.count[s, a] > 1:
+                    Q[s, a] += practised(par, state.visits[b, s, a], left)
                 continue
             if par.layout.count[s, a] > 1:
                 bonus, n = float(H), state.visits[b, s, a]  # too few visits to say anything: the largest value
@@ -89,6 +103,10 @@ class UCBVI(TabularAgent):
                   "tight", L = ln(3SAT/delta):   b = sqrt(2 L var/n) + 7 H L/(3n)
                   "monotone", L = ln(5SAHT/delta):
                   b = min( left, max( sqrt(4.5 L var/(n-1)), 7 left L/(n-1) ) )
+                  "practised", the "simplified Bernstein" bonus of rlberry's UCBVI (rlberry-scool 0.7.3, whose code was
+                  read):   Q_h = clip( r_hat + P_hat V_{h+1} + b, 0, H - h ), b = min( 1/sqrt(n) + (H - h)/n, H - h ),
+                  no width for rewards and no smallest value so far; theirs renews b only for the steps at which the
+                  pair was met, and clips at H. Of `bonus_scale`, only 1/sqrt(n) is multiplied
     episodes      K in T = K H, counted in every group by itself: after so many nothing is guaranteed. None: t^2 in the
                   place of T, for any number of episodes
     bonus_scale   multiplies every bonus; anything but 1 carries no guarantee
@@ -96,18 +114,20 @@ class UCBVI(TabularAgent):
 
     Azar et al. take rewards for known; the term sqrt(L/(2 n_r)) is for unknown ones. Their constants are recalled from
     the paper. docs/agents-tabular.md proves the values of "hoeffding" and "monotone" to be upper bounds; those of
-    "bernstein" rest on the paper's argument with recalled constants and "tight" has no proof, so neither claims it.
+    "bernstein" rest on the paper's argument with recalled constants, "tight" and "practised" have no proof: none of
+    these claims it.
 
     Cost per episode O(S^2 A H), memory O(B(S^2 A + S A H)), constant in the number of episodes.
 
     >>> import noregret as nr
     >>> problem = nr.worlds.random_logit(context_dim=1).problem
-    >>> for bonus in ("hoeffding", "bernstein", "tight", "monotone"):
+    >>> for bonus in ("hoeffding", "bernstein", "tight", "monotone", "practised"):
     ...     print(bonus, nr.agents.UCBVI(problem, bonus=bonus).guarantee is not None)
     hoeffding True
     bernstein False
     tight False
     monotone True
+    practised False
     """
 
     name = "ucbvi-ch"
@@ -132,7 +152,7 @@ class UCBVI(TabularAgent):
     def _numbers(self) -> dict[str, Any]:
         p, o = self.problem, self.options
         kind, K = BONUSES.index(o["bonus"]), o["episodes"]
-        events = (5.0, 5.0, 3.0, 5.0 * p.horizon)[kind] * p.n_states * p.n_actions * self.n_groups
+        events = (5.0, 5.0, 3.0, 5.0 * p.horizon, 5.0)[kind] * p.n_states * p.n_actions * self.n_groups
         steps = 1.0 if K is None else float(K * p.horizon)
         return {"kind": kind, "log": float(np.log(events * steps / o["delta"])), "growth": 2.0 if K is None else 0.0}
 

@@ -9,7 +9,7 @@ from ....compiler.jit import kernel
 from ...declared import BONUS_SCALE, CENTRES, DELTA
 from ...plans import plan_hooked
 from ...promise import OPTIMISM
-from .family import TabularAgent, due, enter, keep, recall
+from .family import TabularAgent, due, enter, keep, recall, told_rewards
 
 REWARD = 7.0 / 2.0  # squared reward width: REWARD ln(2SAt/delta)/n
 TRANSITION = 14.0  # squared transition width: TRANSITION m ln(2At/delta)/n
@@ -20,6 +20,8 @@ def plan(par, state, work, x, k, out):
     b = enter(par, state, work, x)
     if due(state, b, k):
         widths(par, state, work, b)
+        if par.known == 1:
+            told_rewards(par, x, work.r)
         plan_hooked(par, state, work, state.P[b], work.r, k, state.policy[b], state.values[b])
         keep(state, b, k)
     recall(state, b, out)

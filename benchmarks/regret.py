@@ -1,0 +1,193 @@
+"""`noregret bench --regret`: what agents lose on the beds, as they come and tuned in hindsight.
+
+Untuned is the default of the library. Tuned is the best mean over the seeds, of the default and a small grid of the one
+scale an agent has: nobody can tune like that, it is what the others are measured by. A ratio is to the best tuned mean
+of the bed.
+"""
+
+import time
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.beds import Bed, beds
+from benchmarks.contestants import Contestant, contestants
+from noregret.report.drawing import COLOURS, GRID, INK, MUTED
+from noregret.storage.spreadsheets import write_table
+
+CONTROL = "uniform-random"
+_COLOURS = {
+    "psrl-glm": (0, "o"), "certified-psrl": (1, "o"), "glm-orl": (2, "o"), "lr-orl": (3, "o"),
+    "epsilon-greedy": (4, "s"), "certainty-equivalence": (4, "v"), "oful": (5, "s"), "linucb": (5, "o"),
+    "glm-ucb": (5, "^"), "ofuglb": (5, "D"), "glb-omd": (5, "P"), "ucbvi-bf": (6, "s"), "rlsvi": (6, "^"),
+    "psrl": (6, "o"), "ucbvi-bf:bonus=practised": (7, "s"), "rlsvi:constants=practised": (7, "^"),
+}  # fmt: skip
+
+
+class Score(NamedTuple):
+    """One contestant on one bed: regret [seeds] for every value of its knob, None being its default."""
+
+    bed: str
+    contestant: Contestant
+    regret: dict[float | None, NDArray[np.float64]]
+    seconds: float  # of processor time, an episode
+
+    @property
+    def untuned(self) -> float:
+        return float(self.regret[None].mean())
+
+    @property
+    def best(self) -> float | None:
+        """The value of the knob that was best in hindsight."""
+        return min(self.regret, key=lambda value: float(self.regret[value].mean()))
+
+    @property
+    def tuned(self) -> float:
+        return float(self.regret[self.best].mean())
+
+
+def play(
+    bed: Bed, quick: bool = False, others: bool = True, only: Sequence[str] | None = None,
+    tell: Callable[[str], None] = lambda text: None,
+) -> list[Score]:  # fmt: skip
+    """Everybody on one bed, or `only` those of these names; others: also other libraries."""
+    size, made = bed.quick if quick else bed.full, []
+    for one in contestants(bed.problem(0), others and bed.compared):
+        if only is not None and one.name not in only:
+            continue
+        tell(f"{bed.name}: {one.name}")
+        _once(bed, one, 0, None, 1)  # compile
+        regret, start = {}, time.process_time()
+        for value in (None, *one.values):
+            tell(f"{bed.name}: {one.name}" + ("" if value is None else f", {one.knob} {value:g}"))
+            regret[value] = np.array([_once(bed, one, seed, value, size.episodes) for seed in range(size.seeds)])
+        spent = time.process_time() - start
+        made.append(Score(bed.name, one, regret, spent / (len(regret) * size.seeds * size.episodes)))
+    return made
+
+
+def _once(bed: Bed, one: Contestant, seed: int, value: float | None, episodes: int) -> float:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a data set keeps to no linear model, and agents say so
+        return bed.play(one.make(bed.problem(seed), seed, value), seed, episodes)
+
+
+def floor(scores: Iterable[Score]) -> float:
+    """The best tuned mean of a bed."""
+    return max(min(s.tuned for s in scores), 1e-9)
+
+
+def table_of(bed: Bed, scores: Sequence[Score], quick: bool) -> Table:
+    size, least = bed.quick if quick else bed.full, floor(scores)
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column(f"{bed.name}: {size.episodes:,} episodes, {size.seeds} seeds", min_width=44)
+    for column in ("untuned", "se", "ratio", "tuned", "ratio", "by", "us/episode"):
+        table.add_column(column, justify="right", no_wrap=True, min_width=8)
+    for s in sorted(scores, key=lambda s: s.untuned):
+        given, value = s.regret[None], s.best
+        error = f"{given.std(ddof=1) / np.sqrt(given.size):,.1f}" if given.size > 1 else "-"
+        by = "default" if value is None else f"{s.contestant.knob} {value:g}"
+        table.add_row(
+            s.contestant.name, f"{s.untuned:,.1f}", error, f"{s.untuned / least:.2f}", f"{s.tuned:,.1f}",
+            f"{s.tuned / least:.2f}", by, f"{1e6 * s.seconds:,.0f}",
+        )  # fmt: skip
+    return table
+
+
+def summary(played: dict[str, list[Score]]) -> Table:
+    """Over the beds: worst and geometric mean ratio of everybody, untuned and tuned."""
+    ratios: dict[str, list[tuple[float, float]]] = {}
+    for scores in played.values():
+        least = floor(scores)
+        for s in scores:
+            ratios.setdefault(s.contestant.name, []).append((s.untuned / least, s.tuned / least))
+    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    table.add_column("all beds: ratio to the best tuned", min_width=44)
+    for column in ("beds", "untuned mean", "worst", "tuned mean", "worst"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for name, pairs in sorted(ratios.items(), key=lambda item: _middle(item[1], 0)):
+        worst = [max(pair[i] for pair in pairs) for i in (0, 1)]
+        table.add_row(
+            name, str(len(pairs)), f"{_middle(pairs, 0):.2f}", f"{worst[0]:.2f}", f"{_middle(pairs, 1):.2f}",
+            f"{worst[1]:.2f}",
+        )  # fmt: skip
+    return table
+
+
+def _middle(pairs: list[tuple[float, float]], i: int) -> float:
+    """Geometric mean."""
+    return float(np.exp(np.mean([np.log(max(pair[i], 1e-9)) for pair in pairs])))
+
+
+def rows_of(played: dict[str, list[Score]]) -> Iterator[dict[str, Any]]:
+    """One row per bed, contestant, value of the knob and seed."""
+    for bed, scores in played.items():
+        least = floor(scores)
+        for s in scores:
+            for value, regrets in s.regret.items():
+                for seed, regret in enumerate(regrets):
+                    yield {
+                        "bed": bed, "agent": s.contestant.name, "library": s.contestant.library,
+                        "knob": s.contestant.knob, "value": value, "untuned": value is None, "tuned": value == s.best,
+                        "seed": seed, "regret": float(regret), "ratio_of_mean": float(regrets.mean()) / least,
+                    }  # fmt: skip
+
+
+def save(played: dict[str, list[Score]], path: Path) -> None:
+    """`rows_of` as CSV."""
+    import pyarrow as pa
+
+    write_table(pa.Table.from_pylist(list(rows_of(played))), path)
+
+
+def draw(played: dict[str, list[Score]], path: Path) -> None:
+    """A dot per agent and bed at its ratio to the best tuned, filled as it comes and hollow tuned; other libraries
+    grey."""
+    from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
+
+    figure = Figure(figsize=(9.0, 1.2 + 0.42 * len(played)), layout="constrained")
+    axes, shown = figure.add_subplot(), dict[str, tuple[str, str]]()
+    for row, scores in enumerate(played.values()):
+        least, drawn = floor(scores), [s for s in scores if s.contestant.name != CONTROL]
+        for i, s in enumerate(drawn):
+            name = s.contestant.name
+            number, marker = _COLOURS.get(name, (None, "d"))
+            colour = MUTED if number is None else COLOURS[number]
+            shown.setdefault(name if number is not None else "other libraries", (colour, marker))
+            y = row + 0.7 * (i / max(len(drawn) - 1, 1) - 0.5)
+            axes.plot([s.tuned / least, s.untuned / least], [y, y], color=colour, lw=0.6, alpha=0.6)
+            axes.plot(s.tuned / least, y, marker, ms=4.5, mfc="white", mec=colour, mew=0.9)
+            axes.plot(s.untuned / least, y, marker, ms=4.5, color=colour)
+        if row:
+            axes.axhline(row - 0.5, color=GRID, lw=0.8)
+    axes.set_xscale("log")
+    axes.set_yticks(range(len(played)), list(played))
+    axes.set_ylim(len(played) - 0.5, -0.5)
+    axes.axvline(1.0, color=INK, lw=0.8)
+    axes.set_xlabel("regret over that of the best tuned agent (filled: as it comes, hollow: tuned in hindsight)")
+    axes.spines[["top", "right"]].set_visible(False)
+    marks = [Line2D([], [], color=c, marker=m, ls="", ms=5, label=name) for name, (c, m) in shown.items()]
+    figure.legend(handles=marks, loc="outside right upper", frameon=False, fontsize=8)
+    figure.savefig(path, dpi=150)
+
+
+def show(console: Console, chosen: str | None, quick: bool, others: bool, out: Path) -> None:
+    """Play, print, and write `regret.csv` and `regret.png`; files are written anew after every bed."""
+    picked = [bed for bed in beds(chosen) if chosen is not None or not (quick and bed.heavy)]
+    out.mkdir(parents=True, exist_ok=True)
+    played: dict[str, list[Score]] = {}
+    for bed in picked:
+        with console.status("") as status:
+            played[bed.name] = play(bed, quick, others, tell=status.update)
+        console.print(table_of(bed, played[bed.name], quick), "")
+        save(played, out / "regret.csv")
+    console.print(summary(played))
+    draw(played, out / "regret.png")
+    console.print(f"numbers  {out / 'regret.csv'}\nfigure   {out / 'regret.png'}", highlight=False)
