@@ -149,6 +149,8 @@ def test_a_plan_shows_itself_as_a_table_and_leaves_out_the_middle_of_a_large_one
     small = nr.Plan(np.array([[0, 1], [1, 0]]), np.zeros((3, 2)), certificate=0.25)
     said = ["step  state 0  state 1", "0     0        1", "1     1        0", "at most 0.25 short of optimal"]
     assert repr(small).splitlines() == str(small).splitlines() == said
+    trivial = nr.Plan(small.policy, small.values, certificate=1.95)  # of 2 that are possible
+    assert repr(trivial).endswith("at most 1.95 short of optimal, which says nothing yet")
     large = repr(nr.Plan(np.zeros((500, 300), np.int64), np.zeros((501, 300)))).splitlines()
     assert len(large) == 14
     assert max(map(len, large)) <= 80

@@ -37,6 +37,7 @@ from ..storage.text import aligned, shortened
 
 TIED_WITHIN = 1e-9  # actions whose values differ by less are tied, so that rounding does not choose between them
 MOST_STEPS, MOST_STATES = 12, 8  # shown of a plan
+ALL = 0.95  # of the horizon: a certificate above says nothing that was not known before any data
 
 
 @dataclass(frozen=True, repr=False)
@@ -96,7 +97,11 @@ class Plan:
         table = aligned([head, *rows])
         if None in steps or None in shown:
             table += f"\n[{H} steps, {S} states]"
-        return table if self.certificate is None else f"{table}\nat most {self.certificate:.3g} short of optimal"
+        if self.certificate is None:
+            return table
+        if self.certificate > ALL * H:
+            return f"{table}\nat most {self.certificate:.3g} short of optimal, which says nothing yet"
+        return f"{table}\nat most {self.certificate:.3g} short of optimal"
 
 
 class Model(NamedTuple):

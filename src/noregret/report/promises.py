@@ -178,6 +178,7 @@ def _held(g: Group) -> dict[str, str]:
     told = {column: NONE if count is None else f"{count[0]:,}" for column, count in found.items()}
     return {
         "certificate at end": number(g.late("certificate").mean()) if g.has("certificate") else NONE,
+        "plans refused": f"{round(float(g.curve('refused')[:, -1].sum())):,}" if g.has("refused") else NONE,
         "episodes": f"{episodes:,}",
         "certificates wrong": told["certificate_failures"],
         "sets missed": told["set_failures"],

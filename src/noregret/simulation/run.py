@@ -67,6 +67,8 @@ class Run:
         size = f"{self.episodes[-1]:,} episodes, seeds {list(self.seeds)}"
         false = sum(said is not None for said in self.refuted)
         size += f", refuted in {false} of {len(self.seeds)}" if false else ""
+        if "refused" in self.diagnostics:
+            size += f", gate refused {self.diagnostics['refused'][:, -1].mean():,.0f} plans"
         return f"<Run {self.label} in {self.world}: {size}, final regret {self.final.mean():,.1f}>"
 
     @property

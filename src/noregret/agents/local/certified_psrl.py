@@ -130,6 +130,10 @@ class CertifiedPSRL(SetAgent):
         self.regret_delta = REGRET_SHARE * self.delta
 
     @property
+    def watch_columns(self) -> set[str]:
+        return super().watch_columns | {"refused"}
+
+    @property
     @locked
     def gate(self) -> dict[str, int]:
         """How many episodes were played by the draw, by an optimistic policy with a part of the bonus, and by full

@@ -84,3 +84,7 @@ def watch_certified(par, work, truth, path, out, meter):
 def watch_local(par, state, work, truth, path, out, meter):
     """For agents that keep sets of logits."""
     watch_certified(par, work, truth, path, out, meter)
+    refused = 0
+    for i in range(1, state.gate.shape[0]):
+        refused += state.gate[i]
+    meter.tally[column.REFUSED] = refused
