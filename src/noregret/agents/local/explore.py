@@ -10,8 +10,8 @@ first-order term of a bonus (`planning.optimism`). So nothing is believed to be 
 known looks better in every episode, not in every second one. After RandUCB (Vaswani et al. 2020), whose one number it
 takes. part is PART, and 1 in one episode of fifty, for whatever PART would take too long to find out.
 
-An unseen pair begins half way to the largest reward, r = r_hat + START (1 - r_hat) share, where share is what is left
-of the prior variance: 1 before any data.
+An unseen pair begins half way to the largest reward, r = r_hat + start (1 - r_hat) share, where share is what is left
+of the prior variance: 1 before any data. start is 1/2, or 1/4 for logistic rewards, whose estimate begins at 1/2.
 
 This is no posterior sampling, and nothing is proved about it; behind the gate of `CertifiedPSRL` any plan is safe.
 """
@@ -29,6 +29,7 @@ from ...planning.optimism import optimum
 from .sets import reward_means
 
 PART, START = 0.5, 0.5
+LOGISTIC_START = 0.25  # the estimate of an unseen logistic reward is 1/2 already
 BOLD = 2.3263478740408408  # |N(0, 1)| is larger in one case of fifty
 
 
@@ -92,9 +93,10 @@ def explore(par, state, work, x, k, policy, values):
     apply_believe(par.believe, (par, state, work, x))
     reward_means(par, state, work, x)
     local, mean = work.local, work.mean
+    start = LOGISTIC_START if par.means.logistic == 1 else START
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
-            mean[s, a] += START * (1.0 - mean[s, a]) * work.share[s, a]
+            mean[s, a] += start * (1.0 - mean[s, a]) * work.share[s, a]
             local.high[s, a] = mean[s, a] + work.deviation[s, a]
     z, other = normals(par.seed, k, 0, POSTERIOR)
     part = (1.0 if abs(other) > BOLD else PART) * abs(z)

@@ -4,11 +4,12 @@ CALIBRATED   rewards in [0, 1], mean theta'x: ridge regression with the noise an
                  sigma^2 = (W/4 + RSS)/(W + n),   RSS = sum r^2 - theta' sum x r,
                  lambda = sigma^2/tau^2,          tau^2 = 1/4 over the mean of ||x||^2
              so that before any data a mean has the standard deviation 1/2 at an x of usual length, in whatever units
-             contexts come, and a reward the standard deviation 1/2, the largest in [0, 1], which counts as W = 16
+             contexts come, and a reward the standard deviation 1/2, the largest in [0, 1], which counts as W = 8
              rewards. Both are found again when n has grown by half; in between V += x x' as ever. Until the first
-             reward every x has length R.
+             reward every x is of usual length.
 LAPLACE      rewards 0 or 1, mean sigma(theta'x): V += p (1 - p) x x', the curvature at the estimate, and
-             theta -= (p - r) V^{-1} x, from lambda = d/B_r^2
+             theta -= (p - r) V^{-1} x; lambda is the larger of d/B_r^2 and a quarter of the mean of ||x||^2, so
+             that before any data a logit has at most the standard deviation 2 at an x of usual length
 
 Both are approximations, the second of a normal one at that, and nothing is proved about them: they explore, and are
 drawn from. What is proved about rewards has its own sets (`estimators.rewards.forms`). The spread of a mean at x is
@@ -23,15 +24,27 @@ from ...theory.widths import sigma
 from .regression import LAPLACE, Step, advance, look
 
 GROWTH = 1.5  # of rewards between two measurements of their noise
-WEIGHT, DEVIATION = 16.0, 0.5  # W, and the prior standard deviation of a mean
+WEIGHT, DEVIATION = 8.0, 0.5  # W, and the prior standard deviation of a mean
 LEAST, SHORTEST = 1e-3, 1e-12  # of lambda over the mean of ||x||^2, and of that mean over R^2: arithmetic stays stable
+LOGIT = 2.0  # the largest prior standard deviation of a logit at a usual x
 LEAST_SLOPE = 1e-4  # of the logistic curve, in V: no reward is certain beyond this
 
 
 @inlined
 def noise_due(state, s, a):
-    """Whether sigma is to be found again."""
+    """Whether sigma and the length of contexts are to be found again."""
     return state.samples[s, a] >= GROWTH * state.measured[s, a]
+
+
+@inlined
+def shift(par, state, work, s, a, level):
+    """lambda <- level, in V and in its inverse; theta stays."""
+    gram, logdet = state.gram[s, a], state.logdet[s, a : a + 1]
+    for b in range(gram.shape[0]):
+        gram[b, b] += level - state.level[s, a]
+    apply_refresh(par.refresh, (gram, state.inverse[s, a], logdet, par.start, work.factor, work.h))
+    state.level[s, a] = level
+    state.measured[s, a] = state.samples[s, a]
 
 
 @kernel
@@ -44,12 +57,8 @@ def measure(par, state, work, s, a):
         size += gram[b, b] - before
     state.noise[s, a] = (WEIGHT / 4.0 + max(rest, 0.0)) / (WEIGHT + n)
     size = max(size / n, SHORTEST * par.largest**2)
-    state.level[s, a] = par.factor * max(state.noise[s, a] / DEVIATION**2, LEAST) * size
-    for b in range(theta.shape[0]):
-        gram[b, b] += state.level[s, a] - before
-    apply_refresh(par.refresh, (gram, inverse, state.logdet[s, a : a + 1], par.start, work.factor, work.h))
+    shift(par, state, work, s, a, par.factor * max(state.noise[s, a] / DEVIATION**2, LEAST) * size)
     times(inverse, moment, theta)
-    state.measured[s, a] = n
 
 
 @kernel
@@ -71,14 +80,24 @@ def laplace_step(par, state, work, s, a, reward, x):
     z, q = look(state, work, s, a, x)
     p = sigma(z)
     advance(par, state, work, s, a, x, Step(q, max(p * (1.0 - p), LEAST_SLOPE), p - reward))
+    for b in range(x.shape[0]):
+        state.squares[s, a] += x[b] * x[b]
+    if noise_due(state, s, a):
+        n = state.samples[s, a]
+        level = max(par.regularization, par.factor * state.squares[s, a] / (n * LOGIT**2))
+        shift(par, state, work, s, a, level)
 
 
 @inlined
 def spread_and_share(par, state, s, a, p, q, norm2):
     """The standard deviation of a mean reward p, and the share of its prior variance that is left, both of pair (s, a)
     at x: q = ||x||^2_{V^{-1}}, norm2 = ||x||^2."""
+    unseen = state.samples[s, a] == 0
     if par.form == LAPLACE:
-        return p * (1.0 - p) * math.sqrt(q), min(par.regularization * q / norm2, 1.0)
+        root = math.sqrt(q)
+        return p * (1.0 - p) * (min(root, LOGIT) if unseen else root), min(state.level[s, a] * q / norm2, 1.0)
+    if unseen and q > 0.0:
+        return DEVIATION, 1.0
     return math.sqrt(state.noise[s, a] * q), min(state.level[s, a] * q / norm2, 1.0)
 
 

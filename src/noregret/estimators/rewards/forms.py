@@ -134,7 +134,7 @@ class RewardState(NamedTuple):
     moment: Floats  # [S, A, d], sum x r where means are linear
     radius: Floats  # [S, A], squared, where they are logistic (NEWTON: without its ln(1/delta) term); negative: no set
     samples: NDArray[np.int64]  # [S, A], rewards learned
-    squares: Floats  # [S, A], sum r^2 under CALIBRATED, and the next two; else empty
+    squares: Floats  # [S, A], sum r^2 under CALIBRATED, sum ||x||^2 under LAPLACE; likewise the next three; else empty
     noise: Floats  # [S, A], sigma^2 of a reward
     level: Floats  # [S, A], lambda
     measured: NDArray[np.int64]  # [S, A], samples when it was found
@@ -181,14 +181,15 @@ def reward_parts(
     mixture = kind in (HOEFFDING, BERNSTEIN)
     lam = _regularization(sizes, form, mixture, regularization, name)
     mixture_par, mixture_state, mixture_work = mixture_parts(sizes, mixture)
+    factor = lam / sizes.context_bound**2 if form == "calibrated" else 1.0
     par = RewardPar(
         kind, int(logistic), refresh_address(d), EMPTY, EMPTY, EMPTY, EMPTY, float(log), sizes.bound, lam,
-        d * math.log(lam), theorem_a_log_weight(SLACK), lam / sizes.context_bound**2, sizes.context_bound,
-        mixture_par, EMPTY, EMPTY, EMPTY, *_table_of(blocks),
+        d * math.log(lam), theorem_a_log_weight(SLACK), factor, sizes.context_bound, mixture_par,
+        EMPTY, EMPTY, EMPTY, *_table_of(blocks),
     )  # fmt: skip
     theta = np.array(p.known_rewards, float) if known else f((S, A, d))
     prior = lam * sizes.bound**2 + (2.0 * log if form == "logistic" else 0.0) if logistic else 0.0
-    own = (S, A) if kind == CALIBRATED else (0, 0)
+    own = (S, A) if kind in (CALIBRATED, LAPLACE) else (0, 0)
     state = RewardState(
         theta, np.tile(lam * np.eye(d), (S, A, 1, 1)), np.tile(np.eye(d) / lam, (S, A, 1, 1)), f((S, A)), f((S, A, d)),
         np.full((S, A), prior), np.zeros((S, A), np.int64), f(own), np.full(own, 0.25), np.full(own, lam),
