@@ -3,12 +3,13 @@
 The posterior of the transitions is taken for a set: logits within one standard deviation of their estimate, for every
 pair (`beliefs.local`, rho = 1). One number z ~ N(0, 1) per episode then says for all pairs how optimistic the plan is,
 
-    Q_h = clip( r + P_hat V_{h+1} + part |z| ( spread + sqrt(g' cov g) ), 0, H - h ),    g = P_hat * (V - <P_hat, V>)
+    Q_h = clip( r + P_hat V + part |z| ( spread + min(sqrt(g' cov g), max V - P_hat V) ), 0, H - h ),   V = V_{h+1},
 
-with the spread of the mean reward (`estimators.rewards.calibrated`) and the standard deviation of <P, V_{h+1}>: the
-first-order term of a bonus (`planning.optimism`). So nothing is believed to be worse than its estimate. What is hardly
-known looks better in every episode, not in every second one. After RandUCB (Vaswani et al. 2020), whose one number it
-takes. part is PART, and 1 in one episode of fifty, for whatever PART would take too long to find out.
+g = P_hat * (V - P_hat V), with the spread of the mean reward (`estimators.rewards.calibrated`) and the standard
+deviation of <P, V>: a bonus (`planning.optimism`) of the first order, over the pair's possible next states. So nothing
+is believed to be worse than its estimate. What is hardly known looks better in every episode, not in every second one.
+After RandUCB (Vaswani et al. 2020), whose one number it takes. part is PART, and 1 in one episode of fifty, for
+whatever PART would take too long to find out.
 
 An unseen pair begins half way to the largest reward, r = r_hat + start (1 - r_hat) share, where share is what is left
 of the prior variance: 1 before any data. start is 1/2, or 1/4 for logistic rewards, whose estimate begins at 1/2.

@@ -25,7 +25,7 @@ from .regression import LAPLACE, Step, advance, look
 
 GROWTH = 1.5  # of rewards between two measurements of their noise
 WEIGHT, DEVIATION = 8.0, 0.5  # W, and the prior standard deviation of a mean
-LEAST, SHORTEST = 1e-3, 1e-12  # of lambda over the mean of ||x||^2, and of that mean over R^2: arithmetic stays stable
+LEAST, SHORTEST = 1e-3, 1e-8  # of lambda over the mean of ||x||^2, and of that mean over R^2: V is rounded by 1e-16 R^2
 LOGIT = 2.0  # the largest prior standard deviation of a logit at a usual x
 LEAST_SLOPE = 1e-4  # of the logistic curve, in V: no reward is certain beyond this
 

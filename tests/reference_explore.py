@@ -1,0 +1,258 @@
+"""The exploration of PSRL-GLM and Certified PSRL in plain NumPy, from docs/exploration.md and the formulas.
+
+Rewards are kept in a list and solved for from scratch, Gram matrices are accumulated, covariances are solved for. The
+posterior of the transitions is that of `reference_sets` (docs/semantics-sets.md), of `reference_shared` with a design.
+Nothing is imported from noregret."""
+
+import itertools
+import math
+from types import SimpleNamespace
+
+import numpy as np
+
+import reference
+import reference_sets
+from reference import mix, sigmoid, softmax, words
+from reference_shared import SharedSet
+
+BOLD = reference_sets.quantile(0.99)  # one |z| of fifty is larger
+
+
+# Mean rewards --------------------------------------------------------------------------------------------------------
+class Calibrated:
+    """Ridge regression with the noise and contexts of the data; R: the longest context, lam: lambda at first."""
+
+    def __init__(self, dim, R, lam=None):
+        self.R, self.X, self.y, self.measured, self.noise = R, np.zeros((0, dim)), np.zeros(0), 0, 0.25
+        self.level = R**2 if lam is None else lam
+        self.factor = self.level / R**2
+
+    @property
+    def V(self):
+        return self.level * np.eye(self.X.shape[1]) + self.X.T @ self.X
+
+    @property
+    def theta(self):
+        return np.linalg.solve(self.V, self.X.T @ self.y)
+
+    def update(self, x, reward):
+        self.X, self.y = np.vstack([self.X, x]), np.append(self.y, reward)
+        n = len(self.y)
+        if n >= 1.5 * self.measured:
+            rest = (self.y**2).sum() - self.theta @ self.X.T @ self.y
+            length = max((self.X**2).sum() / n, 1e-8 * self.R**2)
+            self.noise = (16 / 4 + max(rest, 0.0)) / (16 + n)
+            self.level = self.factor * max(4 * self.noise, 1e-3) * length
+            self.measured = n
+
+    def at(self, u):
+        """(mean, spread, share)."""
+        q = u @ np.linalg.solve(self.V, u)
+        share = min(self.level * q / (u @ u), 1.0) if u @ u > 0 else 0.0
+        return min(max(self.theta @ u, 0.0), 1.0), math.sqrt(self.noise * q), share
+
+
+class Laplace:
+    """Logistic rewards, with the curvature at the estimate."""
+
+    def __init__(self, dim, bound, lam=None):
+        self.lam = dim / bound**2 if lam is None else lam
+        self.V, self.theta = self.lam * np.eye(dim), np.zeros(dim)
+
+    def update(self, x, reward):
+        p = sigmoid(self.theta @ x)
+        self.V = self.V + max(p * (1 - p), 1e-4) * np.outer(x, x)
+        self.theta = self.theta - (p - reward) * np.linalg.solve(self.V, x)
+
+    def at(self, u):
+        p, q = sigmoid(self.theta @ u), u @ np.linalg.solve(self.V, u)
+        return p, p * (1 - p) * math.sqrt(q), min(self.lam * q / (u @ u), 1.0) if u @ u > 0 else 0.0
+
+
+class Known:
+    def __init__(self, theta, logistic):
+        self.theta, self.logistic = theta, logistic
+
+    def update(self, x, reward):
+        pass
+
+    def at(self, u):
+        return reference.mean_reward(self.theta @ u, self.logistic), 0.0, 0.0
+
+
+class Rewards:
+    """All pairs: one learner per pair, or per block of the reward design."""
+
+    def __init__(self, problem, lam=None):
+        p = self.problem = problem
+        self.pairs, logistic = list(np.ndindex(p.n_states, p.n_actions)), p.rewards == "logistic"
+        blocks = self.blocks = p.reward_blocks
+        if p.known_rewards is not None:
+            self.of = {pair: Known(p.known_rewards[pair], logistic) for pair in self.pairs}
+            return
+        dim, R, bound, names = p.context_dim, p.context_bound, p.reward_bound, self.pairs
+        if blocks is not None:  # in units of the blocks' bounds
+            part = blocks.bound / blocks.bound.max()
+            self.psi = blocks.features[:, :, 0] * part[blocks.block][..., None]
+            dim, names = blocks.column.shape[1], range(blocks.size.size)
+            R, bound = R * np.linalg.norm(self.psi, axis=-1).max(), blocks.bound.max()
+        self.of = {name: Laplace(dim, bound, lam) if logistic else Calibrated(dim, R, lam) for name in names}
+
+    def place(self, pair, x):
+        """(learner, u): what the mean is linear in."""
+        if self.blocks is None:
+            return self.of[pair], x
+        b = int(self.blocks.block[pair])
+        u, start = np.zeros(self.blocks.column.shape[1]), self.blocks.start[b]
+        for i, psi in enumerate(self.psi[pair]):
+            for e in range(start[i], start[i + 1]):
+                u[e] = psi * x[self.blocks.column[b, e]]
+        return self.of[b], u
+
+    def update(self, pair, x, reward):
+        learner, u = self.place(pair, x)
+        learner.update(u, reward)
+
+    def at(self, pair, x):
+        learner, u = self.place(pair, x)
+        return learner.at(u)
+
+
+# Transitions ---------------------------------------------------------------------------------------------------------
+class Transitions:
+    """P_hat and the covariance of the logits of every pair, from the posterior with c = 1/2."""
+
+    def __init__(self, problem, form="full", lam=None):
+        p = self.problem = problem
+        self.outcomes, d = reference.supported(problem), p.context_dim
+        sizes = {pair: len(states) for pair, states in self.outcomes.items()}
+        self.linear, self.blocks = p.link.name == "linear", p.blocks
+        if self.linear:
+            lam = reference_sets.SIGN_UNION_REGULARIZATION if lam is None else lam
+            self.of = {pair: reference_sets.SignUnion(n, d, 1.0, lam) for pair, n in sizes.items()}
+        elif p.blocks is None:
+            lam = d / p.weight_bound**2 if lam is None else lam
+            self.of = {
+                pair: reference_sets.LikelihoodSet(n, d, p.weight_bound, form=form, predictor=None, lam=lam)
+                for pair, n in sizes.items()
+            }
+        else:
+            reach = p.context_bound * np.linalg.norm(p.blocks.features, axis=-1).max()
+            natural = p.blocks.start[:, -1] / p.blocks.bound**2
+            lams = np.maximum(natural, 1e-3 * reach**2)
+            self.of = [SharedSet(p, b, lams[b], 0.0, posterior=True) for b in range(len(lams))]
+
+    def update(self, pair, x, after):
+        y = list(self.outcomes[pair]).index(after)
+        if self.blocks is None:
+            self.of[pair].update(x, y)
+        else:
+            self.of[int(self.blocks.block[pair])].learn(*pair, y, x)
+
+    def at(self, pair, x):
+        """SimpleNamespace(P [n], cov [n, n])."""
+        n = len(self.outcomes[pair])
+        if n == 1:
+            return SimpleNamespace(P=np.ones(1), cov=np.zeros((1, 1)))
+        if self.blocks is not None:
+            block = self.of[int(self.blocks.block[pair])]
+            A = np.stack([np.kron(row, x)[block.free] for row in self.blocks.features[pair][:n, : block.q]])
+            return SimpleNamespace(P=softmax(A @ block.theta), cov=A @ np.linalg.solve(block.precision, A.T))
+        if self.linear:  # Var_P(V) ||x||^2_{Z^-1} = g' cov g with cov = ||x||^2/diag P
+            P = self.of[pair].describe(x).P
+            q = x @ np.linalg.solve(self.of[pair].Z, x)
+            return SimpleNamespace(P=P, cov=q * np.diag(1 / np.maximum(P, 1e-300)))
+        return SimpleNamespace(P=softmax(self.of[pair].logits(x)), cov=self.of[pair].cov(x))
+
+
+# The agent -----------------------------------------------------------------------------------------------------------
+class Explorer:
+    """`plan(x, k)` and `learn(x, path)`."""
+
+    def __init__(self, problem, seed=0, *, form="full", posterior_scale=1.0, regularization=None,
+                 reward_regularization=None):  # fmt: skip
+        p = self.problem = problem
+        self.seed, self.scale = seed, posterior_scale
+        self.available = np.ones((p.n_states, p.n_actions), bool) if p.available is None else np.asarray(p.available)
+        self.transitions = Transitions(problem, form, regularization)
+        self.rewards = Rewards(problem, reward_regularization)
+        self.outcomes, self.decisions, self.ties, self.bold, self.capped = self.transitions.outcomes, 0, 0, 0, 0
+
+    def values_of(self, x, k):
+        """Q_h(s, a) from V_{h+1} [S]."""
+        p, (z, other) = self.problem, reference.normals(self.seed, k, 0, reference_sets.POSTERIOR)
+        self.bold += abs(other) > BOLD
+        times = self.scale * abs(z) * (1.0 if abs(other) > BOLD else 0.5)
+        pairs = list(itertools.product(range(p.n_states), range(p.n_actions)))
+        about = {pair: (self.rewards.at(pair, x), self.transitions.at(pair, x)) for pair in pairs}
+
+        def q(h, s, a, V):
+            (mean, spread, share), t = about[s, a]
+            after = V[self.outcomes[s, a]]
+            expected = t.P @ after
+            g = t.P * (after - expected)
+            deviation = math.sqrt(max(g @ t.cov @ g, 0.0))
+            self.capped += deviation > after.max() - expected
+            reward = mean + (1 - mean) * share / 2
+            most = min(deviation, max(after.max() - expected, 0.0))
+            return min(max(reward + expected + times * (spread + most), 0.0), p.horizon - h)
+
+        return q
+
+    def plan(self, x, k):
+        S, H = self.problem.n_states, self.problem.horizon
+        x, policy, V = np.asarray(x, float), np.zeros((H, S), int), np.zeros((H + 1, S))
+        q, key = self.values_of(x, k), words(self.seed, k, 0, reference.TIE)[0]
+        for h in reversed(range(H)):
+            for s in range(S):
+                actions = np.flatnonzero(self.available[s]).tolist()
+                Q = [q(h, s, a, V[h + 1]) for a in actions]
+                V[h, s] = max(Q)
+                best = [a for a, value in zip(actions, Q, strict=True) if value >= V[h, s] - 1e-9]
+                self.decisions += len(actions) > 1
+                self.ties += len(best) > 1
+                policy[h, s] = best[(mix(key, h * S + s) * len(best)) >> 32]
+        return policy, V
+
+    def learn(self, x, path):
+        x = np.asarray(x, float)
+        for s, a, reward, after in path:
+            self.transitions.update((s, a), x, after)
+            if not math.isnan(reward):
+                self.rewards.update((s, a), x, reward)
+
+
+class Gate(reference_sets.Learner):
+    """Certified PSRL around it, with ridge sets of rewards."""
+
+    def __init__(self, problem, seed=0, **options):
+        super().__init__(problem, "certified-psrl", seed, **options)
+        self.explorer = Explorer(problem, seed)
+
+    def draw_models(self, x, draws):
+        return x
+
+    def sampled(self, models):
+        return self.explorer.values_of(models, self.k)
+
+    def reward_range(self, pair, x):
+        _, low, high = super().reward_range(pair, x)
+        return min(max(self.explorer.rewards.at(pair, x)[0], low), high), low, high
+
+    def end(self):
+        self.explorer.learn(self.x, self.path)
+        super().end()
+
+
+def run(world, episodes, seed, **options):
+    """Cumulative regret [episodes], and the learner."""
+    p, learner, regret = world.problem, Explorer(world.problem, seed, **options), []
+    for k in range(episodes):
+        x = reference.context(world, seed, k)
+        P, r = reference.individual(world, x)
+        start = reference.start_state(world, seed, k)
+        policy, _ = learner.plan(x, k)
+        best = reference.optimal_values(P, r, learner.available, p.horizon)
+        regret.append(best[start] - reference.policy_values(P, r, policy)[start])
+        learner.learn(x, reference.rollout(P, r, learner.outcomes, policy, start, seed, k))
+    return np.cumsum(regret), learner

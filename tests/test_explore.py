@@ -1,0 +1,362 @@
+"""Exploration by a random part of the measured uncertainty (docs/exploration.md): against its twin in NumPy
+(`reference_explore`), what it promises in words, and its files."""
+
+import dataclasses
+import functools
+import io
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import noregret as nr
+import reference_explore
+from live import arrays_of, differing, follow, played, saved_and_continued
+from mutations import Source, changed_array, used
+from noregret.agents.local.explore import BOLD
+from noregret.numerics.random import POSTERIOR, normals
+from noregret.storage import archive
+from test_agreement import masked
+
+EPISODES = 60
+
+
+@functools.cache
+def world(name):
+    if name == "dense":
+        return nr.worlds.random_logit(4, 3, 4, 3)
+    if name == "clinic":
+        return nr.worlds.clinic()
+    if name == "masked":  # pairs with one to three outcomes, contexts of different lengths, a random initial state
+        return masked(nr.MultinomialLogit(), certain=True)
+    if name == "linear":
+        return nr.worlds.random_linear(3, 3, 5, 2, seed=4)
+    if name == "linear-masked":
+        return masked(nr.LinearCombination(), certain=True)
+    if name == "zero":  # contexts of many lengths, 0 among them
+        w = world("dense")
+        people = nr.contexts.Table([[0.0, 0.0, 0.0], [0.6, 0.3, -0.5], [0.1, 0.0, 0.02], [1e-7, 0.0, 0.0]])
+        return nr.World(w.problem, w.weights, np.abs(w.reward_weights) / 2, people)
+    if name == "known":
+        w = world("dense")
+        problem = dataclasses.replace(w.problem, known_rewards=w.reward_weights)
+        return nr.World(problem, w.weights, w.reward_weights, w.contexts)
+    if name == "logistic":
+        w = world("dense")
+        problem = dataclasses.replace(w.problem, rewards="logistic", reward_bound=3.0)
+        theta = 3.0 * w.reward_weights / np.linalg.norm(w.reward_weights, axis=-1, keepdims=True)
+        return nr.World(problem, w.weights, theta - theta.mean(1, keepdims=True) * 0.5, w.contexts)
+    if name == "one-step":
+        return nr.worlds.random_logit(2, 4, 1, 3, seed=2)
+    if name == "bandit":
+        return nr.worlds.bandit_logistic(3, 2)
+    g = np.random.default_rng(7)
+    psi = np.concatenate([np.ones((4, 3, 1)), g.uniform(-1.0, 1.0, (4, 3, 1))], axis=-1) / np.sqrt(2.0)
+    of_rewards = nr.RewardDesign(psi, [1.0, 2.5], np.arange(12).reshape(4, 3) % 2)
+    if name == "design":  # two blocks of transitions, two of rewards with different bounds
+        design = nr.worlds.random_design(4, 3, features=3, blocks=2, bound=2.0)
+        return nr.worlds.random_logit(horizon=4, context_dim=2, design=design, reward_design=of_rewards, seed=2)
+    if name == "reward-design":  # of rewards alone
+        return nr.worlds.random_logit(4, 3, 4, 2, reward_design=of_rewards, seed=2)
+    if name == "design-pairs":  # of transitions alone
+        design = nr.worlds.random_design(4, 3, features=3, blocks=2, bound=2.0)
+        return nr.worlds.random_logit(horizon=4, context_dim=2, design=design, seed=2)
+    if name == "design-logistic":
+        w = world("reward-design")
+        problem = dataclasses.replace(w.problem, rewards="logistic")
+        return nr.World(problem, w.weights, w.reward_weights, w.contexts)
+    raise KeyError(name)
+
+
+WORLDS = (
+    "dense", "clinic", "masked", "linear", "linear-masked", "zero", "known", "logistic", "one-step", "bandit", "design",
+    "reward-design", "design-pairs", "design-logistic",
+)  # fmt: skip
+
+
+def close(actual, wanted):
+    np.testing.assert_allclose(actual, wanted, rtol=1e-9, atol=1e-9)
+
+
+# The twin ------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("name", WORLDS)
+def test_plans_of_the_live_verbs(name):
+    """With short episodes and unseen rewards."""
+    agent = nr.PSRLGLM(world(name).problem, seed=5)
+    learner = reference_explore.Explorer(world(name).problem, 5)
+    follow(agent, learner, world(name), EPISODES, close)
+    assert learner.bold > 0
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_simulated_runs(name):
+    wanted, learner = reference_explore.run(world(name), EPISODES, 3)
+    run = nr.simulate(nr.PSRLGLM(world(name).problem), world(name), EPISODES, seeds=[3])
+    close(run.regret[0], wanted)
+    assert learner.ties < 0.6 * learner.decisions  # the comparison means something
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("dense", {"form": "kron"}),
+        ("dense", {"posterior_scale": 0.3, "regularization": 0.5, "reward_regularization": 0.2}),
+        ("masked", {"posterior_scale": 2.0, "regularization": 3.0, "reward_regularization": 5.0}),
+        ("logistic", {"reward_regularization": 0.4}),
+        ("linear", {"regularization": 0.5, "posterior_scale": 0.0}),
+    ],
+)
+def test_options(name, options):
+    agent = nr.PSRLGLM(world(name).problem, seed=5, **options)
+    follow(agent, reference_explore.Explorer(world(name).problem, 5, **options), world(name), EPISODES, close)
+
+
+class First:
+    """Certified PSRL whose gate lets everything pass, with the values of its first candidate for those of the plan."""
+
+    def __init__(self, problem, **options):
+        self.agent = nr.CertifiedPSRL(problem, kappa=1e12, **options)
+        self.act, self.observe, self.end_episode = self.agent.act, self.agent.observe, self.agent.end_episode
+
+    def begin_episode(self, x):
+        plan = self.agent.begin_episode(x)
+        return dataclasses.replace(plan, values=self.agent.work.values.copy(), lower=None, upper=None)
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_the_first_candidate_of_the_gate(name):
+    agent = First(world(name).problem, seed=5)
+    follow(agent, reference_explore.Explorer(world(name).problem, 5), world(name), 30, close)
+    assert agent.agent.gate["draw"] == 30
+
+
+@pytest.mark.parametrize("name", ["dense", "design"])
+def test_the_first_candidate_with_stored_sets(name):
+    agent = First(world(name).problem, seed=5, sets="stored")
+    follow(agent, reference_explore.Explorer(world(name).problem, 5), world(name), 15, close)
+
+
+@pytest.mark.parametrize("name", ["dense", "masked", "linear"])
+def test_simulated_runs_of_the_gate(name):
+    wanted, _ = reference_explore.run(world(name), EPISODES, 3)
+    run = nr.simulate(nr.CertifiedPSRL(world(name).problem, kappa=1e12), world(name), EPISODES, seeds=[3])
+    close(run.regret[0], wanted)
+
+
+def test_the_gate():
+    """Every candidate that the gate plays, and the values and bounds of the plan."""
+    w = nr.worlds.random_logit(2, 2, 12, 2, weight_bound=1.0, seed=1)
+    options = {"kappa": 0.02, "delta": 0.5}
+    agent = nr.CertifiedPSRL(w.problem, seed=3, reward_sets="ridge", **options)
+    learner = reference_explore.Gate(w.problem, 3, **options)
+    for k in range(100):
+        person = w.individual(k, 3)
+        plan, wanted = agent.begin_episode(person.context), learner.begin(person.context)
+        assert np.array_equal(plan.policy, wanted.policy)
+        np.testing.assert_allclose(plan.values, wanted.values, rtol=1e-8, atol=1e-8)
+        np.testing.assert_allclose(plan.lower, wanted.lower, rtol=1e-8, atol=1e-8)
+        for _ in range(w.problem.horizon):
+            state = person.state
+            seen = person.step(agent.act(state))
+            learner.observe(state, int(plan.policy[person.steps - 1, state]), *seen)
+            agent.observe(*seen)
+        agent.end_episode()
+        learner.end()
+    assert len(set(learner.gate)) >= 4
+    assert agent.gate["draw"] == learner.gate.count(0) > 0
+
+
+# What it promises in words -------------------------------------------------------------------------------------------
+def in_other_units(w, times):
+    """The world with contexts so many times as long, and weights as much shorter."""
+    p = w.problem
+    told = {"context_bound": p.context_bound * times}
+    told |= {"weight_bound": p.weight_bound / times, "reward_bound": p.reward_bound / times}
+    contexts = nr.contexts.Table(np.stack([w.context(0, k) for k in range(50)]) * times)
+    problem = dataclasses.replace(p, **told)
+    return nr.World(problem, w.weights / times, w.reward_weights / times, contexts, w.initial_state)
+
+
+@pytest.mark.parametrize("name", ["dense", "clinic", "logistic", "masked"])
+def test_units_of_contexts_change_no_decision(name):
+    """The prior has the length of the contexts."""
+    here, there = in_other_units(world(name), 1.0), in_other_units(world(name), 10.0)
+    one, other = nr.PSRLGLM(here.problem, seed=2), nr.PSRLGLM(there.problem, seed=2)
+    for k in range(EPISODES):
+        person, same = here.individual(k, 2), there.individual(k, 2)
+        plan, planned = one.begin_episode(person.context), other.begin_episode(same.context)
+        assert np.array_equal(plan.policy, planned.policy)
+        close(planned.values, plan.values)
+        for _ in range(here.problem.horizon):
+            for agent, who in ((one, person), (other, same)):
+                agent.observe(*who.step(agent.act(who.state)))
+        one.end_episode()
+        other.end_episode()
+
+
+@pytest.mark.deep
+def test_a_bound_on_contexts_that_is_far_too_large():
+    """75 times as large, which is nearly what the weights' bound allows: regret within a factor of 1.5, on the same
+    people. Fixed seeds."""
+    w = world("clinic")
+    problem = dataclasses.replace(w.problem, context_bound=75.0 * w.problem.context_bound)
+    loose = nr.World(problem, w.weights, w.reward_weights, w.contexts, w.initial_state)
+    lost = [nr.simulate(nr.PSRLGLM(where.problem), where, 600, seeds=range(12)).final.mean() for where in (w, loose)]
+    assert lost[1] < 1.5 * lost[0]
+    assert lost[0] < 1.5 * lost[1]
+
+
+def one_state(actions=2, dim=2, **told):
+    """A problem of one step and one state."""
+    return nr.Problem(1, actions, 1, dim, weight_bound=1.0, reward_bound=1.0, **told)
+
+
+def fed(agent, contexts, reward_of):
+    """Episodes of one step; the actions that were taken."""
+    actions = []
+    for k, x in enumerate(contexts):
+        agent.begin_episode(x)
+        actions.append(agent.act(0))
+        agent.observe(reward_of(k, actions[-1]), 0)
+        agent.end_episode()
+    return actions
+
+
+def test_the_noise_of_rewards_is_found():
+    """sigma^2 after n rewards theta'x + e, e uniform on [-c, c]. The regularised sum of squares lies between
+    sum e^2 - ||Pi e||^2 and sum e^2 + lambda ||theta||^2, Pi the projection on d = 2 directions. sum e^2 is within
+    Hoeffding's bound, and ||Pi e||^2 <= c^2 (d + 2 sqrt(d t) + 2 t) (Hsu, Kakade and Zhang 2012), t = ln(1/delta), each
+    but for delta = 1e-7."""
+    n, c, t, g = 3000, 0.1, math.log(1e7), np.random.default_rng(1)
+    angle = g.uniform(0.0, 2.0 * math.pi, n)
+    X = np.stack([np.cos(angle), np.sin(angle)], axis=1) * 0.3 + [0.6, 0.0]
+    theta, e = np.array([0.7, 0.2]), g.uniform(-c, c, n)
+    agent = nr.PSRLGLM(one_state(actions=1))
+    fed(agent, X, lambda k, a: float(X[k] @ theta + e[k]))
+    state = agent.state.means
+    seen, found = int(state.measured[0, 0]), float(state.noise[0, 0])
+    assert state.samples[0, 0] == n
+    assert seen >= n / 1.5 - 1
+    hoeffding = c**2 * math.sqrt((t + math.log(2.0)) / (2.0 * seen))
+    low = (4.0 + seen * (c**2 / 3.0 - hoeffding) - c**2 * (2.0 + 2.0 * math.sqrt(2.0 * t) + 2.0 * t)) / (16.0 + seen)
+    high = (4.0 + seen * (c**2 / 3.0 + hoeffding) + theta @ theta) / (16.0 + seen)
+    assert low < found < high
+    assert 0.7 * c**2 / 3.0 < low
+    assert high < 2.0 * c**2 / 3.0
+    length = (X[:seen] ** 2).sum() / seen
+    np.testing.assert_allclose(state.level[0, 0], max(4.0 * found, 1e-3) * length, rtol=1e-9)
+
+
+def test_the_share_of_the_prior_begins_at_one_and_vanishes():
+    """With equal rewards the noise only becomes smaller, and so does the share after every reward; of an action that
+    was not taken it stays."""
+    agent, x, shares = nr.PSRLGLM(one_state()), np.array([0.6, 0.3]), []
+    agent.begin_episode(x)
+    assert np.array_equal(agent.work.share, np.ones((1, 2)))
+    taken = agent.act(0)
+    for _ in range(60):
+        agent.observe(0.9, 0)
+        agent.end_episode()
+        agent.begin_episode(x)
+        shares.append(agent.work.share[0].copy())
+        close(shares[-1][1 - taken], 1.0)
+        if agent.act(0) != taken:
+            break
+    shares = np.array(shares)[:, taken]
+    assert len(shares) > 5
+    assert np.all(np.diff(shares) < 0.0)
+    assert shares[0] < 1.0
+
+
+@pytest.mark.parametrize("rewards", ["linear", "logistic"])
+@pytest.mark.parametrize("paid", [0.0, 0.3, 0.9])
+def test_an_unseen_action_is_tried(rewards, paid):
+    """Whatever the other one pays. With 0.9 it looks better where |z|/2 or, boldly, |z| exceeds about 0.8: in one
+    episode of ten."""
+    agent, g = nr.PSRLGLM(one_state(rewards=rewards)), np.random.default_rng(0)
+    pays = (lambda k, a: paid) if rewards == "linear" else (lambda k, a: float(g.random() < paid))
+    actions = fed(agent, [[0.6, 0.6]] * 150, pays)
+    assert set(actions) == {0, 1}
+
+
+def test_one_episode_of_fifty_is_bold():
+    """Exact binomial tests at 1e-6: of the numbers of 10^5 episodes, and of those with a large |z|, which must not say
+    anything about it."""
+    drawn = np.abs([normals(11, k, 0, POSTERIOR) for k in range(100_000)])
+    bold = drawn[:, 1] > BOLD
+    assert stats.binomtest(int(bold.sum()), bold.size, 0.02).pvalue > 1e-6
+    large = drawn[:, 0] > 1.0
+    assert stats.binomtest(int(bold[large].sum()), int(large.sum()), 0.02).pvalue > 1e-6
+
+
+# Files ---------------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("kind", [nr.PSRLGLM, nr.CertifiedPSRL])
+@pytest.mark.parametrize("name", ["dense", "logistic", "linear", "design"])
+def test_a_saved_agent_goes_on_to_the_bit(kind, name, tmp_path):
+    agent, other = saved_and_continued(kind(world(name).problem, seed=1), world(name), tmp_path / "a.npz", 1)
+    assert not differing(arrays_of(agent), arrays_of(other))
+
+
+def damaged(path, name, change):
+    """The file with an array changed, and the checksum that goes with it."""
+    header, arrays = archive.unseal(path)
+    arrays[name] = change(arrays[name].copy())
+    file = io.BytesIO()
+    archive.seal(file, {k: v for k, v in header.items() if k not in ("noregret", "version")}, arrays)
+    return file.getvalue()
+
+
+def first_to(value):
+    def change(array):
+        array.flat[0] = value
+        return array
+
+    return change
+
+
+DAMAGE = [
+    *[("noise", v) for v in (0.0, -0.1, 1.5, math.inf, math.nan)],
+    *[("level", v) for v in (0.0, -1.0, 1e6, math.inf, math.nan)],
+    *[("squares", v) for v in (-1.0, 1e6, math.nan)],
+    *[("measured", v) for v in (-1, 10**6)],
+]
+
+
+@pytest.mark.parametrize("where", ["dense", "design"])
+def test_damaged_numbers_in_a_file(where, tmp_path):
+    agent, path = nr.PSRLGLM(world(where).problem, seed=1), tmp_path / "a.npz"
+    played(agent, world(where), range(8))
+    agent.save(path)
+    nr.load(path)
+    for name, value in DAMAGE:
+        (tmp_path / "b.npz").write_bytes(damaged(path, f"state.means.{name}", first_to(value)))
+        with pytest.raises(ValueError, match=r"b\.npz") as error:
+            nr.load(tmp_path / "b.npz")
+        assert "\n" not in str(error.value)
+        assert "state" in str(error.value), (name, value, str(error.value))
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("where", ["dense", "design"])
+def test_whatever_a_file_says_of_rewards(where, tmp_path):
+    """A file with one array changed at random is refused with one sentence, or makes an agent that can be used."""
+    agent, path, g = nr.PSRLGLM(world(where).problem, seed=1), tmp_path / "a.npz", np.random.default_rng(3)
+    played(agent, world(where), range(8))
+    agent.save(path)
+    names, taken = ("squares", "noise", "level", "measured", "moment", "gram", "theta", "samples"), 0
+    for i in range(160):
+        change = functools.partial(changed_array, source=Source(g))
+        (tmp_path / "b.npz").write_bytes(damaged(path, f"state.means.{names[i % len(names)]}", change))
+        made, said = None, ""
+        try:
+            made = nr.load(tmp_path / "b.npz")
+        except ValueError as error:
+            said = str(error)
+        if made is None:
+            assert said.startswith(str(tmp_path / "b.npz"))
+            assert "\n" not in said
+        else:
+            used(made)
+            taken += 1
+    assert 0 < taken < 120
