@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import calibration
 import noregret as nr
 import reference_explore
 from live import arrays_of, differing, follow, played, saved_and_continued
@@ -288,6 +289,56 @@ def test_one_episode_of_fifty_is_bold():
     assert stats.binomtest(int(bold.sum()), bold.size, 0.02).pvalue > 1e-6
     large = drawn[:, 0] > 1.0
     assert stats.binomtest(int(bold[large].sum()), int(large.sum()), 0.02).pvalue > 1e-6
+
+
+# What is drawn -------------------------------------------------------------------------------------------------------
+def drawn_and_expected(name, x, episodes=15, draws=400):
+    """Draws of an agent with some data, transitions [n, S, A, S'] and rewards [n, S, A], and the twin that saw it."""
+    agent, learner = nr.PSRLGLM(world(name).problem, seed=5), reference_explore.Explorer(world(name).problem, 5)
+    follow(agent, learner, world(name), episodes, close)
+    before = arrays_of(agent)
+    P, r = zip(*(agent.draw(x, i) for i in range(1, draws + 1)), strict=True)
+    assert not differing(before, arrays_of(agent))
+    return np.array(P), np.array(r), learner
+
+
+@pytest.mark.parametrize("name", ["dense", "design", "reward-design", "logistic", "design-logistic"])
+def test_draws_have_the_distributions_of_the_twin(name):
+    """Kolmogorov-Smirnov at level 1e-6 for every pair: mean rewards are normal given [0, 1], or under the logistic
+    curve cut to it; differences of logits are normal."""
+    x = world(name).context(9, 0)
+    P, r, learner = drawn_and_expected(name, x)
+    for s, a in np.ndindex(r.shape[1:]):
+        mean, spread, _ = learner.rewards.at((s, a), x)
+        if world(name).problem.rewards == "logistic":
+            inside = r[:, s, a][(r[:, s, a] > 0.0) & (r[:, s, a] < 1.0)]
+            assert inside.size > 200
+        law = stats.truncnorm(-mean / spread, (1.0 - mean) / spread, mean, spread)
+        kept = r[:, s, a] if world(name).problem.rewards == "linear" else inside
+        assert stats.kstest(kept, law.cdf).pvalue > 1e-6
+        assert np.unique(kept).size == kept.size
+        t = learner.transitions.at((s, a), x)
+        deviation = math.sqrt(t.cov[0, 0] + t.cov[-1, -1] - 2.0 * t.cov[0, -1])
+        logit = np.log(P[:, s, a, 0] / P[:, s, a, -1])
+        assert stats.kstest(logit, stats.norm(math.log(t.P[0] / t.P[-1]), deviation).cdf).pvalue > 1e-6
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("kind", ["transitions", "logistic rewards"])
+def test_ranks_of_the_truth_among_draws(kind):
+    """Chi-square at level 1e-6, in worlds from the prior."""
+    assert calibration.measured(kind, 50, 240)["chi"] > 1e-6
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("n", [5, 50, 500])
+@pytest.mark.parametrize("kind", calibration.KINDS)
+def test_nine_of_ten_intervals_hold(kind, n):
+    """What docs/exploration.md says. If nine of ten held, fewer than 84% of 600 would with a probability below 1e-6;
+    errors may be a fifth larger than they are said to be."""
+    found = calibration.measured(kind, n, 600)
+    assert found["most"] > 0.84
+    assert found["size"] < 1.2
 
 
 # Files ---------------------------------------------------------------------------------------------------------------

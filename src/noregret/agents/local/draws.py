@@ -11,6 +11,7 @@ from ...compiler.jit import inlined, kernel, merged
 from ...compiler.slots import EMPTY, slot
 from ...estimators.likelihood.sets import likelihood_query
 from ...estimators.linear.sign_union import sign_union_sets
+from ...estimators.rewards.calibrated import drawn_mean
 from ...numerics.linear_algebra import cholesky
 from ...numerics.random import DOUBT, POSTERIOR, fill_normals, tie_key
 from ...planning.bellman import (
@@ -40,8 +41,8 @@ def normal_number(work, i):
 
 @inlined
 def draw_reward(par, work, m, s, a, i):
-    v = work.mean[s, a] + par.posterior_scale * work.deviation[s, a] * normal_number(work, i)
-    work.r[m, s, a] = min(max(v, 0.0), 1.0)
+    spread = par.posterior_scale * work.deviation[s, a]
+    work.r[m, s, a] = drawn_mean(par.means.form, work.mean[s, a], spread, spread * normal_number(work, i))
 
 
 @kernel

@@ -13,6 +13,7 @@ from ...compiler.jit import inlined, kernel
 from ...compiler.slots import slot
 from ...estimators.likelihood.shared import describe_blocks, look_at
 from ...estimators.mixture.shared import block_due, call_block
+from ...estimators.rewards.calibrated import drawn_mean
 from ...estimators.rewards.regression import CALIBRATED
 from ...estimators.rewards.shared import shapes_ridge
 from ...numerics.linear_algebra import cholesky, norm_of
@@ -120,7 +121,7 @@ def draw_lifted(par, state, work, x, first):
                 for i in range(Q):
                     moved += means.features[s, a, i] * w.drawn[b, i]
                 slope = z * (1.0 - z) if means.logistic == 1 else reward_noise(means, state.means, b)
-                work.r[m, s, a] = min(max(z + slope * moved, 0.0), 1.0)
+                work.r[m, s, a] = drawn_mean(means.form, z, par.posterior_scale * work.deviation[s, a], slope * moved)
 
 
 call_lifted = slot("rewards drawn by block")  # (par, state, work, x, first)
@@ -158,6 +159,8 @@ def draw_shared(par, state, work, x, k, purpose):
         for m in range(J):
             for s in range(S):
                 for a in range(A):
-                    e = normal_at(work, rewards + (m * S + s) * A + a)
-                    v = work.mean[s, a] + par.posterior_scale * work.deviation[s, a] * e
-                    work.r[m, s, a] = min(max(v, 0.0), 1.0)
+                    e, spread = (
+                        normal_at(work, rewards + (m * S + s) * A + a),
+                        par.posterior_scale * work.deviation[s, a],
+                    )
+                    work.r[m, s, a] = drawn_mean(par.means.form, work.mean[s, a], spread, e)

@@ -11,17 +11,18 @@ LAPLACE      rewards 0 or 1, mean sigma(theta'x): V += p (1 - p) x x', the curva
              theta -= (p - r) V^{-1} x; lambda is the larger of d/B_r^2 and a quarter of the mean of ||x||^2, so
              that before any data a logit has at most the standard deviation 2 at an x of usual length
 
-Both are approximations, the second of a normal one at that, and nothing is proved about them: they explore, and are
-drawn from. What is proved about rewards has its own sets (`estimators.rewards.forms`). The spread of a mean at x is
-sigma ||x||_{V^{-1}}, or the slope p (1 - p) times ||x||_{V^{-1}}.
+Both are approximations, and nothing is proved about them: they explore, and are drawn from (`drawn_mean`). What is
+proved about rewards has its own sets (`estimators.rewards.forms`). The spread of a mean at x is sigma ||x||_{V^{-1}},
+or the slope p (1 - p) times ||x||_{V^{-1}}.
 """
 
 import math
 
 from ...compiler.jit import inlined, kernel
 from ...numerics.linear_algebra import apply_refresh, norm_of, times
+from ...numerics.random import inverse_normal
 from ...theory.widths import sigma
-from .regression import LAPLACE, Step, advance, look
+from .regression import CALIBRATED, LAPLACE, Step, advance, look
 
 GROWTH = 1.5  # of rewards between two measurements of their noise
 WEIGHT, DEVIATION = 8.0, 0.5  # W, and the prior standard deviation of a mean
@@ -112,3 +113,22 @@ def posterior_calibrated(par, state, work, x, mean, spread, share):
             z = sigma(z) if par.form == LAPLACE else min(max(z, 0.0), 1.0)
             mean[s, a] = z
             spread[s, a], share[s, a] = spread_and_share(par, state, s, a, z, max(q, 0.0), norm2)
+
+
+@inlined
+def below(x):
+    """The standard normal distribution function."""
+    return 0.5 * math.erfc(-x * 0.7071067811865476)
+
+
+@kernel
+def drawn_mean(form, mean, spread, moved):
+    """A mean reward drawn from the posterior with this centre and standard deviation; moved ~ N(0, spread^2) says which
+    one, the larger the larger. CALIBRATED: normal given that it is in [0, 1], as a mean is. Other forms: normal, and
+    cut to [0, 1]."""
+    v = mean + moved
+    if form == CALIBRATED and spread > 0.0:
+        low, high = below(-mean / spread), below((1.0 - mean) / spread)
+        part = low + (high - low) * below(moved / spread)
+        v = mean + spread * inverse_normal(min(max(part, 1e-300), 1.0 - 1e-16))
+    return min(max(v, 0.0), 1.0)
