@@ -41,13 +41,15 @@ class Calibrated:
         if n >= 1.5 * self.measured:
             rest = (self.y**2).sum() - self.theta @ self.X.T @ self.y
             length = max((self.X**2).sum() / n, 1e-8 * self.R**2)
-            self.noise = (16 / 4 + max(rest, 0.0)) / (16 + n)
+            self.noise = (8 / 4 + max(rest, 0.0)) / (8 + n)
             self.level = self.factor * max(4 * self.noise, 1e-3) * length
             self.measured = n
 
     def at(self, u):
         """(mean, spread, share)."""
         q = u @ np.linalg.solve(self.V, u)
+        if len(self.y) == 0 and q > 0:
+            return 0.0, 0.5, 1.0
         share = min(self.level * q / (u @ u), 1.0) if u @ u > 0 else 0.0
         return min(max(self.theta @ u, 0.0), 1.0), math.sqrt(self.noise * q), share
 
@@ -56,17 +58,26 @@ class Laplace:
     """Logistic rewards, with the curvature at the estimate."""
 
     def __init__(self, dim, bound, lam=None):
-        self.lam = dim / bound**2 if lam is None else lam
-        self.V, self.theta = self.lam * np.eye(dim), np.zeros(dim)
+        self.least = self.level = dim / bound**2 if lam is None else lam
+        self.curved, self.theta, self.lengths, self.measured = np.zeros((dim, dim)), np.zeros(dim), [], 0
+
+    @property
+    def V(self):
+        return self.level * np.eye(len(self.theta)) + self.curved
 
     def update(self, x, reward):
         p = sigmoid(self.theta @ x)
-        self.V = self.V + max(p * (1 - p), 1e-4) * np.outer(x, x)
+        self.curved = self.curved + max(p * (1 - p), 1e-4) * np.outer(x, x)
         self.theta = self.theta - (p - reward) * np.linalg.solve(self.V, x)
+        self.lengths.append(x @ x)
+        if len(self.lengths) >= 1.5 * self.measured:
+            self.measured = len(self.lengths)
+            self.level = max(self.least, np.mean(self.lengths) / 4)
 
     def at(self, u):
         p, q = sigmoid(self.theta @ u), u @ np.linalg.solve(self.V, u)
-        return p, p * (1 - p) * math.sqrt(q), min(self.lam * q / (u @ u), 1.0) if u @ u > 0 else 0.0
+        deviation = math.sqrt(q) if self.lengths else min(math.sqrt(q), 2.0)
+        return p, p * (1 - p) * deviation, min(self.level * q / (u @ u), 1.0) if u @ u > 0 else 0.0
 
 
 class Known:
@@ -193,7 +204,7 @@ class Explorer:
             g = t.P * (after - expected)
             deviation = math.sqrt(max(g @ t.cov @ g, 0.0))
             self.capped += deviation > after.max() - expected
-            reward = mean + (1 - mean) * share / 2
+            reward = mean + (1 - mean) * share / (4 if p.rewards == "logistic" else 2)
             most = min(deviation, max(after.max() - expected, 0.0))
             return min(max(reward + expected + times * (spread + most), 0.0), p.horizon - h)
 

@@ -80,13 +80,18 @@ def close(actual, wanted):
     np.testing.assert_allclose(actual, wanted, rtol=1e-9, atol=1e-9)
 
 
+def nearly(actual, wanted):
+    """Where contexts are 1e-7 of their bound, and V is rounded by 1e-8 of its lambda."""
+    np.testing.assert_allclose(actual, wanted, rtol=1e-7, atol=1e-7)
+
+
 # The twin ------------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("name", WORLDS)
 def test_plans_of_the_live_verbs(name):
     """With short episodes and unseen rewards."""
     agent = nr.PSRLGLM(world(name).problem, seed=5)
     learner = reference_explore.Explorer(world(name).problem, 5)
-    follow(agent, learner, world(name), EPISODES, close)
+    follow(agent, learner, world(name), EPISODES, nearly if name == "zero" else close)
     assert learner.bold > 0
 
 
@@ -94,7 +99,7 @@ def test_plans_of_the_live_verbs(name):
 def test_simulated_runs(name):
     wanted, learner = reference_explore.run(world(name), EPISODES, 3)
     run = nr.simulate(nr.PSRLGLM(world(name).problem), world(name), EPISODES, seeds=[3])
-    close(run.regret[0], wanted)
+    (nearly if name == "zero" else close)(run.regret[0], wanted)
     assert learner.ties < 0.6 * learner.decisions  # the comparison means something
 
 
@@ -128,7 +133,8 @@ class First:
 @pytest.mark.parametrize("name", WORLDS)
 def test_the_first_candidate_of_the_gate(name):
     agent = First(world(name).problem, seed=5)
-    follow(agent, reference_explore.Explorer(world(name).problem, 5), world(name), 30, close)
+    to = nearly if name == "zero" else close
+    follow(agent, reference_explore.Explorer(world(name).problem, 5), world(name), 30, to)
     assert agent.agent.gate["draw"] == 30
 
 
@@ -210,7 +216,7 @@ def test_a_bound_on_contexts_that_is_far_too_large():
 
 def one_state(actions=2, dim=2, **told):
     """A problem of one step and one state."""
-    return nr.Problem(1, actions, 1, dim, weight_bound=1.0, reward_bound=1.0, **told)
+    return nr.Problem(1, actions, 1, dim, weight_bound=1.0, **{"reward_bound": 1.0} | told)
 
 
 def fed(agent, contexts, reward_of):
@@ -240,8 +246,8 @@ def test_the_noise_of_rewards_is_found():
     assert state.samples[0, 0] == n
     assert seen >= n / 1.5 - 1
     hoeffding = c**2 * math.sqrt((t + math.log(2.0)) / (2.0 * seen))
-    low = (4.0 + seen * (c**2 / 3.0 - hoeffding) - c**2 * (2.0 + 2.0 * math.sqrt(2.0 * t) + 2.0 * t)) / (16.0 + seen)
-    high = (4.0 + seen * (c**2 / 3.0 + hoeffding) + theta @ theta) / (16.0 + seen)
+    low = (2.0 + seen * (c**2 / 3.0 - hoeffding) - c**2 * (2.0 + 2.0 * math.sqrt(2.0 * t) + 2.0 * t)) / (8.0 + seen)
+    high = (2.0 + seen * (c**2 / 3.0 + hoeffding) + theta @ theta) / (8.0 + seen)
     assert low < found < high
     assert 0.7 * c**2 / 3.0 < low
     assert high < 2.0 * c**2 / 3.0
@@ -275,7 +281,7 @@ def test_the_share_of_the_prior_begins_at_one_and_vanishes():
 def test_an_unseen_action_is_tried(rewards, paid):
     """Whatever the other one pays. With 0.9 it looks better where |z|/2 or, boldly, |z| exceeds about 0.8: in one
     episode of ten."""
-    agent, g = nr.PSRLGLM(one_state(rewards=rewards)), np.random.default_rng(0)
+    agent, g = nr.PSRLGLM(one_state(rewards=rewards, reward_bound=3.0)), np.random.default_rng(0)
     pays = (lambda k, a: paid) if rewards == "linear" else (lambda k, a: float(g.random() < paid))
     actions = fed(agent, [[0.6, 0.6]] * 150, pays)
     assert set(actions) == {0, 1}
@@ -389,7 +395,7 @@ def test_damaged_numbers_in_a_file(where, tmp_path):
 
 
 @pytest.mark.deep
-@pytest.mark.parametrize("where", ["dense", "design"])
+@pytest.mark.parametrize("where", ["dense", "design", "logistic"])
 def test_whatever_a_file_says_of_rewards(where, tmp_path):
     """A file with one array changed at random is refused with one sentence, or makes an agent that can be used."""
     agent, path, g = nr.PSRLGLM(world(where).problem, seed=1), tmp_path / "a.npz", np.random.default_rng(3)

@@ -142,13 +142,14 @@ class RewardState(NamedTuple):
 
     def limits(self, problem: Problem) -> dict[str, tuple[float, float]]:
         """For `agents.limits`: a reward is in [0, 1]."""
-        return {"squares": (0.0, 2.0**62), "noise": (1e-20, 1.0)}
+        most = float(self.samples.max(initial=0)) if problem.rewards == "linear" else 1e100
+        return {"squares": (0.0, most), "noise": (1e-20, 1.0)}
 
     def fault(self) -> str | None:
         """Likewise: what else is wrong."""
         if self.level.size == 0:
             return None
-        if np.any(self.measured > self.samples) or np.any(self.squares > self.samples):
+        if np.any(self.measured > self.samples):
             return "has measured more rewards than it has learned"
         least, size = np.linalg.eigvalsh(self.gram)[..., 0], np.trace(self.gram, axis1=-2, axis2=-1)
         if not np.all((self.level > 0.0) & (self.level <= least * (1.0 + 1e-6) + 1e-9 * size)):
