@@ -110,6 +110,8 @@ def test_simulated_runs(name):
         ("dense", {"posterior_scale": 0.3, "regularization": 0.5, "reward_regularization": 0.2}),
         ("masked", {"posterior_scale": 2.0, "regularization": 3.0, "reward_regularization": 5.0}),
         ("logistic", {"reward_regularization": 0.4}),
+        ("logistic", {"reward_regularization": 0.05}),  # a quarter of the mean of ||x||^2 is more
+        ("design-logistic", {"reward_regularization": 0.02}),
         ("linear", {"regularization": 0.5, "posterior_scale": 0.0}),
     ],
 )
