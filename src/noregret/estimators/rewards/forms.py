@@ -12,7 +12,8 @@ LAPLACE     0 or 1, sigma(theta'x)  a normal approximation with the observed cur
 
 Two questions may be asked of a form, for one context x and all pairs at once:
 
-    estimates   r_hat and xi_r, at most how far it is from the mean, for the ln(1/delta) that is given with the question
+    estimates   r_hat and xi_r, at most how far it is from the mean, for the ln(1/delta) that is given with the question;
+                and the bonus: the same with the set's radius times `scale`, at most 1 after that
     ranges      low and high, for the ln(1/delta) given at construction
 
 and RIDGE, NEWTON and KNOWN have a third, the `posterior` that is drawn from, which is all that the last two say. What
@@ -114,6 +115,7 @@ class RewardPar(NamedTuple):
     log_weight: float  # coefficient of ln(1/delta) in a squared radius, of NEWTON
     factor: float  # on lambda, of CALIBRATED
     largest: float  # R
+    scale: float  # on the radius, of a bonus
     mixture: RewardMixturePar
     inner: Any  # with a design: slots of what learns a reward of one block, of the shapes of all, of a pair's range
     shapes: Any
@@ -165,9 +167,11 @@ def reward_parts(
     name: str = "regularization",
     *,
     shared: bool = False,
+    scale: float = 1.0,
 ) -> tuple[RewardPar, RewardState, RewardWork]:
     """Parameters, initial state and scratch for all pairs; log = ln(1/delta) of ranges, delta per pair; regularization:
-    lambda, an argument of that name, None: recommended; shared: by the problem's reward_design, where it has one.
+    lambda, an argument of that name, None: recommended; shared: by the problem's reward_design, where it has one; scale:
+    of bonuses.
 
     Known rewards make any form KNOWN; logistic ones need "newton" or "logistic", which linear ones refuse."""
     check.one_of("form", form, tuple(FORMS))
@@ -184,7 +188,7 @@ def reward_parts(
     factor = lam / sizes.context_bound**2 if form == "calibrated" else 1.0
     par = RewardPar(
         kind, int(logistic), refresh_address(d), EMPTY, EMPTY, EMPTY, EMPTY, float(log), sizes.bound, lam,
-        d * math.log(lam), theorem_a_log_weight(SLACK), factor, sizes.context_bound, mixture_par,
+        d * math.log(lam), theorem_a_log_weight(SLACK), factor, sizes.context_bound, float(scale), mixture_par,
         EMPTY, EMPTY, EMPTY, *_table_of(blocks),
     )  # fmt: skip
     theta = np.array(p.known_rewards, float) if known else f((S, A, d))
@@ -266,7 +270,7 @@ def kernel_of(name: str, par: RewardPar, state: RewardState, work: RewardWork) -
     """The kernel that learns in this form or answers a question, and arguments of the types it takes:
 
     learn       par, state, work, s, a, reward, x
-    estimates   par, state, work, x, log, r_hat [S, A], xi_r [S, A]
+    estimates   par, state, work, x, log, r_hat [S, A], xi_r [S, A], bonus [S, A]
     posterior   par, state, work, x, mean [S, A], spread [S, A], share [S, A]
     ranges      par, state, work, x, low [S, A], high [S, A]"""
     shared = par.block.size > 0
@@ -276,7 +280,7 @@ def kernel_of(name: str, par: RewardPar, state: RewardState, work: RewardWork) -
     if name == "learn":
         args = par, state, work, 0, 0, 0.0, x
     elif name == "estimates":
-        args = par, state, work, x, 0.0, table, table
+        args = par, state, work, x, 0.0, table, table, table
     elif name == "posterior":
         args = par, state, work, x, table, table, table
     return (_LIFTED[name] if shared else _KERNELS[name][par.form]), args

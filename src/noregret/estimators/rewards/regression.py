@@ -90,13 +90,20 @@ def largest_mean(par, x):
     return min(1.0, par.bound * norm_of(x))
 
 
+@inlined
+def times_scale(scale, width):
+    """scale width, 0 where scale is 0 and width infinite."""
+    return scale * width if scale > 0.0 else 0.0
+
+
 @kernel
-def estimate_ridge(par, state, work, x, log, mean, interval):
+def estimate_ridge(par, state, work, x, log, mean, interval, bonus):
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
             z, q = look(state, work, s, a, x)
             mean[s, a] = min(max(z, 0.0), 1.0)
-            interval[s, a] = min(1.0, half_width(par, state, s, a, q, log))
+            w = half_width(par, state, s, a, q, log)
+            interval[s, a], bonus[s, a] = min(1.0, w), min(1.0, times_scale(par.scale, w))
 
 
 @kernel
@@ -121,11 +128,11 @@ def known_means(par, state, x, mean):
 
 
 @kernel
-def estimate_known(par, state, work, x, log, mean, interval):
+def estimate_known(par, state, work, x, log, mean, interval, bonus):
     known_means(par, state, x, mean)
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
-            interval[s, a] = 0.0
+            interval[s, a] = bonus[s, a] = 0.0
 
 
 @kernel

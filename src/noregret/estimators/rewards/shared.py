@@ -22,7 +22,7 @@ from .calibrated import spread_and_share
 from .logistic import stable_sigma
 from .mixture import SURE, call_learn
 from .mixture import half_width as mixture_half_width
-from .regression import CALIBRATED, LAPLACE, half_width
+from .regression import CALIBRATED, LAPLACE, half_width, times_scale
 
 
 class RewardSizes(NamedTuple):
@@ -239,7 +239,7 @@ def lifted_posterior(par, state, work, x, mean, spread, share):
 
 
 @kernel
-def estimates_lifted(par, state, work, x, log, mean, interval):
+def estimates_lifted(par, state, work, x, log, mean, interval, bonus):
     """As `estimate_ridge`, or `estimate_newton` where means are logistic."""
     shapes_ridge(par, state, work, x)
     norm = norm_of(x)
@@ -252,7 +252,10 @@ def estimates_lifted(par, state, work, x, log, mean, interval):
                 v = min(max(z, -bound), bound)
                 w2 = (state.radius[b, 0] + par.log_weight * log) * q - (v - z) * (v - z)
                 mean[s, a] = sigma(v)
-                interval[s, a] = min(1.0, logistic_interval(math.sqrt(w2) if w2 >= 0.0 else math.inf, v, bound))
+                w = math.sqrt(w2) if w2 >= 0.0 else math.inf
+                interval[s, a] = min(1.0, logistic_interval(w, v, bound))
+                bonus[s, a] = min(1.0, logistic_interval(times_scale(par.scale, w), v, bound))
             else:
                 mean[s, a] = min(max(z, 0.0), 1.0)
-                interval[s, a] = min(1.0, half_width(par, state, b, 0, q, log))
+                w = half_width(par, state, b, 0, q, log)
+                interval[s, a], bonus[s, a] = min(1.0, w), min(1.0, times_scale(par.scale, w))
