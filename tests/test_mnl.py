@@ -143,7 +143,9 @@ class Twin:
         return policy, V
 
     def mean_rewards(self, x):
-        made = [[one.belief(x, self.p.reward_bound, self.log_reward, self.scale) for one in row] for row in self.rewards]
+        made = [
+            [one.belief(x, self.p.reward_bound, self.log_reward, self.scale) for one in row] for row in self.rewards
+        ]
         return np.moveaxis(np.array(made), 2, 0)
 
     def drawn(self, h, x, inverse):

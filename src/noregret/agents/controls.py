@@ -141,6 +141,7 @@ class OraclePar(NamedTuple):
     weights: Floats  # [S, A, M, d]
     theta: Floats  # [S, A, d]
     logistic: int  # 1: mean rewards are sigma(theta'x)
+    offset: float  # else theta'x less this
 
 
 @kernel
@@ -151,6 +152,10 @@ def oracle_plan(par, state, work, x, k, out):
     predictors(par.theta, x, work.r)
     if par.logistic == 1:
         sigmoid(merged(work.r))
+    else:
+        mean = merged(work.r)
+        for i in range(mean.shape[0]):
+            mean[i] -= par.offset
     plan_model(par, work, work.P, work.r, 0, k, out)
 
 
@@ -180,8 +185,8 @@ class Oracle(Agent):
     def build(self) -> tuple[OraclePar, Nothing, ModelWork]:
         p, o = self.problem, self.options
         slots = p.link.gradient_address(), planner_address(p.layout)
-        weights = p.slots_of("weights", o["weights"]), o["reward_weights"]
-        par = OraclePar(self.seed, p.layout, *slots, *weights, int(p.rewards == "logistic"))
+        weights = p.slots_of("weights", o["weights"]), o["reward_weights"] / p.scale.unit
+        par = OraclePar(self.seed, p.layout, *slots, *weights, int(p.rewards == "logistic"), p.scale.offset)
         return par, NONE_KEPT[0], model_work(p.layout)
 
 

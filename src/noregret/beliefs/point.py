@@ -42,6 +42,7 @@ class BeliefPar(NamedTuple):
     reward_prior: float  # sqrt(lambda) B_r
     reward_cap: float
     reward_scale: float  # on xi_r, of a bonus
+    reward_offset: float  # r_hat is theta'x less this (`problem.scale`)
 
 
 class BeliefWork(NamedTuple):
@@ -76,14 +77,14 @@ def belief_parts(
     # As printed: sqrt(lambda d) for sqrt(lambda) B_r, and no limit
     prior = math.sqrt(reward_regularization) * (math.sqrt(context_dim) if printed else reward_bound)
     reward_cap = 0.0 if known_rewards else math.inf if printed else 1.0
-    par = BeliefPar(width, spread, int(printed), cap, table[layout.count], prior, reward_cap, 1.0)
+    par = BeliefPar(width, spread, int(printed), cap, table[layout.count], prior, reward_cap, 1.0, 0.0)
     f = np.zeros
     three = f((S, A)), f((S, A)), f((S, A))
     return par, BeliefWork(f((S, A, M)), f((S, A)), *three, f(S * A), f((2, S * A)), f((4, M + 1)), f(M))
 
 
 @inlined
-def estimate(estimator, estimates, rewards, layout, printed, x, norm, work):
+def estimate(estimator, estimates, rewards, layout, par, x, norm, work):
     """work.P, work.reward <- P_hat, r_hat; work.moved <- ||v - W x||^2."""
     d = x.shape[0]
     rows, count = merged(work.P), merged(layout.count)
@@ -95,7 +96,8 @@ def estimate(estimator, estimates, rewards, layout, printed, x, norm, work):
         v = 0.0
         for b in range(d):
             v += theta[i, b] * x[b]
-        reward[i] = v if printed == 1 else min(max(v, 0.0), 1.0)
+        v -= par.reward_offset
+        reward[i] = v if par.printed == 1 else min(max(v, 0.0), 1.0)
 
 
 @inlined

@@ -133,6 +133,8 @@ def expected_certificates(
 def _drawn(problem: Problem, contexts: ArrayLike | None, seed: int) -> World:
     if not isinstance(problem, Problem):
         raise ValueError(f"problem must be a noregret.Problem or a World, got {check.shown(problem)}")
+    if not problem.scale.plain:
+        raise ValueError(f"problem must have reward_range (0, 1), or be a World, got {problem.reward_range}")
     return drawn_world(problem, contexts, seed)
 
 

@@ -55,6 +55,8 @@ def recorded(world: Any, people: int, seed: int, explore: float, rule: NDArray[n
     states[:, 0] = starts
     with announced("the world"):
         _logged(world.truth(seed), X, np.array(rule), explore, states, actions, rewards)
+    scale = world.problem.scale
+    rewards = np.where(rewards > 0.5, scale.high, scale.low)
     rows = zip(X, states, actions, rewards, strict=True)
     return Log(p, tuple(LoggedEpisode(k, x, s, a, r) for k, (x, s, a, r) in enumerate(rows)))
 

@@ -32,8 +32,9 @@ class World:
                      last supported row of each pair is subtracted from the others (the distributions do not change),
                      then every row obeys weight_bound.
                      Linear: each column weights[s, a, :, j] is a distribution over the support.
-    reward_weights   theta [S, A, d]: mean rewards theta'x, in [0, 1] for every context that occurs, or sigma(theta'x)
-                     where the problem's rewards are logistic. None: the problem's known rewards
+    reward_weights   theta [S, A, d]: mean rewards theta'x, in the problem's reward_range for every context that occurs,
+                     or sigma(theta'x) where its rewards are logistic. None: the problem's known rewards. A reward is
+                     drawn low or high, the ends of the range, with the pair's mean
     contexts         a source from `noregret.contexts`, rows [m, d] to draw from, or a function (seed, episode, agent)
                      -> [d]. Default: the simplex for the linear link, the sphere of radius context_bound otherwise
     initial_state    a state, a distribution [S], or a function (seed, episode) -> state, such as `worlds.InTurn`
@@ -146,11 +147,15 @@ class World:
         r = self.reward_weights @ x
         if self.problem.rewards == "logistic":
             return np.asarray(1.0 / (1.0 + np.exp(-r)), dtype=np.float64)
-        bad = np.argwhere(self.problem.layout.available & ((r < -_SLACK) | (r > 1 + _SLACK)))
+        scale = self.problem.scale
+        inside = scale.inside(r)
+        bad = np.argwhere(self.problem.layout.available & ((inside < -_SLACK) | (inside > 1 + _SLACK)))
         if bad.size:
-            s, a = bad[0]
-            raise ValueError(f"reward_weights[{s}, {a}] give mean reward {r[s, a]:.6g} at {name}, outside [0, 1]")
-        return np.asarray(np.clip(r, 0.0, 1.0), dtype=np.float64)
+            (s, a), (low, high) = bad[0], scale
+            raise ValueError(
+                f"reward_weights[{s}, {a}] give mean reward {r[s, a]:.6g} at {name}, outside [{low:g}, {high:g}]"
+            )
+        return np.asarray(np.clip(r, scale.low, scale.high), dtype=np.float64)
 
     def _starter(self, value: Any) -> Callable[[int, int, NDArray[np.int64]], None]:
         """A function (seed, first, out [n]) that fills in the initial states of consecutive episodes."""
@@ -213,7 +218,7 @@ class World:
         return rows.reshape(self.slots.shape[:3])
 
     def rewards(self, x: ArrayLike) -> Floats:
-        """Mean rewards for context x, [S, A], in [0, 1]."""
+        """Mean rewards for context x, [S, A]."""
         return self._means(self.problem.context(x))
 
     def group_norm(self) -> float:
@@ -234,10 +239,11 @@ class World:
         p = self.problem
         H, S, A = p.horizon, p.n_states, p.n_actions
         policy, values, none = np.zeros((H, S), np.int64), np.zeros((H + 1, S)), np.zeros((0, 0, 0))
-        P, r, key = self._transitions(x), self.rewards(x), np.uint64(0)
+        P, r, key = self._transitions(x), p.scale.inside(self.rewards(x)), np.uint64(0)
         backward_induction(
             p.layout, Model(P, r, r, none), Operator(NONE, 0, key), Solution(np.zeros((S, A)), policy, values)
         )
+        values = p.scale.values(values)
         return Plan(policy, values, values, values, problem=p)
 
     def checked(self, policy: Any, name: str = "policy") -> NDArray[np.int64]:
@@ -299,7 +305,12 @@ class World:
         S, A, M = p.layout.outcomes.shape
         shape = (p.horizon + 1, S)
         addresses = p.link.gradient_address(), planner_address(p.layout)
-        weights: Any = self.slots.copy(), self.reward_weights.copy(), int(p.rewards == "logistic")
+        weights: Any = (
+            self.slots.copy(),
+            self.reward_weights / p.scale.unit,
+            int(p.rewards == "logistic"),
+            p.scale.offset,
+        )
         policy = np.zeros((p.horizon, S), np.int64)
         scratch: Any = f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), policy, f(shape), f(shape)
         made: Truth = apart(Truth(*addresses, seed, p.layout, *weights, *scratch))

@@ -215,7 +215,7 @@ class Certified(Agent):
         """As `Agent.observe`."""
         own = self._player()
         if own is not None and self._asked:
-            own.player.observe(*self._outcome(reward, next_state))
+            own.player.observe(self.problem.reward(reward), self.problem.state(next_state, "next_state"))
         super().observe(reward, next_state)
 
     @locked

@@ -353,8 +353,9 @@ class SetAgent(Agent):
         if self._judge is None:
             self._judge = direct(judge_closely, par, state, work, x, 0, actions, upper)
         self._judge(par, state, work, x, self.episode, actions, upper)
-        lower, values = work.lower.copy(), work.upper.copy()
-        gap = float(work.short[0][self.problem.starts].max())
+        scale = self.problem.scale
+        lower, values, upper = (scale.values(v) for v in (work.lower, work.upper, upper))
+        gap = float(work.short[0][self.problem.starts].max()) * scale.unit
         return Plan(actions, values, upper, lower, gap, self.problem)
 
     def ellipsoids(self) -> list[tuple[Floats, Floats, float]]:

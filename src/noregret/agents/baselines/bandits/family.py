@@ -118,6 +118,7 @@ class BanditAgent(Agent):
     consistent_values = True
     logistic = True  # whether rewards are taken for logistic; if not, for linear
     constants = "corrected"
+    any_range = False
     reach = 350.0  # largest B_r R at which the arithmetic is sound; curvatures are of order e^{-B_r R}
 
     @classmethod
@@ -130,7 +131,7 @@ class BanditAgent(Agent):
             return f'{cls.name} is for problems with rewards="logistic", got {problem.rewards!r}'
         if cls.logistic and problem.reward_bound * problem.context_bound > cls.reach:
             return f"reward_bound * context_bound must be at most {cls.reach:g} for {cls.name}: rounding hides the rest"
-        return None
+        return cls.refused_range(problem)
 
     def _settle(self) -> None:
         right = self.logistic == (self.problem.rewards == "logistic")

@@ -130,7 +130,7 @@ class EntrywiseAgent(Agent):
         )  # fmt: skip
         cube, table, d = (S, A, M), (S, A), p.context_dim
         work = EntrywiseWork(
-            reward_work, f(cube), f(cube), f(cube), f(cube), *(f(table) for _ in range(5)), f(S * A),
+            reward_work, f(cube), f(cube), f(cube), f(cube), f(table), f(table), f(table), f(table), f(table), f(S * A),
             np.arange(S), np.zeros(1, np.int64), f((p.horizon + 1, S)), f(d), f((d, d)),
         )  # fmt: skip
         state = EntrywiseState(entries, rewards)

@@ -165,6 +165,7 @@ class LSVIUCB(Agent):
     """
 
     name, group = "lsvi-ucb", "contextual"
+    any_range = False
     plan_kernel = staticmethod(plan)
     learn_kernel = staticmethod(learn)
 

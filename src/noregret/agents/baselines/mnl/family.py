@@ -238,7 +238,7 @@ class MNLAgent(Agent):
     def refusal(cls, problem: Problem) -> str | None:
         if not isinstance(problem.link, MultinomialLogit):
             return f"link must be MultinomialLogit for {cls.name}, got {problem.link!r}"
-        return None
+        return cls.refused_range(problem)
 
     @property
     def blocks(self) -> Blocks:
