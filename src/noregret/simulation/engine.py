@@ -209,7 +209,7 @@ class Session:
             world.contexts.fill(self.seed, self.done, X)
         X = apart(world.problem.contexts(X, f"contexts of episodes {self.done} and on, row "))
         starts = np.zeros(n, np.int64)
-        world.fill_starts(self.seed, self.done, starts)
+        world.fill_starts(self.seed, self.done, starts, X)
         return X, starts
 
 

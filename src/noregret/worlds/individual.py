@@ -69,7 +69,8 @@ class Individual(_Steps):
     def __init__(self, world: Any, episode: int, seed: int) -> None:
         with announced("the world"):
             super().__init__(world, seed)
-            self.episode, self.context, self.state = episode, world.context(seed, episode), world.start(seed, episode)
+            self.episode, self.context = episode, world.context(seed, episode)
+            self.state = world.start(seed, episode, self.context)
             individual(self._truth, apart(self.context))
 
 
@@ -107,7 +108,7 @@ class Episodes(_Steps):
         k, s, world = check.integer("episode", episode, 0), check.integer("seed", seed, 0), self._world
         x = world.context(s, k) if context is None else world.problem.context(context)
         world.rewards(x)  # says which pair and context, where mean rewards leave their range
-        start = world.start(s, k)
+        start = world.start(s, k, x)
         self.seed, self.episode, self.context, self.state, self.steps = s, k, x, start, 0
         self._truth = self._truth._replace(seed=s)
         self._x[:] = x
