@@ -12,6 +12,7 @@ import pytest
 from scipy import stats
 
 import noregret as nr
+import reference
 from noregret.problem.scale import RewardScale
 
 LOW, HIGH = -1.0, 3.0
@@ -68,12 +69,8 @@ def test_values_of_a_world_are_in_its_units(plain, signed):
 
 
 # Without a prior on reward weights: the same decisions
-@pytest.mark.parametrize("name", ["uniform-random", "psrl", "ucbvi-ch", "ucrl2", "orlc", "rlsvi", "lsvi-not"])
+@pytest.mark.parametrize("name", ["uniform-random", "psrl", "ucbvi-ch", "ucrl2", "orlc", "rlsvi", "cece", "cece-x"])
 def test_tabular_agents_decide_the_same(plain, signed, name):
-    if name == "lsvi-not":
-        with pytest.raises(ValueError, match=r"reward_range must be \(0, 1\) for lsvi-ucb, got \(-1.0, 3.0\)"):
-            nr.make_agent("lsvi-ucb", signed.problem)
-        return
     runs = [nr.simulate(nr.make_agent(name, w.problem), w, 150, seeds=2, every=50) for w in (plain, signed)]
     assert np.allclose(runs[1].regret, UNIT * runs[0].regret, rtol=1e-9, atol=1e-9)
 
@@ -85,6 +82,57 @@ def test_with_known_rewards_all_agents_decide_the_same(plain, name):
     known = nr.World(told, plain.weights, None, plain.contexts, plain.initial_state)
     runs = [nr.simulate(nr.make_agent(name, w.problem), w, 100, seeds=2, every=50) for w in (known, moved(known))]
     assert np.allclose(runs[1].regret, UNIT * runs[0].regret, rtol=1e-9, atol=1e-9)
+
+
+LEARN = "glm-orl glm-rlsvi epsilon-greedy lr-orl psrl-glm certified-psrl omg-cmdp ucrl-mnl orlc-si abbasi-yadkori-neu"
+
+
+@pytest.mark.parametrize("name", LEARN.split())
+def test_rewards_four_times_as_large_are_learned_the_same_to_the_bit(plain, name):
+    """Without an offset all priors scale, and four is a power of two: the same numbers inside."""
+    p = plain.problem
+    problem = replace(p, reward_range=(0.0, 4.0), reward_bound=4.0 * p.reward_bound)
+    large = nr.World(problem, plain.weights, 4.0 * plain.reward_weights, plain.contexts, plain.initial_state)
+    agents = [nr.make_agent(name, w.problem) for w in (plain, large)]
+    runs = [nr.simulate(a, w, 120, seeds=2, every=40) for a, w in zip(agents, (plain, large), strict=True)]
+    assert np.array_equal(runs[1].regret, 4.0 * runs[0].regret)
+    plans = []
+    for agent, w in zip(agents, (plain, large), strict=True):
+        agent.learn_from(w.log(30, 2, rule=[[0, 1, 0]] * 3))
+        plans.append(agent.begin_episode(w.context(1, 0)))
+    assert np.array_equal(plans[1].values, 4.0 * plans[0].values)
+    assert (plans[0].certificate is None) == (plans[1].certificate is None)
+    if plans[0].certificate is not None:
+        assert plans[1].certificate == 4.0 * plans[0].certificate
+
+
+def test_ridge_regression_of_moved_rewards_is_that_of_the_formulas(signed):
+    """Against NumPy: rewards over the unit regressed on contexts, the offset off the mean, B_r over the unit."""
+    p, offset = signed.problem, LOW / UNIT
+    agent, ranges = nr.GLMORL(p), nr.LRORL(p, reward_sets="ridge", reward_regularization=1.0)
+    log = signed.log(200, 3, rule=[[0, 1, 0]] * 3, explore=0.5)
+    for one in (agent, ranges):
+        one.learn_from(log)
+    made = {pair: reference.Ridge(3, 1.0) for pair in np.ndindex(3, 2)}
+    for e in log:
+        for h in range(3):
+            made[e.states[h], e.actions[h]].update(e.context, e.rewards[h] / UNIT)
+    x = signed.context(8, 0)
+    agent.begin_episode(x)
+    ranges.begin_episode(x)
+    local, bound = ranges.work.local, p.reward_bound / UNIT
+    reach = bound * np.linalg.norm(x)
+    for pair, ridge in made.items():
+        mean = ridge.theta @ x - offset
+        assert np.isclose(agent.work.belief.reward[pair], np.clip(mean, 0, 1), atol=1e-9)
+        width = ridge.width(x, bound, agent.par.log_confidence, 1.0)
+        assert np.isclose(agent.work.belief.interval[pair], width, atol=1e-9)
+        logdet = np.linalg.slogdet(ridge.V)[1]
+        half = (bound + 0.5 * math.sqrt(2 * ranges.par.rewards.log + logdet)) * math.sqrt(
+            x @ np.linalg.solve(ridge.V, x)
+        )
+        assert np.isclose(local.low[pair], max(mean - half, 0.0, -reach - offset), atol=1e-9)
+        assert np.isclose(local.high[pair], min(mean + half, 1.0, reach - offset), atol=1e-9)
 
 
 @pytest.mark.parametrize("reward_sets", ["ridge", "hoeffding", "bernstein"])
@@ -218,6 +266,24 @@ def test_agents_learn_costs_and_ranges_far_from_0(plain, name, low, high):
     assert mean < max(1.5 * runs[0].final.mean(), 0.5 * chance), (mean, runs[0].final.mean(), chance)
 
 
+@pytest.mark.parametrize("name", ["oful", "linucb"])
+def test_bandits_learn_signed_rewards(name):
+    """Ten arms, 600 rounds: less than half of what chance loses; values within the range, OFUL's never too low (they
+    fail with probability .05 on each of three seeds at most, so all hold with these seeds or the bound is wrong)."""
+    plain = nr.worlds.random_logit(n_states=2, n_actions=10, horizon=1, context_dim=3, seed=2)
+    world = moved(plain, -2.0, 1.0)
+    run = nr.simulate(nr.make_agent(name, world.problem), world, 600, seeds=3, every=600, diagnostics=True)
+    chance = nr.simulate(nr.UniformRandom(world.problem), world, 600, seeds=3, every=600)
+    assert run.final.mean() < 0.5 * chance.final.mean()
+    agent = nr.make_agent(name, world.problem)
+    agent.learn_from(world.log(300, 4, rule=[[0, 1]], explore=1.0))
+    values = np.array([agent.begin_episode(world.context(5, k)).values[0] for k in (0,)])
+    assert (values >= -2.0).all()
+    assert (values <= 1.0).all()
+    if name == "oful":
+        assert (run.diagnostics["optimism_failures"][:, -1] == 0).all()
+
+
 def test_compare_is_in_the_users_units():
     """With a design, and without: the interval of a difference of values holds it, and is about UNIT times as wide."""
     for make in (
@@ -241,6 +307,17 @@ def test_compare_is_in_the_users_units():
         assert np.allclose(np.array(widths[2:]) / UNIT, widths[:2], rtol=0.35), widths
 
 
+def test_expected_certificates_are_in_the_users_units(plain, signed):
+    """Without an offset the drawn worlds are the same but for the unit; with one their means lie in the range, which
+    `World` checks."""
+    people = [plain.context(0, k) for k in range(50)]
+    p = plain.problem
+    large = replace(p, reward_range=(0.0, 4.0), reward_bound=4.0 * p.reward_bound)
+    ends = [nr.expected_certificates(q, 100, people, draws=1)[0].after(100) for q in (p, large, signed.problem)]
+    assert math.isclose(ends[1], 4.0 * ends[0], rel_tol=1e-9)
+    assert math.isclose(ends[2], UNIT * ends[0], rel_tol=0.25)
+
+
 def test_draws_are_mean_rewards_in_the_users_units(signed):
     agent = nr.PSRLGLM(signed.problem)
     agent.learn_from(signed.log(2000, 1, rule=[[0, 1, 0]] * 3, explore=1.0))
@@ -262,12 +339,12 @@ def test_bad_ranges_get_a_sentence(plain, signed):
         nr.simulate(nr.LRORL(p), signed, 10)
     with pytest.raises(ValueError, match=r"outside \[-1, 3\]"):
         nr.World(signed.problem, plain.weights, signed.reward_weights * [-1.0, 1.0, 1.0], plain.contexts)
-    bandit = replace(p, horizon=1, reward_range=(-1.0, 1.0))
-    with pytest.raises(ValueError, match=r"reward_range must be \(0, 1\) for linucb"):
-        nr.make_agent("linucb", bandit)
-    for ask in (lambda q: nr.claims(q, 100), lambda q: nr.expected_certificates(q, 200)):
-        with pytest.raises(ValueError, match=r"problem must have reward_range \(0, 1\)"):
-            ask(signed.problem)
+    linear = nr.Problem(2, 2, 2, 2, link=nr.LinearCombination(), reward_bound=2.0, reward_range=(-1.0, 1.0))
+    for name, problem in (("cover-rmax", signed.problem), ("lsvi-ucb", signed.problem), ("kwik-lr-rmax", linear)):
+        with pytest.raises(ValueError, match=rf"reward_range must be \(0, 1\) for {name}, got \(-1.0,"):
+            nr.make_agent(name, problem)
+    with pytest.raises(ValueError, match=r"problem must have reward_range \(0, 1\)"):
+        nr.claims(signed.problem, 100)
     assert replace(p, reward_range=[-1, 2]).reward_range == (-1.0, 2.0)
 
 

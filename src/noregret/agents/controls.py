@@ -83,6 +83,7 @@ class UniformRandom(Agent):
     """
 
     name, group = "uniform-random", "control"
+    any_range = True
     plan_kernel = staticmethod(uniform_plan)
     learn_kernel = staticmethod(nothing)
 
@@ -118,6 +119,7 @@ class FixedPolicy(Agent):
     """
 
     name, group = "fixed-policy", "control"
+    any_range = True
     plan_kernel = staticmethod(fixed_plan)
     learn_kernel = staticmethod(nothing)
 
@@ -172,6 +174,7 @@ class Oracle(Agent):
     """
 
     name, group = "oracle", "control"
+    any_range = True
     plan_kernel = staticmethod(oracle_plan)
     learn_kernel = staticmethod(nothing)
 

@@ -87,7 +87,7 @@ class Declared:
     pause = 0  # after so many steps of every episode the rest is planned anew; 0: never
     bounds_values = False  # whether plan values bound the optimal values from above, with the agent's probability
     promised: str | None = None  # what holds with probability 1 - delta where they do, the rest of a sentence
-    any_range = True  # whether rewards may have a range of their own
+    any_range = False  # whether the problem may have a reward_range of its own (`problem.scale`)
     sound = True  # whether the options leave a guarantee, `bonus_scale` aside
     # whether, wherever its sets hold, plan values are at least r + P V of every available action (`refutation`)
     consistent_values = False

@@ -100,6 +100,7 @@ class Certified(Agent):
     """
 
     name = "certified"
+    any_range = True
     plan_kernel = staticmethod(certified_plan)
     learn_kernel = staticmethod(certified_learn)
     certificate_kernel = staticmethod(certificates)

@@ -78,6 +78,7 @@ class Referral(Agent):
     """
 
     name = "referral"
+    any_range = True
     plan_kernel = staticmethod(kernels.referral_plan)
     learn_kernel = staticmethod(kernels.referral_learn)
 

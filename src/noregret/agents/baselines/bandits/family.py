@@ -113,12 +113,12 @@ class BanditAgent(Agent):
     bonus_scale     multiplies every bonus; anything but 1 carries no guarantee
     regularization  lambda; None: recommended"""
 
+    any_range = True
     group = "bandit"
     promised: str | None = f"{ALWAYS}, {OPTIMISM}"
     consistent_values = True
     logistic = True  # whether rewards are taken for logistic; if not, for linear
     constants = "corrected"
-    any_range = False
     reach = 350.0  # largest B_r R at which the arithmetic is sound; curvatures are of order e^{-B_r R}
 
     @classmethod
@@ -179,7 +179,7 @@ class BanditAgent(Agent):
             ridge_par, ridge, ridge_work = self._ridge_parts(linear, lam if self.uses_ridge else None)
             kappa, share = self._newton_scale(curvature) or (curvature, 1.0)
             newton_par, newton, newton_work = newton_parts(
-                MultinomialLogit(), np.full((S, A), 2, np.int64), d, p.reward_bound, p.context_bound, "paper",
+                MultinomialLogit(), np.full((S, A), 2, np.int64), d, p.unit_reward_bound, p.context_bound, "paper",
                 share * lam,
             )  # fmt: skip
             planner = planner_address(p.layout)
@@ -188,7 +188,7 @@ class BanditAgent(Agent):
         par = BanditPar(
             seed=self.seed, layout=p.layout, planner=planner, ridge=ridge_par, newton=newton_par,
             outcomes=np.full(1, 2, np.int64), recalled=int(self.constants == "paper"),
-            log_confidence=math.log(p.n_pairs / delta), scale=float(scale), bound=p.reward_bound,
+            log_confidence=math.log(p.n_pairs / delta), scale=float(scale), bound=p.unit_reward_bound,
             context_bound=p.context_bound, curvature=curvature, regularization=lam,
         )  # fmt: skip
         if not self.uses_ridge:

@@ -101,6 +101,7 @@ class EntrywiseAgent(Agent):
     regularization         lambda of the transition estimates; None: recommended (`estimators.linear.entrywise`)
     reward_regularization  lambda of the reward estimates; None: recommended (`estimators.rewards.forms`)"""
 
+    any_range = True
     group = "contextual"
     learn_kernel = staticmethod(learn)
     hooks: ClassVar[Any] = None, None  # the two kernels of `planning.bellman.backward_induction_with`

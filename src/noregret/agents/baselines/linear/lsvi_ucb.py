@@ -165,7 +165,6 @@ class LSVIUCB(Agent):
     """
 
     name, group = "lsvi-ucb", "contextual"
-    any_range = False
     plan_kernel = staticmethod(plan)
     learn_kernel = staticmethod(learn)
 

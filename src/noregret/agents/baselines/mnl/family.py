@@ -223,6 +223,7 @@ class MNLAgent(Agent):
     they are, as in the papers; others are estimated in the form the problem states, each with an interval for
     delta/(2 n_pairs), which is added (ours), and delta/2 is left for the blocks. Blocks share delta evenly (ours)."""
 
+    any_range = True
     group = "contextual"
     learn_kernel = staticmethod(learn)
     steps_kernel: ClassVar[Any]

@@ -19,7 +19,6 @@ class RmaxAgent(Agent):
     """Where `bounds_values`, all but `mistake_bound` plans are within epsilon of optimal."""
 
     group = "PAC"
-    any_range = False
 
     def _escapes(self) -> float:
         """How often pairs that are not known can be visited in all."""

@@ -190,6 +190,7 @@ class TabularAgent(Agent):
 
     Memory O(B S A M) for M supported next states, constant in the number of episodes."""
 
+    any_range = True
     group = "tabular"
     learn_kernel = staticmethod(learn)
     adjust: ClassVar[Any] = None  # kernels of `planning.bellman.backward_induction_with`
