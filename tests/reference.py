@@ -409,14 +409,14 @@ class Ridge:
     def theta(self):
         return np.linalg.solve(self.V, self.moment)
 
-    def width(self, x, reward_bound, log_weight):
+    def width(self, x, reward_bound, log_weight, scale):
         logdet = np.linalg.slogdet(self.V)[1] - len(x) * math.log(self.lam)
         radius = math.sqrt(self.lam) * reward_bound + 0.5 * math.sqrt(2 * log_weight + logdet)
-        return min(1.0, radius * math.sqrt(x @ np.linalg.solve(self.V, x)))
+        return min(1.0, scale * radius * math.sqrt(x @ np.linalg.solve(self.V, x)))
 
-    def belief(self, x, reward_bound, log_weight):
-        """(r_hat, xi_r)."""
-        return min(max(self.theta @ x, 0.0), 1.0), self.width(x, reward_bound, log_weight)
+    def belief(self, x, reward_bound, log_weight, scale=1.0):
+        """(r_hat, xi_r), the set's radius times `scale`."""
+        return min(max(self.theta @ x, 0.0), 1.0), self.width(x, reward_bound, log_weight, scale)
 
 
 class Logistic:
@@ -451,11 +451,11 @@ class Logistic:
     def radius(self, log_weight=0.0):
         return self.lam * self.bound**2 + 2 / SLACK * log_weight + self.gradient_sum - self.displacement
 
-    def belief(self, x, reward_bound, log_weight):
+    def belief(self, x, reward_bound, log_weight, scale=1.0):
         reach, z = reward_bound * np.linalg.norm(x), self.theta @ x
         v = min(max(z, -reach), reach)
         w2 = self.radius(log_weight) * self.norm2(x) - (v - z) ** 2
-        width = math.tanh(math.sqrt(w2) / 4) if w2 >= 0 else 1.0
+        width = math.tanh(scale * math.sqrt(w2) / 4) if w2 >= 0 else 1.0
         mean = sigmoid(v)
         return mean, min(width, max(sigmoid(reach) - mean, mean - sigmoid(-reach)))
 
@@ -469,7 +469,7 @@ class Known:
     def update(self, x, reward):
         pass
 
-    def belief(self, x, reward_bound, log_weight):
+    def belief(self, x, reward_bound, log_weight, scale=1.0):
         return mean_reward(self.theta @ x, self.logistic), 0.0
 
 
@@ -524,19 +524,20 @@ class Learner:
         return math.log((2 * n_pairs + 1) / self.delta)
 
     def beliefs(self, x, k):
-        """P_hat [S, A, S'], r_hat, xi_p, xi_r [S, A] for an individual with context x."""
+        """P_hat [S, A, S'], r_hat, xi_p, xi_r [S, A] for an individual with context x; GLM-ORL's xi_r is scaled."""
         p, log_weight = self.problem, self.log_weight(k)
         S, A = p.n_states, p.n_actions
         P, r, xi_p, xi_r = np.zeros((S, A, S)), np.zeros((S, A)), np.zeros((S, A)), np.zeros((S, A))
+        scale = self.scale if self.kind == "glm-orl" else 1.0
         for (s, a), newton in self.newton.items():
             reward = self.rewards[s, a]
             P[s, a, self.outcomes[s, a]], xi_p[s, a] = newton.belief(x, log_weight)
             if self.paper and isinstance(reward, Ridge):  # eq. CI_r as printed: the Z of the transitions
                 r[s, a] = reward.theta @ x
                 root = math.sqrt(reward.lam * len(x)) + math.sqrt((newton.logdet + 2 * log_weight) / 4)
-                xi_r[s, a] = root * math.sqrt(newton.norm2(x))
+                xi_r[s, a] = scale * root * math.sqrt(newton.norm2(x))
             else:
-                r[s, a], xi_r[s, a] = reward.belief(x, p.reward_bound, log_weight)
+                r[s, a], xi_r[s, a] = reward.belief(x, p.reward_bound, log_weight, scale)
             if self.kind == "glm-rlsvi":
                 if self.paper:
                     xi_p[s, a] = min(2.0, xi_p[s, a])
@@ -573,7 +574,7 @@ class Learner:
                     spread = np.linalg.norm(V - V.mean()) if self.link == "linear" else span / 2
                     self.limited += spread * width > span
                     bonus = min(spread * width, span)
-                Q[s, a] = min(max(Q[s, a] + self.scale * xi_r[s, a] + bonus, 0.0), self.problem.horizon - h)
+                Q[s, a] = min(max(Q[s, a] + xi_r[s, a] + bonus, 0.0), self.problem.horizon - h)
             elif self.kind == "glm-rlsvi":
                 Q[s, a] += b[s, a]
         return Q

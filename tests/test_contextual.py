@@ -107,18 +107,18 @@ class Twin:
         p, key = self.p, reference.words(self.seed, k, 0, reference.TIE)[0]
         S, A, H = p.n_states, p.n_actions, p.horizon
         rows = {pair: self.row(pair, x) for pair in self.pairs}
-        means = {pair: self.rewards[pair].belief(x, p.reward_bound, self.log) for pair in self.pairs}
+        means = {pair: self.rewards[pair].belief(x, p.reward_bound, self.log, self.scale) for pair in self.pairs}
         V, lower, policy = np.zeros((H + 1, S)), np.zeros((H + 1, S)), np.zeros((H, S), int)
         for h in reversed(range(H)):
             Q, pessimistic = np.full((S, A), -np.inf), np.zeros((S, A))
             for pair in self.pairs:
                 (P, w), (r, xi), next_ = rows[pair], means[pair], self.after[pair]
                 if self.kind == "orlc-si":
-                    psi = np.abs(w * V[h + 1, next_]).sum() + self.scale * xi
+                    psi = np.abs(w * V[h + 1, next_]).sum() + xi
                     Q[pair] = r + P @ V[h + 1, next_] + psi
                     pessimistic[pair] = np.clip(r + P @ lower[h + 1, next_] - psi, 0, H - h)
                 else:
-                    Q[pair] = r + self.scale * xi + self.best_mean(P, w, V[h + 1, next_])
+                    Q[pair] = r + xi + self.best_mean(P, w, V[h + 1, next_])
                 Q[pair] = np.clip(Q[pair], 0, H - h)
             for s in range(S):
                 tied = np.flatnonzero(Q[s] >= Q[s].max() - 1e-9)

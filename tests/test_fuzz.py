@@ -61,6 +61,7 @@ MADE = {
     "Cycle": (nr.contexts.Cycle, {"dim": 2}, []),
     "Adversary": (lambda dim, f: nr.contexts.Adversary(dim, f), {"dim": 2, "f": lambda *a: X}, ["function"]),
     "InTurn": (nr.worlds.InTurn, {"states": [0, 1]}, []),
+    "StartsByContext": (nr.worlds.StartsByContext, {"function": lambda x: 0}, []),
     "tilt": (nr.worlds.tilt, {"P": UNIFORM, "features": [[0.0], [1.0], [2.0]]}, ["shape"]),
     "random_logit": (nr.worlds.random_logit, SIZES, []),
     "random_linear": (nr.worlds.random_linear, SIZES, ["weight_bound"]),

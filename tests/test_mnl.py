@@ -135,7 +135,7 @@ class Twin:
                     after = V[h + 1][layout.outcomes[s, a, : layout.count[s, a]]]
                     b = self.block[s, a]
                     bonus = self.bonus(self.rows(s, a, x), self.predicted(s, a, x), b, inverse[b], draws)
-                    mean = reward[s, a] + self.scale * interval[s, a]
+                    mean = reward[s, a] + interval[s, a]
                     Q[a] = np.clip(mean + self.predicted(s, a, x) @ after + bonus, 0.0, H - h)
                 tied = np.flatnonzero(Q.max() - 1e-9 <= Q)
                 policy[h, s] = tied[reference.mix(key, h * S + s) * len(tied) >> 32]
@@ -143,7 +143,9 @@ class Twin:
         return policy, V
 
     def mean_rewards(self, x):
-        made = [[one.belief(x, self.p.reward_bound, self.log_reward) for one in row] for row in self.rewards]
+        made = [
+            [one.belief(x, self.p.reward_bound, self.log_reward, self.scale) for one in row] for row in self.rewards
+        ]
         return np.moveaxis(np.array(made), 2, 0)
 
     def drawn(self, h, x, inverse):

@@ -354,3 +354,41 @@ def test_saved_agents_go_on_identically(tmp_path, kind, rewards, known):
     assert other.problem.rewards == rewards
     assert (other.problem.known_rewards is not None) == known
     assert np.array_equal(agent.state.rewards.theta, other.state.rewards.theta)
+
+
+@pytest.mark.parametrize("name", ["glm-orl", "orlc-si", "abbasi-yadkori-neu", "ucrl-mnl"])
+def test_a_bonus_is_scaled_and_then_cut_to_one(name):
+    """With nothing known the half-width at ||x|| = 1 is sqrt(lambda) B_r + sqrt(2 ln(1/delta))/2 over sqrt(lambda),
+    far above 1 here: a hundredth of it is a bonus of that size, not of 1/100, and a tenth is cut to 1."""
+    link = nr.LinearCombination() if name in ("orlc-si", "abbasi-yadkori-neu") else nr.MultinomialLogit()
+    problem = nr.Problem(2, 2, 1, 2, link=link, weight_bound=None if link.implied_weight_bound(2) else 1.0,
+                         reward_bound=50.0)  # fmt: skip
+    x = np.array([1.0, 0.0])
+    for scale in (1.0, 0.1, 0.01, 0.0):
+        agent = nr.make_agent(name, problem, bonus_scale=scale)
+        agent.begin_episode(x)
+        log = agent.par.log_reward if name == "ucrl-mnl" else agent.par.log_confidence
+        half = 50.0 + 0.5 * math.sqrt(2 * log)
+        bonus = agent.work.belief.bonus if name == "glm-orl" else agent.work.bonus
+        assert np.allclose(bonus, min(1.0, scale * half), rtol=1e-12, atol=0), scale
+        interval = agent.work.belief.interval if name == "glm-orl" else agent.work.interval
+        assert np.array_equal(interval, np.ones((2, 2)))  # what is said of the mean does not depend on the scale
+
+
+def test_a_scaled_agent_goes_on_looking_at_a_bandit():
+    """Two arms, the first seen five times. Half a bonus of the other is still more than 1 and is cut to 1, so that it
+    counts as worth all there is; cut first and then halved, it had .5, less than what is known of the first arm."""
+    problem = nr.Problem(1, 2, 1, 1, weight_bound=1.0, reward_bound=1.0)
+    agent = nr.GLMORL(problem, bonus_scale=0.5)
+    for _ in range(5):
+        agent.begin_episode([1.0])
+        agent.act(0, action=0)
+        agent.observe(1.0, 0)
+        agent.end_episode()
+    plan = agent.begin_episode([1.0])
+    half = [
+        (1.0 + 0.5 * math.sqrt(2 * agent.par.log_confidence + math.log(1 + n))) / math.sqrt(1 + n) for n in (5.0, 0.0)
+    ]
+    assert 0.5 * half[1] > 1.0 > 0.5 * half[0] > 0.5  # the bonus of the arm that was never seen is all there is
+    assert np.allclose(agent.work.belief.bonus[0], [0.5 * half[0], 1.0])
+    assert plan.values[0, 0] == 1.0

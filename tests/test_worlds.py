@@ -191,3 +191,68 @@ def test_blind_optimum_says_what_it_needs():
         nr.worlds.blind_optimum(nr.worlds.random_logit())
     with pytest.raises(ValueError, match="more than limit = 10"):
         nr.worlds.blind_optimum(nr.worlds.clinic(), limit=10)
+
+
+def by_context(function, **more):
+    """A world whose people start by who they are; contexts are (1, u)/sqrt 2."""
+    base = nr.worlds.random_logit(n_states=3, n_actions=2, horizon=2, context_dim=2, seed=4)
+    problem = dataclasses.replace(base.problem, initial_states=(0, 1, 2))
+    start = nr.worlds.StartsByContext(function)
+    return nr.World(problem, base.weights, base.reward_weights, more.get("contexts", base.contexts), start)
+
+
+def test_people_may_start_by_who_they_are():
+    """u > 0 start in state 2, the others in 0 or 1 with chances 1/4 and 3/4 (level 1e-6)."""
+    world = by_context(lambda x: 2 if x[1] > 0 else [0.25, 0.75, 0.0])
+    met = [world.individual(k, seed=3) for k in range(2000)]
+    assert {p.state for p in met if p.context[1] > 0} == {2}
+    others = np.array([p.state for p in met if p.context[1] <= 0])
+    assert set(others.tolist()) == {0, 1}
+    assert stats.binomtest(int((others == 1).sum()), others.size, 0.75).pvalue > 1e-6
+    assert [world.start(3, k) for k in range(50)] == [p.state for p in met[:50]]  # the seed decides, not the order
+    assert world.log(50, 3, rule=[[0, 0, 0]] * 2).episodes[7].states[0] == met[7].state
+    people = nr.worlds.Episodes(world)
+    people.begin(7, 3, context=[1 / np.sqrt(2), 0.5])
+    assert people.state == 2  # who comes decides, also in somebody else's place
+
+
+def test_regret_is_that_of_the_state_somebody_starts_in():
+    """In the compiled loop, in the verbs, and by hand: the same states, V* - V^pi there."""
+    world = by_context(lambda x: 2 if x[1] > 0 else [0.5, 0.5, 0.0])
+    rule = np.array([[0, 1, 0]] * 2)
+    agent = nr.agents.FixedPolicy(world.problem, rule)
+    runs = [nr.simulate(agent, world, 40, seeds=[5], compiled=c) for c in (True, False)]
+    lost = []
+    for k in range(40):
+        x, s = world.context(5, k), world.start(5, k)
+        lost.append(world.optimal(x).values[0, s] - world.values(rule, x)[0, s])
+    assert np.allclose(runs[0].regret[0], np.cumsum(lost), atol=1e-9)
+    assert np.array_equal(runs[0].regret, runs[1].regret)
+    x, y = [1 / np.sqrt(2), 0.5], [1 / np.sqrt(2), -0.5]
+    assert world.value(rule, x) == world.values(rule, x)[0, 2]
+    assert np.isclose(world.value(rule, y), world.values(rule, y)[0, :2].mean())
+
+
+def test_an_adversary_may_choose_who_starts_where():
+    world = by_context(lambda x: int(x[1] > 0), contexts=lambda seed, k, agent: [0.7, 0.5 if k % 2 else -0.5])
+    run = nr.simulate(nr.UniformRandom(world.problem), world, 6, seeds=1)
+    assert np.isfinite(run.regret).all()
+    assert [world.start(0, k) for k in range(4)] == [0, 1, 0, 1]
+
+
+def test_bad_starts_by_context_get_a_sentence():
+    with pytest.raises(ValueError, match="function must take a context to a state or a distribution, got 3"):
+        nr.worlds.StartsByContext(3)
+    for wrong, said in (
+        (lambda x: 7, "initial_state must be a state number from 0 to 2"),
+        (lambda x: [0.5, 0.4, 0.0], "initial_state must be a state, a distribution that sums to 1, or a function"),
+        (lambda x: [0.5, 0.5], "initial_state"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            by_context(wrong).start(0, 0)
+    few = by_context(lambda x: 2)
+    problem = dataclasses.replace(few.problem, initial_states=(0,))
+    with pytest.raises(ValueError, match="initial_state must be among the problem's initial_states"):
+        nr.World(problem, few.weights, few.reward_weights, few.contexts, few.initial_state).individual(0)
+    with pytest.raises(ValueError, match="fixed initial state"):
+        nr.worlds.blind_optimum(by_context(lambda x: 0, contexts=[[0.7, 0.5], [0.7, -0.5]]))

@@ -109,8 +109,11 @@ def masked(link: Any) -> nr.World:
 
 def rewarded(base: nr.World, rewards: str, **changes: Any) -> nr.World:
     """The same population with logistic rewards of both signs ("logistic"), with its own rewards told beforehand
-    ("known"), or both ("known-logistic")."""
+    ("known"), both ("known-logistic"), or half as large again and from -1/2 to 3/2 ("signed")."""
     theta = base.reward_weights
+    if rewards == "signed":
+        theta = 1.5 * theta
+        changes |= {"reward_range": (-0.5, 1.5), "reward_bound": 1.5 * base.problem.reward_bound}
     if "logistic" in rewards:
         theta = np.random.default_rng(8).standard_normal(theta.shape)
         theta *= 2.0 / np.linalg.norm(theta, axis=-1, keepdims=True)
@@ -127,6 +130,8 @@ def world_of(name: str) -> nr.World:
         return nr.worlds.bandit_logistic(3, 3, 2.0, seed=1)
     if name == "bandit-linear":
         return nr.worlds.random_linear(2, 3, 1, 3, seed=1)
+    if name == "bandit-signed":
+        return rewarded(world_of("bandit-linear"), "signed")
     if name == "bandit-designed":
         psi = np.stack([np.ones((2, 3)), np.linspace(-1.0, 1.0, 6).reshape(2, 3)], axis=-1)
         return nr.worlds.random_logit(horizon=1, context_dim=3, reward_design=nr.RewardDesign(psi, 2.0), seed=1)
@@ -270,6 +275,15 @@ def cases() -> list[Case]:
     add("adaptive", "certified-psrl", ["logit-dense-linear"], exploration="adaptive", sets="stored", kappa=4.0)
     for agent in ("ucrl-mnl", "ucrl-mnl-ol", "rrl-mnl", "orrl-mnl"):
         add("mnl", agent, ["logit-dense-linear", "logit-masked-known"], bonus_scale=0.001)
+    signed = ["logit-dense-signed", "logit-masked-signed"]
+    for agent in ("glm-orl", "lr-orl", "certified-psrl", "psrl-glm"):
+        add("signed", agent, signed)
+    for kind in ("ridge", "bernstein"):
+        add("signed", "lr-orl", signed, reward_sets=kind)
+    for agent in ("psrl", "ucbvi-ch", "oracle", "fixed-policy", "orlc-si", "ucrl-mnl"):
+        add("signed", agent, signed[:1])
+    add("signed", "oful", ["bandit-signed"])
+    add("signed", "referral[certified-psrl,rule]", signed[:1], threshold=5.0)
     add("tabular", "uniform-random", SOME)
     add("tabular", "oracle", SOME)
     add("tabular", "fixed-policy", SOME)

@@ -48,7 +48,7 @@ class PlanBuffer(NamedTuple):
 class Trajectory(NamedTuple):
     states: NDArray[np.int64]  # [H+1]
     actions: NDArray[np.int64]  # [H]
-    rewards: Floats  # [H], nan where not observed
+    rewards: Floats  # [H], in [0, 1] (`problem.scale`), nan where not observed
 
 
 part_plan = slot("plan")  # (par, state, work, x, k, out), for agents that hold others
@@ -133,7 +133,7 @@ class Agent(FromData, Declared):
     @classmethod
     def refusal(cls, problem: Problem) -> str | None:
         """Why this agent is not for that problem, in one sentence; None if it is."""
-        return None
+        return cls.refused_range(problem)
 
     @property
     def guarantee(self) -> str | None:
@@ -210,10 +210,11 @@ class Agent(FromData, Declared):
 
     def plan_made(self) -> Plan:
         """The plan of the open episode, in arrays of its own."""
-        values, lower = self._out.values.copy(), None if self.refuted is not None else self._lower()
-        upper = values.copy() if self.bounds_values and self.refuted is None else None
-        gap = None if upper is None or lower is None else self._gap(upper, lower)
-        return Plan(self._out.policy.copy(), values, upper, lower, gap, self.problem)
+        inside, lower = self._out.values, None if self.refuted is not None else self._lower()
+        bounded, scale = self.bounds_values and self.refuted is None, self.problem.scale
+        gap = self._gap(inside, lower) * scale.unit if bounded and lower is not None else None
+        values, lower = scale.values(inside), None if lower is None else scale.values(lower)
+        return Plan(self._out.policy.copy(), values, values.copy() if bounded else None, lower, gap, self.problem)
 
     def plan_on(self, par: Any, state: Any, work: Any, x: Floats, k: int, out: PlanBuffer) -> None:
         """Run `plan_kernel` on arrays laid out like the agent's, such as copies: the agent itself does not change."""
@@ -234,11 +235,11 @@ class Agent(FromData, Declared):
         return np.array(self._out.policy)
 
     def _gap(self, upper: Floats, lower: Floats) -> float:
-        """The certificate of the plan just made."""
+        """The certificate of the plan just made, rewards in [0, 1]."""
         return float((upper[0] - lower[0])[self.problem.starts].max())
 
     def _lower(self) -> Floats | None:
-        """Lower bounds [H+1, S] on the values of the plan just made, for agents that have them."""
+        """Lower bounds [H+1, S] on the values of the plan just made, for agents that have them; rewards in [0, 1]."""
         return None
 
     @locked
@@ -270,7 +271,7 @@ class Agent(FromData, Declared):
 
     @locked
     def observe(self, reward: float, next_state: int | str) -> None:
-        """What the action led to: a reward in [0, 1] (nan if it was not seen) and the next state.
+        """What the action led to: a reward in the problem's range (nan if it was not seen) and the next state.
 
         Guarantees need that whether a reward is missing, or an episode ends early, does not depend on what was not
         seen. A next state outside the declared support refutes the assumptions (`refuted`); the steps before it are
@@ -290,7 +291,7 @@ class Agent(FromData, Declared):
         observed(self.replanning(), heads, (self._x, k, h + 1, path, self._out), r, s, clock, told)
 
     def _outcome(self, reward: Any, next_state: Any) -> tuple[float, int]:
-        return self.problem.reward(reward), self.problem.state(next_state, "next_state")
+        return self.problem.scale.inside(self.problem.reward(reward)), self.problem.state(next_state, "next_state")
 
     def _impossible(self, after: int | None = None) -> int:
         """Steps of the open episode before the first that leaves the support, all of them if none does; after: the
@@ -339,9 +340,11 @@ class Agent(FromData, Declared):
         """Likewise, of an individual k whose steps somebody else kept: states [n+1], actions [n], rewards [n]."""
         n, path = len(actions), self._spare
         self._next_x[:] = x
-        path.states[: n + 1], path.actions[:n], path.rewards[:n] = states, actions, rewards
+        scale = self.problem.scale
+        path.states[: n + 1], path.actions[:n], path.rewards[:n] = states, actions, scale.inside(rewards)
         fit = upper is not None and self.consistent_values and self.refuted is None
-        self._learn(k, self._next_x, n, path, upper if fit else _NO_VALUES, mark, told)  # type: ignore[arg-type]
+        inside = scale.inner_values(upper) if fit else _NO_VALUES  # type: ignore[arg-type]
+        self._learn(k, self._next_x, n, path, inside, mark, told)
 
     def _learn_all(self, episodes: Any, caveats: tuple[str, ...] = ()) -> None:
         """Learn from all of these, (x, states, actions, rewards) each, or from none: on a copy that is then put in
@@ -354,7 +357,8 @@ class Agent(FromData, Declared):
         for context, states, actions, rewards in episodes:
             n = len(actions)
             x[:] = context
-            path.states[: n + 1], path.actions[:n], path.rewards[:n] = states, actions, rewards
+            path.states[: n + 1], path.actions[:n] = states, actions
+            path.rewards[:n] = self.problem.scale.inside(rewards)
             learned(learn, heads, (x, k, n, path), self.evidence, _NO_VALUES, mark, mark)
             k += 1
         root, clock = self._root(), self._clock

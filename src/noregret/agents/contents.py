@@ -67,6 +67,8 @@ def _describe_problem(p: Problem, prefix: str, arrays: dict[str, Any]) -> dict[s
         if getattr(p, name) is not None:
             arrays[f"{prefix}problem.{name}"] = getattr(p, name)
     made = {k: getattr(p, k) for k in FIELDS + NAMES} | {"link": p.link.name}
+    if not p.scale.plain:
+        made["reward_range"] = list(p.reward_range)
     for name in DESIGNS:
         design = getattr(p, name)
         if design is not None:

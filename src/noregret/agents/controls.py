@@ -83,6 +83,7 @@ class UniformRandom(Agent):
     """
 
     name, group = "uniform-random", "control"
+    any_range = True
     plan_kernel = staticmethod(uniform_plan)
     learn_kernel = staticmethod(nothing)
 
@@ -118,6 +119,7 @@ class FixedPolicy(Agent):
     """
 
     name, group = "fixed-policy", "control"
+    any_range = True
     plan_kernel = staticmethod(fixed_plan)
     learn_kernel = staticmethod(nothing)
 
@@ -141,6 +143,7 @@ class OraclePar(NamedTuple):
     weights: Floats  # [S, A, M, d]
     theta: Floats  # [S, A, d]
     logistic: int  # 1: mean rewards are sigma(theta'x)
+    offset: float  # else theta'x less this
 
 
 @kernel
@@ -151,6 +154,10 @@ def oracle_plan(par, state, work, x, k, out):
     predictors(par.theta, x, work.r)
     if par.logistic == 1:
         sigmoid(merged(work.r))
+    else:
+        mean = merged(work.r)
+        for i in range(mean.shape[0]):
+            mean[i] -= par.offset
     plan_model(par, work, work.P, work.r, 0, k, out)
 
 
@@ -167,6 +174,7 @@ class Oracle(Agent):
     """
 
     name, group = "oracle", "control"
+    any_range = True
     plan_kernel = staticmethod(oracle_plan)
     learn_kernel = staticmethod(nothing)
 
@@ -180,8 +188,8 @@ class Oracle(Agent):
     def build(self) -> tuple[OraclePar, Nothing, ModelWork]:
         p, o = self.problem, self.options
         slots = p.link.gradient_address(), planner_address(p.layout)
-        weights = p.slots_of("weights", o["weights"]), o["reward_weights"]
-        par = OraclePar(self.seed, p.layout, *slots, *weights, int(p.rewards == "logistic"))
+        weights = p.slots_of("weights", o["weights"]), o["reward_weights"] / p.scale.unit
+        par = OraclePar(self.seed, p.layout, *slots, *weights, int(p.rewards == "logistic"), p.scale.offset)
         return par, NONE_KEPT[0], model_work(p.layout)
 
 

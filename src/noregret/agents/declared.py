@@ -87,6 +87,7 @@ class Declared:
     pause = 0  # after so many steps of every episode the rest is planned anew; 0: never
     bounds_values = False  # whether plan values bound the optimal values from above, with the agent's probability
     promised: str | None = None  # what holds with probability 1 - delta where they do, the rest of a sentence
+    any_range = False  # whether the problem may have a reward_range of its own (`problem.scale`)
     sound = True  # whether the options leave a guarantee, `bonus_scale` aside
     # whether, wherever its sets hold, plan values are at least r + P V of every available action (`refutation`)
     consistent_values = False
@@ -103,6 +104,13 @@ class Declared:
         maker = next((base for base in cls.__mro__ if "__init__" in vars(base)), cls)
         # Where a class has its own constructor, that one says what it takes
         cls.__signature__ = _signature(cls) if Declared in maker.__bases__ else None  # type: ignore[attr-defined]
+
+    @classmethod
+    def refused_range(cls, problem: Problem) -> str | None:
+        """Why the agent is not for that problem's range of rewards; None if it is."""
+        if cls.any_range or problem.scale.plain:
+            return None
+        return f"reward_range must be (0, 1) for {cls.name}, got {problem.reward_range}"
 
     @property
     def watch_columns(self) -> set[str]:

@@ -33,6 +33,7 @@ COLUMNS = (
 )  # fmt: skip
 OPTIMISM_FAILURES, SET_FAILURES, JUSTIFIED_FAILURES, TRANSITION_WIDTH, REWARD_WIDTH, STEPS = range(6)
 WORST_RATIO, EXCESS, BONUSES, MISTAKES, CERTIFICATE, CERTIFICATE_FAILURES, REFUSED = range(6, 13)
+IN_UNITS = [REWARD_WIDTH, EXCESS, BONUSES, CERTIFICATE]  # kernels add them up with rewards in [0, 1] (`problem.scale`)
 EVERYBODY = {"optimism_failures", "steps"}
 WIDTHS = {"set_failures", "transition_width", "reward_width", "worst_ratio"}
 SLACK = 1e-9

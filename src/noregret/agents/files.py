@@ -153,7 +153,7 @@ def revived(
         for h in range(agent._step):
             s, a = int(path.states[h]), int(path.actions[h])
             p.action(a, s)  # the next state may be one that refutes the support
-            p.reward(float(path.rewards[h]))
+            p.reward(p.scale.outside(float(path.rewards[h])))
         p.context(agent._x)
     agent._others[_steps_in(header.get("others", []), p.horizon)] = True
     agent._refutation, agent._caveats = _said(header)
@@ -221,7 +221,7 @@ def _problem(spec: Table, prefix: str, arrays: Table, link: Link | None) -> Prob
     if link.name != name:
         raise ValueError(f"link must be the one the agent was saved with, {name!r}, got {link.name!r}")
     masks: Table = {k: arrays.get(f"{prefix}problem.{k}") for k in ARRAYS}
-    spec |= {k: tuple(spec[k]) for k in NAMES if spec.get(k) is not None}
+    spec |= {k: tuple(spec[k]) for k in (*NAMES, "reward_range") if spec.get(k) is not None}
     for name, kind in DESIGNS.items():
         if spec.get(name) is not None:
             kept: Table = {k: arrays.get(f"{prefix}problem.{name}.{k}") for k in DESIGN_ARRAYS}

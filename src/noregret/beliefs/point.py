@@ -41,6 +41,8 @@ class BeliefPar(NamedTuple):
     lipschitz: Floats  # [S, A], from the predictors' 2-norm to the probabilities' 1-norm
     reward_prior: float  # sqrt(lambda) B_r
     reward_cap: float
+    reward_scale: float  # on xi_r, of a bonus
+    reward_offset: float  # r_hat is theta'x less this (`problem.scale`)
 
 
 class BeliefWork(NamedTuple):
@@ -48,6 +50,7 @@ class BeliefWork(NamedTuple):
     reward: Floats  # r_hat, [S, A]
     width: Floats  # xi_p, [S, A]
     interval: Floats  # xi_r, [S, A]
+    bonus: Floats  # min(1, scale times xi_r before its own minimum), [S, A]
     moved: Floats  # [S * A]
     forms: Floats  # [2, S * A]: ||x||^2 in Z^{-1} and in V^{-1}
     table: Floats  # [4, M+1], of `prior_caps`
@@ -74,13 +77,14 @@ def belief_parts(
     # As printed: sqrt(lambda d) for sqrt(lambda) B_r, and no limit
     prior = math.sqrt(reward_regularization) * (math.sqrt(context_dim) if printed else reward_bound)
     reward_cap = 0.0 if known_rewards else math.inf if printed else 1.0
-    par = BeliefPar(width, spread, int(printed), cap, table[layout.count], prior, reward_cap)
+    par = BeliefPar(width, spread, int(printed), cap, table[layout.count], prior, reward_cap, 1.0, 0.0)
     f = np.zeros
-    return par, BeliefWork(f((S, A, M)), f((S, A)), f((S, A)), f((S, A)), f(S * A), f((2, S * A)), f((4, M + 1)), f(M))
+    three = f((S, A)), f((S, A)), f((S, A))
+    return par, BeliefWork(f((S, A, M)), f((S, A)), *three, f(S * A), f((2, S * A)), f((4, M + 1)), f(M))
 
 
 @inlined
-def estimate(estimator, estimates, rewards, layout, printed, x, norm, work):
+def estimate(estimator, estimates, rewards, layout, par, x, norm, work):
     """work.P, work.reward <- P_hat, r_hat; work.moved <- ||v - W x||^2."""
     d = x.shape[0]
     rows, count = merged(work.P), merged(layout.count)
@@ -92,12 +96,13 @@ def estimate(estimator, estimates, rewards, layout, printed, x, norm, work):
         v = 0.0
         for b in range(d):
             v += theta[i, b] * x[b]
-        reward[i] = v if printed == 1 else min(max(v, 0.0), 1.0)
+        v -= par.reward_offset
+        reward[i] = v if par.printed == 1 else min(max(v, 0.0), 1.0)
 
 
 @inlined
 def widths(par, estimator, estimates, rewards, layout, log, x, work):
-    """work.width, work.interval <- xi_p, xi_r, with ln(1/delta) = log for each set.
+    """work.width, work.interval, work.bonus <- xi_p, xi_r and its bonus, with ln(1/delta) = log for each set.
 
     After `estimate`, whose P_hat and displacements it uses."""
     n = work.moved.shape[0]
@@ -107,6 +112,7 @@ def widths(par, estimator, estimates, rewards, layout, log, x, work):
         form, logdet = zz, merged(estimates.logdet)
     radius, log_weight, count = merged(estimates.radius), merged(estimator.log_weight), merged(layout.count)
     width, interval, lipschitz = merged(work.width), merged(work.interval), merged(par.lipschitz)
+    bonus = merged(work.bonus)
     negative = 0.0
     for i in range(n):
         negative += 0.0 if zz[i] >= 0.0 and form[i] >= 0.0 else 1.0
@@ -114,7 +120,8 @@ def widths(par, estimator, estimates, rewards, layout, log, x, work):
         w2 = (radius[i] + log_weight[i] * log) * zz[i] - (1 - par.printed) * work.moved[i]
         width[i] = math.sqrt(w2) if w2 >= 0.0 else math.inf
         zeta = par.reward_prior + 0.5 * math.sqrt(2.0 * log + logdet[i])
-        interval[i] = min(par.reward_cap, zeta * math.sqrt(form[i]))
+        half = zeta * math.sqrt(form[i])
+        interval[i], bonus[i] = min(par.reward_cap, half), min(par.reward_cap, par.reward_scale * half)
     if negative > 0.0:
         raise ValueError("a Gram matrix is no longer positive definite: a context or a bound is out of range")
     if par.width == TANH:

@@ -62,7 +62,7 @@ def play(
                    dictionary, or (1,) where d = 1
     discretise     a function of the observation to a state number. None: the observation itself, or the entry "obs" of
                    a dictionary
-    reward_range   (low, high) taken to [0, 1] before the agent sees rewards; None: they lie there already
+    reward_range   (low, high) taken to [0, 1] before the agent sees rewards; None: they lie in the problem's own range
     sink           the state that stands for "over". None: the last one, where the problem has one state more than the
                    environment's observations, as the worlds of `world_from` have
     seed           of the first `reset`; the following ones carry on with the environment's own randomness
@@ -85,11 +85,12 @@ def play(
     scale = None if reward_range is None else tables.reward_map("reward_range", reward_range)
     if tables.size("action_space", getattr(env, "action_space", None)) != p.n_actions:
         raise ValueError(f"env must have the problem's {p.n_actions} actions, got {env.action_space}")
+    if scale is not None and not p.scale.plain:
+        raise ValueError(f"reward_range must be None where the problem has one of its own, {p.reward_range}")
     game = _Game(env, p, scale, _sink(p, env, sink), discretise)
-    if game.sink is not None and scale is not None and not scale.low <= 0.0 <= scale.high:
-        raise ValueError(
-            f"reward_range must contain 0, which an episode that is over pays, got {check.shown(reward_range)}"
-        )
+    ends = p.scale if scale is None else scale
+    if game.sink is not None and not ends.low <= 0.0 <= ends.high:
+        raise ValueError(f"reward_range must contain 0, which an episode that is over pays, got {tuple(ends)}")
     terminated, truncated = np.zeros((2, K), bool)
     made = Played(np.zeros(K), np.zeros(K, np.int64), terminated, truncated, np.zeros((K, p.context_dim)))
     for k in range(K):
@@ -119,13 +120,15 @@ class _Game(NamedTuple):
         return self.problem.state(self.discretise(seen), "discretise(observation)")
 
     def unit(self, reward: Any) -> float:
-        """A reward on the scale from 0 to 1."""
+        """A reward as the agent is told it: from 0 to 1, or in the problem's own range."""
         scale = self.scale
-        u = float(reward) if scale is None else float(scale.unit(float(reward)))
+        own = self.problem.scale
+        u = float(own.inside(float(reward)) if scale is None else scale.unit(float(reward)))
         if not (-1e-9 <= u <= 1.0 + 1e-9 or math.isnan(u)):
-            said = "is [0, 1] unless given" if scale is None else f"is [{scale.low:g}, {scale.high:g}]"
+            ends = own if scale is None else scale
+            said = f"is [{ends.low:g}, {ends.high:g}]" + (" unless given" if scale is None else "")
             raise ValueError(f"reward_range must contain every reward: it {said}, and the environment paid {reward}")
-        return min(max(u, 0.0), 1.0) if not math.isnan(u) else u
+        return own.outside(min(max(u, 0.0), 1.0)) if not math.isnan(u) else u
 
 
 def _episode(agent: Any, game: _Game, s: int, made: Played, k: int) -> None:

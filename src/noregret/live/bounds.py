@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,7 +20,7 @@ from .log import read_log
 SPREAD = 3.0  # standard deviation of a logit before any data: keeps what always or never happens finite
 ENOUGH = 10  # observations per weight, below which a pair's fit is not relied on
 ROUNDS = 100  # of Newton's method
-VARIANCE = 0.25  # of a reward, at most
+VARIANCE = 0.25  # of a reward, at most, over the squared length of its range
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,7 +134,7 @@ def suggest_bounds(
         if here.any() and n > 1 and isinstance(p.link, MultinomialLogit):
             norms[0, s, a], limits[0, s, a] = _length(*_logit(X[here], slots[here], n, p.context_bound), margin)
         if seen.any() and p.known_rewards is None:
-            fit = _logistic if p.rewards == "logistic" else _ridge
+            fit = _logistic if p.rewards == "logistic" else partial(_ridge, unit=p.scale.unit)
             norms[1, s, a], limits[1, s, a] = _length(*fit(X[seen], rewards[seen], p.context_bound), margin)
     weight, reward = (_rounded_up(_largest(limits[i], few[i])) for i in range(2))
     if isinstance(p.link, LinearCombination):
@@ -208,10 +209,10 @@ def _logistic(X: Floats, rewards: Floats, reach: float) -> tuple[Floats, Floats]
     return _logit(X, (rewards < 0.5).astype(np.int64), 2, reach)
 
 
-def _ridge(X: Floats, rewards: Floats, reach: float) -> tuple[Floats, Floats]:
+def _ridge(X: Floats, rewards: Floats, reach: float, unit: float) -> tuple[Floats, Floats]:
     """theta [1, d] by ridge regression, and its covariance."""
     inverse: Floats = np.linalg.inv(X.T @ X + (reach / SPREAD) ** 2 * np.eye(X.shape[1])).astype(float)
-    return np.asarray(inverse @ (X.T @ rewards))[None], VARIANCE * inverse[None, :, None]
+    return np.asarray(inverse @ (X.T @ rewards))[None], VARIANCE * unit**2 * inverse[None, :, None]
 
 
 def _largest(limits: Floats, few: NDArray[np.bool_]) -> float:

@@ -99,7 +99,7 @@ class Plan:
             table += f"\n[{H} steps, {S} states]"
         if self.certificate is None:
             return table
-        if self.certificate > ALL * H:
+        if self.certificate > ALL * H * (1.0 if p is None else p.scale.unit):
             return f"{table}\nat most {self.certificate:.3g} short of optimal, which says nothing yet"
         return f"{table}\nat most {self.certificate:.3g} short of optimal"
 

@@ -15,6 +15,7 @@ from .. import checks as check
 from .design import Blocks, Design, RewardDesign
 from .layout import Layout, full_layout, listed_support, masked_layout, used_slots
 from .links import EXP_LIMIT, LinearCombination, Link, MultinomialLogit
+from .scale import RewardScale, reward_scale
 
 _TOLERANCE = 1e-9  # slack for entries of the simplex, which users may have rounded
 _ROUNDING = 1e-12  # slack for norms
@@ -49,8 +50,10 @@ class Problem:
     available       bool [S, A] or None: actions that may be taken
     initial_states  states (numbers or names) an episode may begin in, or None for any: what is promised about a whole
                     episode is promised for these
-    rewards         "linear": rewards in [0, 1] with mean theta_sa'x; "logistic": rewards 0 or 1 with mean
+    rewards         "linear": rewards in reward_range with mean theta_sa'x; "logistic": rewards 0 or 1 with mean
                     1/(1 + exp(-theta_sa'x))
+    reward_range    (low, high): no reward lies outside. Costs are (-c, 0). Values, certificates and regret are in the
+                    units of rewards, reward_bound and known_rewards, too
     known_rewards   theta [S, A, d] if the mean rewards are known beforehand and need not be learned; None if not
     design          a `Design`: which weights of next states pairs have in common (logit link); None: each has its own.
                     It implies weight_bound; where both are given, both are assumed
@@ -102,6 +105,7 @@ class Problem:
     initial_states: tuple[int | str, ...] | None = None
     design: Design | None = field(default=None, repr=False)
     reward_design: RewardDesign | None = field(default=None, repr=False)
+    reward_range: tuple[float, float] = (0.0, 1.0)
     layout: Layout = field(init=False, repr=False)
     blocks: Blocks | None = field(init=False, repr=False, default=None)  # the designs, as estimators take them
     reward_blocks: Blocks | None = field(init=False, repr=False, default=None)
@@ -125,6 +129,7 @@ class Problem:
         self._check_bounds(put)
         check.one_of("long_contexts", self.long_contexts, ("raise", "rescale"))
         check.one_of("rewards", self.rewards, ("linear", "logistic"))
+        put("reward_range", tuple(reward_scale(self.reward_range, self.rewards == "logistic")))
         if self.rewards == "logistic" and self.reward_bound * self.context_bound > EXP_LIMIT / 2.0:
             raise ValueError(f"reward_bound * context_bound must be at most {EXP_LIMIT / 2:g} with logistic rewards")
         for name, length in (("state_names", S), ("action_names", A), ("feature_names", d)):
@@ -224,6 +229,16 @@ class Problem:
     def reach(self) -> float:
         """B_p R: no linear predictor is larger."""
         return self.weight_bound * self.context_bound
+
+    @property
+    def scale(self) -> RewardScale:
+        """The units of rewards: from these to [0, 1], in which agents learn and plan, and back."""
+        return RewardScale(*self.reward_range)
+
+    @property
+    def unit_reward_bound(self) -> float:
+        """B_r in those units."""
+        return self.reward_bound / self.scale.unit
 
     @property
     def n_pairs(self) -> int:
@@ -356,18 +371,7 @@ class Problem:
 
     def reward(self, value: Any) -> float:
         """`value` as a reward, nan where it was not seen."""
-        made = float(value) if isinstance(value, bool | np.bool_) else check.number(value)
-        if math.isnan(made) and not isinstance(value, float | np.floating):
-            made = math.inf  # not seen, and not a number at all, are two things
-        if not (math.isnan(made) or 0.0 <= made <= 1.0):
-            raise ValueError(
-                f"reward must be a number from 0 to 1, or nan where it was not seen, got {check.shown(value)}"
-            )
-        if self.rewards == "logistic" and 0.0 < made < 1.0:
-            raise ValueError(
-                f"reward must be 0 or 1 (or nan) where the problem's rewards are logistic, got {check.shown(value)}"
-            )
-        return made
+        return self.scale.reward(value, self.rewards == "logistic")
 
     def policy(self, value: Any, name: str = "policy") -> NDArray[np.int64]:
         """`value` as int64 actions [H, S] of its own, all of them available; by number, or by name where actions have
@@ -404,8 +408,8 @@ class Problem:
         return made
 
     def same_shape(self, other: "Problem") -> bool:
-        """Whether sizes, supports and available actions agree; bounds and link may differ."""
-        sizes = ("n_states", "n_actions", "horizon", "context_dim")
+        """Whether sizes, supports, available actions and the range of rewards agree; bounds and link may differ."""
+        sizes = ("n_states", "n_actions", "horizon", "context_dim", "reward_range")
         same = all(getattr(self, n) == getattr(other, n) for n in sizes)
         layouts: Any = zip(self.layout, other.layout, strict=True)
         return same and all(np.array_equal(u, v) for u, v in layouts)

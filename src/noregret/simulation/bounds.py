@@ -26,7 +26,8 @@ def regret_bounds(agent: Any, diagnostics: dict[str, Floats], episodes: NDArray[
 
     def deviations(sigma: float) -> Floats:
         share = 0.5 * delta if both else delta
-        return np.array([bounds.martingale_deviation(sigma, float(k), share) for k in episodes])
+        unit = agent.problem.scale.unit
+        return np.array([unit * bounds.martingale_deviation(sigma, float(k), share) for k in episodes])
 
     made = {"returns": diagnostics["excess"] + deviations(bounds.return_sigma(H))}
     if both:

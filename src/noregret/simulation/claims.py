@@ -302,6 +302,8 @@ def claims(problem: Problem, episodes: int, delta: float = 0.05, epsilon: float 
     if not isinstance(problem, Problem):
         has = "a World has one: world.problem"
         raise ValueError(f"problem must be a noregret.Problem ({has}), got {check.shown(problem)}")
+    if not problem.scale.plain:
+        raise ValueError(f"problem must have reward_range (0, 1), got {problem.reward_range}")
     K = check.integer("episodes", episodes)
     delta = check.positive("delta", delta, below=1.0)
     p = problem

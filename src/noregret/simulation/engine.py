@@ -33,7 +33,7 @@ _NO_VALUES: Floats = apart(np.zeros((0, 0)))
 class Meter(NamedTuple):
     """What is measured along the way."""
 
-    gap: Floats  # [1]: V* - V^pi of the episode
+    gap: Floats  # [1]: V* - V^pi of the episode, rewards in [0, 1] (`problem.scale`), and so is all below
     epsilon: Floats  # [1]: a larger gap is a mistake
     total: Floats  # [1]: regret so far
     curve: Floats  # [points]
@@ -193,7 +193,8 @@ class Session:
     def __init__(self, agent: Any, setup: Setup) -> None:
         self.agent, self.done = agent, 0
         self.world, self.seed, self.episodes, self.every, self.diagnostics, epsilon = setup
-        points, f, most = -(-self.episodes // self.every), np.zeros, math.inf if epsilon is None else epsilon
+        points, f, unit = -(-self.episodes // self.every), np.zeros, self.world.problem.scale.unit
+        most = math.inf if epsilon is None else epsilon / unit
         tallies = f((points, len(COLUMNS))) if self.diagnostics else f((0, 0))
         self.meter = Meter(f(1), np.full(1, most), f(1), f(points), f(len(COLUMNS)), tallies)
         self.truth, self.known = self.world.truth(self.seed), apart(acquaintances(self.world))
@@ -208,7 +209,7 @@ class Session:
             world.contexts.fill(self.seed, self.done, X)
         X = apart(world.problem.contexts(X, f"contexts of episodes {self.done} and on, row "))
         starts = np.zeros(n, np.int64)
-        world.fill_starts(self.seed, self.done, starts)
+        world.fill_starts(self.seed, self.done, starts, X)
         return X, starts
 
 
@@ -292,7 +293,7 @@ class PythonSession(Session):
                 gap += detour(truth, h, s, int(policy[h, s]))
             transition(truth, k, h, s, policy[h, s], reward, after)
             s = int(after[0])
-            agent.observe(float(reward[0]), s)
+            agent.observe(self.world.problem.scale.outside(float(reward[0])), s)
         agent.end_episode()
         m.total[0] += gap
         if (k + 1) % self.every == 0 or k + 1 == self.episodes:

@@ -207,11 +207,12 @@ def _shared_rows(p: Problem, g: np.random.Generator) -> Floats:
 def _reward_weights(p: Problem, X: Floats, levels: Floats, g: np.random.Generator) -> Floats:
     """[S, A, d], by the design of the rewards where there is one."""
     S, A, d = p.n_states, p.n_actions, p.context_dim
-    weights, blocks = np.zeros((S, A, d)), p.reward_blocks
+    weights, blocks, (unit, offset) = np.zeros((S, A, d)), p.reward_blocks, (p.scale.unit, p.scale.offset)
+    kind = p.rewards == "logistic", offset
     if blocks is None:
         for s, a in np.argwhere(p.layout.available):
             wanted = np.full(len(X), levels[s, a])
-            weights[s, a] = _within(X, wanted, p.reward_bound, p.rewards == "logistic", g)
+            weights[s, a] = unit * _within(X, wanted + offset, p.reward_bound / unit, kind, g)
         return weights
     for b in range(blocks.size.size):
         pairs = np.argwhere((blocks.block == b) & p.layout.available)
@@ -220,14 +221,16 @@ def _reward_weights(p: Problem, X: Floats, levels: Floats, g: np.random.Generato
             lifted = (psi[:, None, :, None] * X[None, :, None, :]).reshape(len(pairs) * len(X), -1)[:, free]
             wanted = np.repeat(levels[pairs[:, 0], pairs[:, 1]], len(X))
             full = np.zeros(psi.shape[1] * d)
-            full[free] = _within(lifted, wanted, float(blocks.bound[b]), p.rewards == "logistic", g)
+            full[free] = unit * _within(lifted, wanted + offset, float(blocks.bound[b]) / unit, kind, g)
             weights[pairs[:, 0], pairs[:, 1]] = psi @ full.reshape(psi.shape[1], d)
     return weights
 
 
-def _within(U: Floats, wanted: Floats, bound: float, logistic: bool, g: np.random.Generator) -> Floats:
+def _within(U: Floats, wanted: Floats, bound: float, kind: tuple[bool, float], g: np.random.Generator) -> Floats:
     """theta for which U theta is near `wanted`, moved a little in a random direction. Unless they are logistic, means
-    are in [0, 1]: as far from a constant as fits, up to ten times as far as wanted."""
+    are in [offset, 1 + offset]: as far from a constant as fits, up to ten times as far as wanted. kind: (logistic,
+    offset)."""
+    logistic, offset = kind
 
     def fitted(means: Floats) -> Floats:
         return np.asarray(np.linalg.lstsq(U, means, rcond=1e-9)[0], float)
@@ -242,6 +245,6 @@ def _within(U: Floats, wanted: Floats, bound: float, logistic: bool, g: np.rando
     for share in np.geomspace(1.0 if one else 10.0, 1e-3, 60):
         tried = middle + share * away
         means = U @ tried
-        if means.min() >= 0.0 and means.max() <= 1.0 and np.linalg.norm(tried) <= bound:
-            return np.asarray(0.999 * tried)
+        if means.min() >= offset and means.max() <= 1.0 + offset and np.linalg.norm(tried) <= bound:
+            return np.asarray(tried if offset else 0.999 * tried)
     return np.zeros_like(middle)

@@ -181,7 +181,7 @@ def referral_study(
         return kind(pairs[i].fresh(chosen[j]), Setup(world, chosen[j], episodes))
 
     def take(job: int, part: Session, seconds: float) -> None:
-        at, who, curve = where[job], part.agent.referred, part.meter.curve
+        at, who, curve = where[job], part.agent.referred, part.meter.curve * world.problem.scale.unit
         regret[at], referred[at] = curve[points - 1], np.cumsum(who)[points - 1]
         kept[at], certified[at] = np.diff(curve, prepend=0.0)[~who].sum(), part.agent.gaps[~who].sum()
 

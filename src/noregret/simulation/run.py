@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .. import checks as check
 from ..agents.base import Agent
-from ..agents.diagnostics import COLUMNS
+from ..agents.diagnostics import COLUMNS, IN_UNITS
 from ..agents.registry import VERBS
 from ..checks import Floats
 from ..storage.spreadsheets import write_table
@@ -226,6 +226,10 @@ def _check_fits(agent: Any, world: Any) -> None:
     if isinstance(agent, type) or not all(hasattr(agent, verb) for verb in VERBS):
         raise ValueError(f"agent must be an object with {', '.join(VERBS)}, got {check.shown(agent)}")
     own = getattr(agent, "problem", world.problem)
+    if own.reward_range != world.problem.reward_range:
+        raise ValueError(
+            f"agent must be made for the world's reward_range {world.problem.reward_range}, got {own.reward_range}"
+        )
     if own is not world.problem and not world.problem.same_shape(own):
         raise ValueError("agent was made for a problem of another shape than the world's")
 
@@ -278,10 +282,12 @@ class Measured:
 
     def take(self, i: int, session: Session, seconds: float) -> None:
         """Row i, from a session that has ended."""
-        self.regret[i], self.seconds[i] = session.meter.curve, seconds
+        unit = session.world.problem.scale.unit
+        self.regret[i], self.seconds[i] = session.meter.curve * unit, seconds
         self.refuted[i] = getattr(session.agent, "refuted", None)
         if self.tallies is not None:
             self.tallies[i] = session.meter.tallies
+            self.tallies[i][:, IN_UNITS] *= unit
 
     def run(self, agent: Any, world: World, mistakes: bool) -> Run:
         """All of it; mistakes: whether they were counted."""

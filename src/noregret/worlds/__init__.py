@@ -13,7 +13,7 @@ from .individual import Episodes, Individual
 from .programme import programme
 from .random_worlds import bandit_logistic, group_norm, random_linear, random_logit, shared_logit, sparse_logit
 from .riverswim import riverswim_logit
-from .starts import InTurn
+from .starts import InTurn, StartsByContext
 from .tilt import tilt
 from .world import World
 
@@ -30,6 +30,7 @@ __all__ = [
     "InTurn",
     "Individual",
     "SepsisTables",
+    "StartsByContext",
     "World",
     "bandit_logistic",
     "blind_optimum",

@@ -37,7 +37,7 @@ class _Steps:
         a = self._allowed(action)
         self._luck(self._truth, self.episode, self.steps, self.state, a, self._reward, self._after)
         self.steps, self.state = self.steps + 1, int(self._after[0])
-        return float(self._reward[0]), self.state
+        return self._world.problem.scale.outside(float(self._reward[0])), self.state
 
     def _allowed(self, action: int) -> int:
         p = self._world.problem
@@ -69,7 +69,8 @@ class Individual(_Steps):
     def __init__(self, world: Any, episode: int, seed: int) -> None:
         with announced("the world"):
             super().__init__(world, seed)
-            self.episode, self.context, self.state = episode, world.context(seed, episode), world.start(seed, episode)
+            self.episode, self.context = episode, world.context(seed, episode)
+            self.state = world.start(seed, episode, self.context)
             individual(self._truth, apart(self.context))
 
 
@@ -106,8 +107,8 @@ class Episodes(_Steps):
         """Meet the individual of that episode, or one with the given context at its place."""
         k, s, world = check.integer("episode", episode, 0), check.integer("seed", seed, 0), self._world
         x = world.context(s, k) if context is None else world.problem.context(context)
-        world.rewards(x)  # says which pair and context, where mean rewards leave [0, 1]
-        start = world.start(s, k)
+        world.rewards(x)  # says which pair and context, where mean rewards leave their range
+        start = world.start(s, k, x)
         self.seed, self.episode, self.context, self.state, self.steps = s, k, x, start, 0
         self._truth = self._truth._replace(seed=s)
         self._x[:] = x
@@ -116,8 +117,10 @@ class Episodes(_Steps):
     @property
     def optimal_value(self) -> float:
         """V*_h of the state the individual is in, h the steps taken: what can still be had."""
-        return float(self._truth.optimal[self.steps, self.state])
+        p, inside = self._world.problem, self._truth.optimal[self.steps, self.state]
+        return float(p.scale.unit * inside + p.scale.low * (p.horizon - self.steps))
 
     def cost(self, action: int) -> float:
         """V*_h(s) - Q*_h(s, a), what this action would cost somebody who goes on optimally; 0 for an optimal one."""
-        return max(float(self._detour(self._truth, self.steps, self.state, self._allowed(action))), 0.0)
+        lost = float(self._detour(self._truth, self.steps, self.state, self._allowed(action)))
+        return float(max(lost, 0.0) * self._world.problem.scale.unit)

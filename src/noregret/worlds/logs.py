@@ -51,10 +51,12 @@ def recorded(world: Any, people: int, seed: int, explore: float, rule: NDArray[n
     actions, rewards, starts = np.zeros((people, H), np.int64), np.zeros((people, H)), np.zeros(people, np.int64)
     world.contexts.fill(seed, 0, X)
     X = p.contexts(X)
-    world.fill_starts(seed, 0, starts)
+    world.fill_starts(seed, 0, starts, X)
     states[:, 0] = starts
     with announced("the world"):
         _logged(world.truth(seed), X, np.array(rule), explore, states, actions, rewards)
+    scale = world.problem.scale
+    rewards = np.where(rewards > 0.5, scale.high, scale.low)
     rows = zip(X, states, actions, rewards, strict=True)
     return Log(p, tuple(LoggedEpisode(k, x, s, a, r) for k, (x, s, a, r) in enumerate(rows)))
 

@@ -25,6 +25,7 @@ class Truth(NamedTuple):
     weights: Floats  # [S, A, M, d]
     theta: Floats  # [S, A, d]
     logistic: int  # 1: mean rewards are sigma(theta'x)
+    offset: float  # else theta'x less this; rewards, and theta, in units of their range (`problem.scale`)
     P: Floats  # [S, A, M]
     r: Floats  # [S, A]
     Q: Floats  # [S, A], scratch
@@ -46,9 +47,9 @@ def individual(truth, x):
         sigmoid(merged(truth.r))
     for s in range(S):
         for a in range(A):
-            r = truth.r[s, a]
+            r = truth.r[s, a] - truth.offset
             if not (r >= -1e-9 and r <= 1.0 + 1e-9) and truth.layout.available[s, a]:
-                raise ValueError("reward_weights give a mean reward outside [0, 1] at a context")
+                raise ValueError("reward_weights give a mean reward outside reward_range at a context")
             truth.r[s, a] = min(max(r, 0.0), 1.0)
 
 
@@ -92,7 +93,7 @@ def remainder(truth, policy, h, s):
 def transition(truth, k, h, s, a, reward, after):
     """reward[0], after[0] <- what follows action a in state s at step h of episode k: the same luck for every agent.
 
-    Rewards are Bernoulli with the pair's mean."""
+    Rewards are Bernoulli with the pair's mean: the end points of reward_range."""
     u, v = uniforms(truth.seed, k, h, LUCK)
     n, j = truth.layout.count[s, a], 0
     total = truth.P[s, a, 0]

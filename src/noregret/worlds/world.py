@@ -18,7 +18,7 @@ from ..problem.problem import Problem
 from .contexts import Adversary, Contexts, Simplex, Sphere, Table
 from .individual import Individual
 from .logs import mixed, recorded
-from .starts import InTurn
+from .starts import InTurn, StartsByContext, allowed, distribution
 from .truth import Truth, draw_starts
 
 _SLACK = 1e-9
@@ -32,11 +32,13 @@ class World:
                      last supported row of each pair is subtracted from the others (the distributions do not change),
                      then every row obeys weight_bound.
                      Linear: each column weights[s, a, :, j] is a distribution over the support.
-    reward_weights   theta [S, A, d]: mean rewards theta'x, in [0, 1] for every context that occurs, or sigma(theta'x)
-                     where the problem's rewards are logistic. None: the problem's known rewards
+    reward_weights   theta [S, A, d]: mean rewards theta'x, in the problem's reward_range for every context that occurs,
+                     or sigma(theta'x) where its rewards are logistic. None: the problem's known rewards. A reward is
+                     drawn low or high, the ends of the range, with the pair's mean
     contexts         a source from `noregret.contexts`, rows [m, d] to draw from, or a function (seed, episode, agent)
                      -> [d]. Default: the simplex for the linear link, the sphere of radius context_bound otherwise
-    initial_state    a state, a distribution [S], or a function (seed, episode) -> state, such as `worlds.InTurn`
+    initial_state    a state, a distribution [S], a function (seed, episode) -> state, such as `worlds.InTurn`, or
+                     `worlds.StartsByContext`, for one that depends on who comes
     misspecified     True: the weights need not keep to the problem's designs (their bounds on rows still count): for
                      studies of wrong assumptions
     rule             what is done today, actions [H, S] by number or name, the same for everybody: who logs (`log`)
@@ -64,7 +66,7 @@ class World:
         weights: ArrayLike,
         reward_weights: ArrayLike | None = None,
         contexts: Contexts | ArrayLike | Callable[[int, int, Any], ArrayLike] | None = None,
-        initial_state: int | str | ArrayLike | Callable[[int, int], int] = 0,
+        initial_state: int | str | ArrayLike | Callable[[int, int], int] | StartsByContext = 0,
         name: str = "world",
         misspecified: bool = False,
         *,
@@ -81,7 +83,7 @@ class World:
             _within(problem.design, "weights", self.slots, problem)
             _within(problem.reward_design, "reward_weights", self.reward_weights[:, :, None], problem)
         self.contexts = self._source(contexts)
-        self.initial_state, self.fill_starts = initial_state, self._starter(initial_state)
+        self.initial_state, self._fill_starts = initial_state, self._starter(initial_state)
         self.rule = None if rule is None else problem.policy(rule, "rule")
         if self.rule is not None:
             self.rule.setflags(write=False)
@@ -146,51 +148,58 @@ class World:
         r = self.reward_weights @ x
         if self.problem.rewards == "logistic":
             return np.asarray(1.0 / (1.0 + np.exp(-r)), dtype=np.float64)
-        bad = np.argwhere(self.problem.layout.available & ((r < -_SLACK) | (r > 1 + _SLACK)))
+        scale = self.problem.scale
+        inside = scale.inside(r)
+        bad = np.argwhere(self.problem.layout.available & ((inside < -_SLACK) | (inside > 1 + _SLACK)))
         if bad.size:
-            s, a = bad[0]
-            raise ValueError(f"reward_weights[{s}, {a}] give mean reward {r[s, a]:.6g} at {name}, outside [0, 1]")
-        return np.asarray(np.clip(r, 0.0, 1.0), dtype=np.float64)
+            (s, a), (low, high) = bad[0], scale
+            raise ValueError(
+                f"reward_weights[{s}, {a}] give mean reward {r[s, a]:.6g} at {name}, outside [{low:g}, {high:g}]"
+            )
+        return np.asarray(np.clip(r, scale.low, scale.high), dtype=np.float64)
 
-    def _starter(self, value: Any) -> Callable[[int, int, NDArray[np.int64]], None]:
-        """A function (seed, first, out [n]) that fills in the initial states of consecutive episodes."""
+    def _starter(self, value: Any) -> Callable[[int, int, NDArray[np.int64], Floats | None], None]:
+        """A function (seed, first, out [n], X) that fills in the initial states of consecutive episodes; X [n, d] are
+        their contexts, None: the world's own."""
         p = self.problem
+        if isinstance(value, StartsByContext):
 
-        def allowed(s: int) -> int:
-            if p.initial_states is not None and s not in p.initial_states:
-                raise ValueError(
-                    f"initial_state must be among the problem's initial_states {p.initial_states}, got {s}"
-                )
-            return s
+            def met(seed: int, first: int, out: NDArray[np.int64], X: Floats | None) -> None:
+                if X is None:
+                    X = np.stack([self.context(seed, first + i) for i in range(out.size)])
+                value.fill(p, seed, first, X, out)
 
+            return met
         if isinstance(value, InTurn):
             for s in np.unique(value.states):
-                allowed(p.state(int(s), "initial_state"))
-            return value.fill
+                allowed(p, p.state(int(s), "initial_state"))
+            return lambda seed, first, out, X: value.fill(seed, first, out)
         if callable(value):
 
-            def ask(seed: int, first: int, out: NDArray[np.int64]) -> None:
+            def ask(seed: int, first: int, out: NDArray[np.int64], X: Floats | None) -> None:
                 for i in range(out.size):
-                    out[i] = allowed(p.state(value(seed, first + i), "initial_state"))
+                    out[i] = allowed(p, p.state(value(seed, first + i), "initial_state"))
 
             return ask
         if check.alone(value):
-            s = allowed(p.state(value, "initial_state"))
-            return lambda seed, first, out: out.fill(s)
-        weights = check.array("initial_state", value, (p.n_states,))
-        if weights.min() < 0 or abs(weights.sum() - 1) > _SLACK:
-            raise ValueError("initial_state must be a state, a distribution that sums to 1, or a function")
+            s = allowed(p, p.state(value, "initial_state"))
+            return lambda seed, first, out, X: out.fill(s)
+        weights = distribution("initial_state", value, p.n_states)
         for s in np.flatnonzero(weights):
-            allowed(int(s))
+            allowed(p, int(s))
         edges = np.cumsum(weights)
-        return lambda seed, first, out: draw_starts(seed, first, edges, out)
+        return lambda seed, first, out, X: draw_starts(seed, first, edges, out)
+
+    def fill_starts(self, seed: int, first: int, out: NDArray[np.int64], X: Floats | None = None) -> None:
+        """out [n] <- initial states of episodes first, first + 1, ... with contexts X [n, d]; None: the world's own."""
+        self._fill_starts(seed, first, out, X)
 
     # The individual -----------------------------------------------------------------------------------------------
-    def start(self, seed: int, episode: int) -> int:
-        """The initial state of an episode."""
+    def start(self, seed: int, episode: int, context: ArrayLike | None = None) -> int:
+        """The initial state of an episode; context [d]: of whoever comes, None: as the world has it."""
         out = np.zeros(1, np.int64)
         seed, episode = check.integer("seed", seed, 0), check.integer("episode", episode, 0)
-        self.fill_starts(seed, episode, out)
+        self.fill_starts(seed, episode, out, None if context is None else self.problem.context(context)[None])
         return int(out[0])
 
     def context(self, seed: int, episode: int) -> Floats:
@@ -213,7 +222,7 @@ class World:
         return rows.reshape(self.slots.shape[:3])
 
     def rewards(self, x: ArrayLike) -> Floats:
-        """Mean rewards for context x, [S, A], in [0, 1]."""
+        """Mean rewards for context x, [S, A]."""
         return self._means(self.problem.context(x))
 
     def group_norm(self) -> float:
@@ -234,10 +243,11 @@ class World:
         p = self.problem
         H, S, A = p.horizon, p.n_states, p.n_actions
         policy, values, none = np.zeros((H, S), np.int64), np.zeros((H + 1, S)), np.zeros((0, 0, 0))
-        P, r, key = self._transitions(x), self.rewards(x), np.uint64(0)
+        P, r, key = self._transitions(x), p.scale.inside(self.rewards(x)), np.uint64(0)
         backward_induction(
             p.layout, Model(P, r, r, none), Operator(NONE, 0, key), Solution(np.zeros((S, A)), policy, values)
         )
+        values = p.scale.values(values)
         return Plan(policy, values, values, values, problem=p)
 
     def checked(self, policy: Any, name: str = "policy") -> NDArray[np.int64]:
@@ -254,6 +264,8 @@ class World:
     def value(self, policy: ArrayLike, x: ArrayLike, state: int | None = None) -> float:
         """Exact value of a policy at the initial state (given, or the world's fixed one or distribution)."""
         values = self.values(policy, x)[0]
+        if state is None and isinstance(self.initial_state, StartsByContext):
+            return float(values @ self.initial_state.distribution(self.problem, self.problem.context(x)))
         if state is None and callable(self.initial_state):
             raise ValueError("state must be given: the initial state of this world is a function of the episode")
         if state is None and np.ndim(self.initial_state) == 1:  # type: ignore[arg-type]
@@ -299,7 +311,12 @@ class World:
         S, A, M = p.layout.outcomes.shape
         shape = (p.horizon + 1, S)
         addresses = p.link.gradient_address(), planner_address(p.layout)
-        weights: Any = self.slots.copy(), self.reward_weights.copy(), int(p.rewards == "logistic")
+        weights: Any = (
+            self.slots.copy(),
+            self.reward_weights / p.scale.unit,
+            int(p.rewards == "logistic"),
+            p.scale.offset,
+        )
         policy = np.zeros((p.horizon, S), np.int64)
         scratch: Any = f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), policy, f(shape), f(shape)
         made: Truth = apart(Truth(*addresses, seed, p.layout, *weights, *scratch))

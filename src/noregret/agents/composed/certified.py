@@ -100,6 +100,7 @@ class Certified(Agent):
     """
 
     name = "certified"
+    any_range = True
     plan_kernel = staticmethod(certified_plan)
     learn_kernel = staticmethod(certified_learn)
     certificate_kernel = staticmethod(certificates)
@@ -215,7 +216,7 @@ class Certified(Agent):
         """As `Agent.observe`."""
         own = self._player()
         if own is not None and self._asked:
-            own.player.observe(*self._outcome(reward, next_state))
+            own.player.observe(self.problem.reward(reward), self.problem.state(next_state, "next_state"))
         super().observe(reward, next_state)
 
     @locked

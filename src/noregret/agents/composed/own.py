@@ -27,6 +27,7 @@ class OwnAgent(Agent):
     What the player keeps is its own affair: it is not saved, and an error of its own leaves it as it left itself."""
 
     name, group = "own", "own"
+    any_range = True
     plan_kernel = staticmethod(fixed_plan)
     learn_kernel = staticmethod(nothing)
     fused = False

@@ -78,6 +78,7 @@ class Referral(Agent):
     """
 
     name = "referral"
+    any_range = True
     plan_kernel = staticmethod(kernels.referral_plan)
     learn_kernel = staticmethod(kernels.referral_learn)
 
@@ -139,10 +140,15 @@ class Referral(Agent):
             else:
                 measure = kernels.part_certificate.fill(a.certificate_kernel, *head, gap)
         par = ReferralPar(
-            *own, measure, *others, int(doubtful), self.options["threshold"], p.starts, a.par, e.par
+            *own, measure, *others, int(doubtful), self.options["threshold"] / self._unit, p.starts, a.par, e.par
         )  # fmt: skip
         state = ReferralState(a.state, e.state, np.zeros(0, np.int64), np.zeros(0))
         return par, state, ReferralWork(a.work, e.work, e._out, gap)
+
+    @property
+    def _unit(self) -> float:
+        """Of what is compared with the threshold: that of rewards, or 1 of a share."""
+        return self.problem.scale.unit if self.options["criterion"] == "certificate" else 1.0
 
     # What it is ---------------------------------------------------------------------------------------------------
     def _promise(self) -> str | None:
@@ -207,7 +213,7 @@ class Referral(Agent):
 
     def plan_made(self) -> ReferralPlan:
         plan, k = super().plan_made(), self.episode
-        referred, gap = bool(self.state.referred[k] == 1), float(self.state.gap[k])
+        referred, gap = bool(self.state.referred[k] == 1), float(self.state.gap[k]) * self._unit
         known = {f.name: getattr(plan, f.name) for f in fields(Plan)}
         certified = not referred and self.options["criterion"] == "certificate"
         known |= {"certificate": gap if certified else None, "lower": None if referred else known["lower"]}
@@ -248,7 +254,7 @@ class Referral(Agent):
     @locked
     def gaps(self) -> Floats:
         """What was compared with the threshold, likewise."""
-        return np.array(self.state.gap[self.state.referred >= 0])
+        return np.asarray(self.state.gap[self.state.referred >= 0] * self._unit)
 
     @locked
     def report(self) -> ReferralReport:

@@ -105,7 +105,7 @@ def watch_plan(par, work, truth, path, out, meter, held):
         tally[column.TRANSITION_WIDTH] += work.belief.width[s, a]
         tally[column.REWARD_WIDTH] += work.belief.interval[s, a]
         scale, limit = spread_of(out.values[h + 1], par.belief.spread)
-        bonus = min(scale * work.xi[s, a], limit) + par.scale * work.belief.interval[s, a]
+        bonus = min(scale * work.xi[s, a], limit) + work.belief.bonus[s, a]
         tally[column.EXCESS] -= path.rewards[h]
         tally[column.BONUSES] += min(2.0 * bonus, float(H - h))
     tally[column.STEPS] += H

@@ -97,11 +97,11 @@ def believe(par, state, work, x, log):
     norm = norm_of(x)
     work.log[0] = log
     belief, rewards = work.belief, state.rewards
-    estimate(par.transitions, state.transitions, rewards, par.layout, par.belief.printed, x, norm, belief)
+    estimate(par.transitions, state.transitions, rewards, par.layout, par.belief, x, norm, belief)
     if par.widths == 1:
         widths(par.belief, par.transitions, state.transitions, rewards, par.layout, log, x, belief)
     if par.rewards.logistic == 1:  # linear ones are done
-        args = par.rewards, rewards, work.rewards, x, log, belief.reward, belief.interval
+        args = par.rewards, rewards, work.rewards, x, log, belief.reward, belief.interval, belief.bonus
         call_estimates(par.rewards.estimates, args)
 
 
@@ -119,10 +119,10 @@ def believe_lifted(par, state, work, x, log):
     norm, belief, of = norm_of(x), work.belief, state.transitions
     work.log[0] = log
     unused = NoRewards(work.zeros, of.inverse, of.logdet)
-    estimate(par.transitions, of, unused, par.layout, par.belief.printed, x, norm, belief)
+    estimate(par.transitions, of, unused, par.layout, par.belief, x, norm, belief)
     if par.widths == 1:
         widths(par.belief, par.transitions, of, unused, par.layout, log, x, belief)
-    args = par.rewards, state.rewards, work.rewards, x, log, belief.reward, belief.interval
+    args = par.rewards, state.rewards, work.rewards, x, log, belief.reward, belief.interval, belief.bonus
     call_estimates(par.rewards.estimates, args)
 
 
@@ -132,7 +132,7 @@ def believe_shared(par, state, work, x, log):
     work.log[0] = log
     belief = work.belief
     believe_blocks(par.transitions, state.transitions, work.transitions, x, log, par.widths, belief)
-    args = par.rewards, state.rewards, work.rewards, x, log, belief.reward, belief.interval
+    args = par.rewards, state.rewards, work.rewards, x, log, belief.reward, belief.interval, belief.bonus
     call_estimates(par.rewards.estimates, args)
 
 
@@ -165,6 +165,7 @@ class GLMAgent(Agent):
                            every pair's weights, in centred coordinates for the logit (needed by "sparse")
     reward_regularization  lambda of the reward estimates; None: recommended (`estimators.rewards.forms`)"""
 
+    any_range = True
     learn_kernel = staticmethod(learn)
     width_cap = math.inf  # of printed widths
     perturbs = False  # whether planning needs room for noise
@@ -235,17 +236,19 @@ class GLMAgent(Agent):
             )
         lam_r, by_design = o["reward_regularization"], self.shares_weights
         reward_par, rewards, reward_work = reward_parts(
-            p, estimated(p), 0.0, lam_r, "reward_regularization", shared=by_design
+            p, estimated(p), 0.0, lam_r, "reward_regularization", shared=by_design, scale=self.bonus_scale
         )
         lifted, shared = by_design and p.reward_blocks is not None, by_design and p.blocks is not None
         transition_par, transitions, transition_work, steps = self._transition_parts(constants)
         belief_par, belief_work = belief_parts(
-            p.link, p.layout, constants, d, p.reward_bound, reward_par.regularization, known, self.width_cap
+            p.link, p.layout, constants, d, p.unit_reward_bound, reward_par.regularization, known, self.width_cap
         )
+        belief_par = belief_par._replace(reward_scale=float(self.bonus_scale), reward_offset=p.scale.offset)
         par = GLMPar(
             seed=self.seed, layout=p.layout, believe=EMPTY, planner=EMPTY, steps=EMPTY, transitions=transition_par,
             rewards=reward_par, belief=belief_par, log_confidence=self._log_confidence(p), scale=self.bonus_scale,
-            exploration=self.exploration, reward_reach=p.reward_bound * p.context_bound, widths=int(self.uses_widths),
+            exploration=self.exploration, reward_reach=p.unit_reward_bound * p.context_bound,
+            widths=int(self.uses_widths),
         )  # fmt: skip
         noise = f((p.horizon, S, A)) if self.perturbs else f((0, 0, 0))
         zeros = f((S, A, d)) if lifted else f((0, 0, 0))

@@ -17,7 +17,7 @@ def plan(par, state, work, x, k, out):
     belief = work.belief
     for s in range(work.r.shape[0]):
         for a in range(work.r.shape[1]):
-            work.r[s, a] = belief.reward[s, a] + par.scale * belief.interval[s, a]
+            work.r[s, a] = belief.reward[s, a] + belief.bonus[s, a]
             work.xi[s, a] = par.scale * belief.width[s, a]
     key = tie_key(par.seed, k)
     model = Model(belief.P, work.r, work.xi, work.noise)
@@ -35,7 +35,7 @@ class GLMORL(GLMAgent):
                   over 2 n_pairs + 1 events, or over the blocks of a design and one. "paper": the sup-norm, Theorem 3.1,
                   delta/(2SA + SH); the value clip is H - h in both, the printed one (H - h - 1) being a slip that makes
                   the last step worthless
-    bonus_scale   multiplies every bonus; anything but 1 carries no guarantee
+    bonus_scale   multiplies every bonus, that of a reward before it is cut to 1; anything but 1 carries no guarantee
     confidence, learner, group_bound, regularization, reward_regularization   see `GLMAgent`
 
     Cost per episode O(SA(Sd + d^2) + S^2 A H), memory O(SA(Sd + d^2)), both constant in the number of episodes. With a

@@ -105,6 +105,7 @@ class SetAgent(Agent):
                            At least R^2/1000: with less, rounding would make variances too small after many visits
     reward_regularization  lambda of the reward estimates, likewise"""
 
+    any_range = True
     group = "beyond"
     draws_models = False  # whether it keeps a posterior
     uses_sets = True  # whether it keeps confidence sets
@@ -353,8 +354,9 @@ class SetAgent(Agent):
         if self._judge is None:
             self._judge = direct(judge_closely, par, state, work, x, 0, actions, upper)
         self._judge(par, state, work, x, self.episode, actions, upper)
-        lower, values = work.lower.copy(), work.upper.copy()
-        gap = float(work.short[0][self.problem.starts].max())
+        scale = self.problem.scale
+        lower, values, upper = (scale.values(v) for v in (work.lower, work.upper, upper))
+        gap = float(work.short[0][self.problem.starts].max()) * scale.unit
         return Plan(actions, values, upper, lower, gap, self.problem)
 
     def ellipsoids(self) -> list[tuple[Floats, Floats, float]]:

@@ -93,7 +93,8 @@ class PSRLGLM(SetAgent):
         args = reseeded(self.par, seed), state, work, given, self.episode
         with announced(f"posterior draws of {self.name}"):
             direct(draw_model, *args)(*args)
-        return self.problem.from_slots(work.P[0]), np.array(work.r[0])
+        scale = self.problem.scale
+        return self.problem.from_slots(work.P[0]), np.asarray(scale.low + scale.unit * work.r[0])
 
     def _settle(self) -> None:
         super()._settle()

@@ -108,12 +108,14 @@ def compared(agent: Any, asked: Asked) -> Comparison:
     directions: list[Direction] = []
     known = np.isfinite(joint.radius).all() and np.isfinite(joint.reward_radius).all()
     if asked.aimed is not None and known and 1 < asked.aimed[0] < agent.episode and not by_range:
-        steps = stored_steps(agent.state.store, agent.episode, p.n_actions)
+        steps = stored_steps(agent.state.store, agent.episode, p.n_actions, p.scale.offset)
         directions = directions_of(joint, steps, question, *asked.aimed)
     reward_ranges = ranges if by_range else None
-    found = joint_interval(joint, **question, within=relaxed, reward_ranges=reward_ranges, directions=directions)
-    numerical = max(found.numerical_lower, low), min(found.numerical_upper, high)
-    lower, upper, middle = float(found.lower), float(found.upper), float(found.centre)
+    unit = p.scale.unit  # values over it are sums of theta'x, theta as it is learned: no offset
+    within = low / unit, high / unit
+    found = joint_interval(joint, **question, within=within, reward_ranges=reward_ranges, directions=directions)
+    numerical = max(found.numerical_lower * unit, low), min(found.numerical_upper * unit, high)
+    lower, upper, middle = float(found.lower) * unit, float(found.upper) * unit, float(found.centre) * unit
     return Comparison(lower, upper, middle, numerical, relaxed, float(found.remainder), len(X))
 
 
@@ -215,7 +217,7 @@ def _pair_blocks(p: Problem) -> Blocks:
         np.arange(S * A).reshape(S, A),
         features,
         size,
-        np.full(S * A, p.reward_bound),
+        np.full(S * A, p.unit_reward_bound),
         *every_entry(size, 1, p.context_dim),
     )
 

@@ -24,11 +24,12 @@ REWARD_TAU = 0.05
 NEWTON = 30
 
 
-def stored_steps(store: Store, people: int, n_actions: int) -> Steps:
-    """The steps of the first so many people, in the order in which they were taken."""
+def stored_steps(store: Store, people: int, n_actions: int, offset: float) -> Steps:
+    """The steps of the first so many people, in the order in which they were taken; rewards with their offset, so that
+    their means are linear."""
     person, h = np.nonzero(store.pairs[:people] > 0)
     pair, reward = store.pairs[person, h] - 1, store.rewards[person, h]
-    seen = np.where(reward < 0.0, np.nan, reward)
+    seen = np.where(reward < 0.0, np.nan, reward + offset)
     return Steps(
         store.contexts[:people].copy(), person, pair // n_actions, pair % n_actions, store.outcomes[person, h], seen
     )

@@ -66,10 +66,11 @@ def measure(par, state, work, s, a):
 def calibrated_step(par, state, work, s, a, reward, x):
     """One observed reward of pair (s, a)."""
     z, q = look(state, work, s, a, x)
+    told = reward + par.offset
     for b in range(x.shape[0]):
-        state.moment[s, a, b] += reward * x[b]
-    state.squares[s, a] += reward * reward
-    if advance(par, state, work, s, a, x, Step(q, 1.0, z - reward)):
+        state.moment[s, a, b] += told * x[b]
+    state.squares[s, a] += told * told
+    if advance(par, state, work, s, a, x, Step(q, 1.0, z - told)):
         times(state.inverse[s, a], state.moment[s, a], state.theta[s, a])
     if noise_due(state, s, a):
         measure(par, state, work, s, a)
@@ -110,7 +111,7 @@ def posterior_calibrated(par, state, work, x, mean, spread, share):
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
             z, q = look(state, work, s, a, x)
-            z = sigma(z) if par.form == LAPLACE else min(max(z, 0.0), 1.0)
+            z = sigma(z) if par.form == LAPLACE else min(max(z - par.offset, 0.0), 1.0)
             mean[s, a] = z
             spread[s, a], share[s, a] = spread_and_share(par, state, s, a, z, max(q, 0.0), norm2)
 

@@ -12,12 +12,17 @@ LAPLACE     0 or 1, sigma(theta'x)  a normal approximation with the observed cur
 
 Two questions may be asked of a form, for one context x and all pairs at once:
 
-    estimates   r_hat and xi_r, at most how far it is from the mean, for the ln(1/delta) that is given with the question
+    estimates   r_hat and xi_r, at most how far it is from the mean, for the ln(1/delta) that is given with the
+                question; and the bonus: the same with the set's radius times `scale`, at most 1 after that
     ranges      low and high, for the ln(1/delta) given at construction
 
 and RIDGE, NEWTON and KNOWN have a third, the `posterior` that is drawn from, which is all that the last two say. What
 else is said of a pair holds for all contexts and at all times together with probability 1 - delta, delta the pair's
 own. Missing rewards teach nothing.
+
+Rewards are told, and means said, in units of the problem's range of rewards, which is [0, 1] then (`problem.scale`);
+weights are those of the problem over the range's length. So a reward r has the mean theta'x - offset, with offset =
+low/(high - low), and what is regressed on x is r + offset.
 
 Memory is constant in time; BERNSTEIN needs a store besides: a refresh goes over the pair's stored rewards. It is due
 when their number has grown by GROWTH (`reward_due`), and may be run at any time. Every kernel is compiled when it is
@@ -114,6 +119,8 @@ class RewardPar(NamedTuple):
     log_weight: float  # coefficient of ln(1/delta) in a squared radius, of NEWTON
     factor: float  # on lambda, of CALIBRATED
     largest: float  # R
+    scale: float  # on the radius, of a bonus
+    offset: float  # a linear mean reward is theta'x less this
     mixture: RewardMixturePar
     inner: Any  # with a design: slots of what learns a reward of one block, of the shapes of all, of a pair's range
     shapes: Any
@@ -181,9 +188,11 @@ def reward_parts(
     name: str = "regularization",
     *,
     shared: bool = False,
+    scale: float = 1.0,
 ) -> tuple[RewardPar, RewardState, RewardWork]:
     """Parameters, initial state and scratch for all pairs; log = ln(1/delta) of ranges, delta per pair; regularization:
-    lambda, an argument of that name, None: recommended; shared: by the problem's reward_design, where it has one.
+    lambda, an argument of that name, None: recommended; shared: by the problem's reward_design, where it has one;
+    scale: of bonuses.
 
     Known rewards make any form KNOWN; logistic ones need "newton" or "logistic", which linear ones refuse."""
     check.one_of("form", form, tuple(FORMS))
@@ -195,15 +204,15 @@ def reward_parts(
         raise ValueError(f'form must be "logistic" exactly where the rewards are, got {form!r} with {p.rewards} ones')
     kind = KNOWN if known else FORMS[form]
     mixture = kind in (HOEFFDING, BERNSTEIN)
-    lam = _regularization(sizes, form, mixture, regularization, name)
+    lam = _regularization(sizes, form, mixture, regularization, name, p.scale.offset)
     mixture_par, mixture_state, mixture_work = mixture_parts(sizes, mixture)
     factor = lam / sizes.context_bound**2 if form == "calibrated" else 1.0
     par = RewardPar(
         kind, int(logistic), refresh_address(d), EMPTY, EMPTY, EMPTY, EMPTY, float(log), sizes.bound, lam,
-        d * math.log(lam), theorem_a_log_weight(SLACK), factor, sizes.context_bound, mixture_par,
-        EMPTY, EMPTY, EMPTY, *_table_of(blocks),
+        d * math.log(lam), theorem_a_log_weight(SLACK), factor, sizes.context_bound, float(scale), p.scale.offset,
+        mixture_par, EMPTY, EMPTY, EMPTY, *_table_of(blocks),
     )  # fmt: skip
-    theta = np.array(p.known_rewards, float) if known else f((S, A, d))
+    theta = np.array(p.known_rewards, float) / p.scale.unit if known else f((S, A, d))
     prior = lam * sizes.bound**2 + (2.0 * log if form == "logistic" else 0.0) if logistic else 0.0
     own = (S, A) if kind in (CALIBRATED, LAPLACE) else (0, 0)
     state = RewardState(
@@ -227,9 +236,10 @@ def _table_of(blocks: Blocks | None) -> tuple[Any, Any, Any, Any]:
     return blocks.block, np.ascontiguousarray(blocks.features[:, :, 0]), blocks.start, blocks.column
 
 
-def _regularization(p: RewardSizes, form: Form, mixture: bool, asked: float | None, name: str) -> float:
+def _regularization(p: RewardSizes, form: Form, mixture: bool, asked: float | None, name: str, offset: float) -> float:
     """lambda, the one asked for or the recommended one: 1, or `default_regularization` where means are logistic."""
-    curvature, recommended = 1.0, 1.0
+    far = max(1.0, abs(offset), abs(offset + 1.0))  # means are so far from 0 at most
+    curvature, recommended = 1.0, 1.0 / far**2
     if form == "newton":
         curvature = (2.0 - SLACK) * logistic_alpha(0.0)
         kappa = (2.0 - SLACK) * logistic_alpha(p.bound * p.context_bound)
@@ -237,7 +247,7 @@ def _regularization(p: RewardSizes, form: Form, mixture: bool, asked: float | No
     elif form in ("logistic", "laplace"):
         curvature, recommended = 0.25, default_regularization(p.dim, 1.0, p.bound)
     elif form == "calibrated":
-        recommended = p.context_bound**2  # sigma^2/tau^2 before any data
+        recommended = (p.context_bound / far) ** 2  # sigma^2/tau^2 before any data
     least = least_regularization(curvature, p.context_bound, p.dim)
     if mixture:
         if asked is not None:
@@ -282,7 +292,7 @@ def kernel_of(name: str, par: RewardPar, state: RewardState, work: RewardWork) -
     """The kernel that learns in this form or answers a question, and arguments of the types it takes:
 
     learn       par, state, work, s, a, reward, x
-    estimates   par, state, work, x, log, r_hat [S, A], xi_r [S, A]
+    estimates   par, state, work, x, log, r_hat [S, A], xi_r [S, A], bonus [S, A]
     posterior   par, state, work, x, mean [S, A], spread [S, A], share [S, A]
     ranges      par, state, work, x, low [S, A], high [S, A]"""
     shared = par.block.size > 0
@@ -292,7 +302,7 @@ def kernel_of(name: str, par: RewardPar, state: RewardState, work: RewardWork) -
     if name == "learn":
         args = par, state, work, 0, 0, 0.0, x
     elif name == "estimates":
-        args = par, state, work, x, 0.0, table, table
+        args = par, state, work, x, 0.0, table, table, table
     elif name == "posterior":
         args = par, state, work, x, table, table, table
     return (_LIFTED[name] if shared else _KERNELS[name][par.form]), args

@@ -25,7 +25,7 @@ from ...numerics.linear_algebra import norm_of
 from ...theory.constants import logistic_alpha
 from ...theory.widths import logistic_interval, lower_curvature, sigma
 from ..newton.online_newton import SLACK
-from .regression import Step, advance, look
+from .regression import Step, advance, look, times_scale
 
 
 @formula
@@ -76,7 +76,7 @@ def newton_step(par, state, work, s, a, reward, x):
 
 
 @kernel
-def estimate_newton(par, state, work, x, log, mean, interval):
+def estimate_newton(par, state, work, x, log, mean, interval, bonus):
     """sigma at the possible prediction nearest theta'x, and the interval around it."""
     bound = par.bound * norm_of(x)
     for s in range(mean.shape[0]):
@@ -85,7 +85,9 @@ def estimate_newton(par, state, work, x, log, mean, interval):
             v = min(max(z, -bound), bound)
             w2 = (state.radius[s, a] + par.log_weight * log) * q - (v - z) * (v - z)
             mean[s, a] = sigma(v)  # below, w2 < 0: an empty set says nothing
-            interval[s, a] = min(1.0, logistic_interval(math.sqrt(w2) if w2 >= 0.0 else math.inf, v, bound))
+            w = math.sqrt(w2) if w2 >= 0.0 else math.inf
+            interval[s, a] = min(1.0, logistic_interval(w, v, bound))
+            bonus[s, a] = min(1.0, logistic_interval(times_scale(par.scale, w), v, bound))
 
 
 @kernel

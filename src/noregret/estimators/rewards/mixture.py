@@ -30,9 +30,9 @@ from numpy.typing import NDArray
 from ...checks import Floats
 from ...compiler.jit import inlined, kernel
 from ...compiler.slots import EMPTY, slot
-from ...numerics.linear_algebra import apply_refresh, times
+from ...numerics.linear_algebra import apply_refresh, norm_of, times
 from ...problem.problem import Problem
-from .regression import form_of, largest_mean, ridge_step
+from .regression import form_of, possible_means, ridge_step
 from .tilts import multiplier, sample_bounds
 
 LAMBDAS = (3.0, 24.0, 192.0, 1536.0)  # of the mixture, times R^2/d
@@ -183,7 +183,8 @@ def half_width(par, state, s, a, form, hh, rest):
 
 @kernel
 def dual_vector(par, state, s, a, inverse, x, vectors, pieces):
-    """vectors [3, d] <- h = inverse x, G h, J h; pieces [4] <- h'sum x_i r_i, h'J h, ||h||^2, ||x - G h||^2."""
+    """vectors [3, d] <- h = inverse x, G h, J h; pieces [4] <- h'sum x_i r_i less the
+    offset, h'J h, ||h||^2, ||x - G h||^2."""
     h, gh, jh = vectors[0], vectors[1], vectors[2]
     times(inverse, x, h)
     times(state.gram[s, a], h, gh)
@@ -195,7 +196,7 @@ def dual_vector(par, state, s, a, inverse, x, vectors, pieces):
         form += h[i] * jh[i]
         hh += h[i] * h[i]
         rest += (x[i] - gh[i]) * (x[i] - gh[i])
-    pieces[0], pieces[1], pieces[2], pieces[3] = centre, max(form, 0.0), hh, rest
+    pieces[0], pieces[1], pieces[2], pieces[3] = centre - par.offset, max(form, 0.0), hh, rest
 
 
 @kernel
@@ -253,10 +254,11 @@ def narrow(par, state, work, s, a, x, count):
 
 @kernel
 def ranges_mixture(par, state, work, x, low, high):
-    top, ends = largest_mean(par, x), work.mixture.ends
+    ends = work.mixture.ends
+    bottom, top = possible_means(par, norm_of(x))
     for s in range(low.shape[0]):
         for a in range(low.shape[1]):
-            ends[0], ends[1] = 0.0, top
+            ends[0], ends[1] = bottom, top
             call_range(par.mixture.range, (par, state, work, s, a, x, 0))
             low[s, a], high[s, a] = ends[0], ends[1]
 
@@ -269,7 +271,7 @@ def mixture_step(par, state, work, s, a, reward, x):
     weights[0], weights[1] = 0.25, 0.25
     if of.reach[s, a] < math.inf:
         ends = work.mixture.ends
-        ends[0], ends[1] = 0.0, largest_mean(par, x)
+        ends[0], ends[1] = possible_means(par, norm_of(x))
         call_range(par.mixture.range, (par, state, work, s, a, x, 0))
         weights[0], weights[1] = sample_bounds(of.Q[s, a, 0], of.reach[s, a], x, ends[0], ends[1], work.h)
     call_learn(par.mixture.ridge, (par, state, work, s, a, reward, x))

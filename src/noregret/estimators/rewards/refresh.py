@@ -7,9 +7,9 @@ With a design those of a block, all its pairs one after the other: the sums do n
 import math
 
 from ...compiler.jit import inlined, kernel, merged
-from ...numerics.linear_algebra import apply_refresh
+from ...numerics.linear_algebra import apply_refresh, norm_of
 from .mixture import add_outer, call_range, call_renew, shifted
-from .regression import largest_mean
+from .regression import possible_means
 from .shared import lift
 from .tilts import sample_bounds, variance_proxy
 
@@ -95,7 +95,7 @@ def over_chain(par, state, work, store, s, a, reach, count):
             if shared:
                 lift(par, work, s, a, store.contexts[k])
             x = work.lifted if shared else store.contexts[k]
-            w.ends[0], w.ends[1] = 0.0, largest_mean(par, x)
+            w.ends[0], w.ends[1] = possible_means(par, norm_of(x))
             call_range(par.mixture.range, (par, state, work, b, c, x, min(count, 1)))
             if w.raw[0] < w.far[0]:
                 w.far[0], w.episodes[0] = w.raw[0], k

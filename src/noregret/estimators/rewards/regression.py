@@ -3,7 +3,8 @@
     look       V^{-1} x, theta'x and ||x||^2_{V^{-1}}
     advance    V += kappa x x',  theta -= error V^{-1} x  (the new V), in O(d^2); the inverse anew now and then
 
-and the two forms that need nothing else: known weights, and ridge regression of rewards in [0, 1] with mean theta'x,
+and the two forms that need nothing else: known weights, and ridge regression of rewards in [0, 1] with mean theta'x
+(less `par.offset`, which is added to rewards before they are learned, see `rewards.forms`),
 
     V = lambda I + sum x x',   theta = V^{-1} sum x r,   |theta'x - theta*'x| <= rho ||x||_{V^{-1}}
 
@@ -72,9 +73,10 @@ def advance(par, state, work, s, a, x, step):
 def ridge_step(par, state, work, s, a, reward, x):
     """One observed reward of pair (s, a)."""
     z, q = look(state, work, s, a, x)
+    told = reward + par.offset
     for b in range(x.shape[0]):
-        state.moment[s, a, b] += reward * x[b]
-    if advance(par, state, work, s, a, x, Step(q, 1.0, z - reward)):
+        state.moment[s, a, b] += told * x[b]
+    if advance(par, state, work, s, a, x, Step(q, 1.0, z - told)):
         times(state.inverse[s, a], state.moment[s, a], state.theta[s, a])
 
 
@@ -85,30 +87,39 @@ def half_width(par, state, s, a, q, log):
 
 
 @inlined
-def largest_mean(par, x):
-    """What is known of a linear mean before any data: it is in [0, 1], and at most B_r ||x||."""
-    return min(1.0, par.bound * norm_of(x))
+def possible_means(par, norm):
+    """(least, largest): what is known of a linear mean before any data. It is in [0, 1], and |theta'x| <= B_r norm."""
+    reach = par.bound * norm
+    return max(0.0, -reach - par.offset), min(1.0, reach - par.offset)
+
+
+@inlined
+def times_scale(scale, width):
+    """scale width, 0 where scale is 0 and width infinite."""
+    return scale * width if scale > 0.0 else 0.0
 
 
 @kernel
-def estimate_ridge(par, state, work, x, log, mean, interval):
+def estimate_ridge(par, state, work, x, log, mean, interval, bonus):
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
             z, q = look(state, work, s, a, x)
-            mean[s, a] = min(max(z, 0.0), 1.0)
-            interval[s, a] = min(1.0, half_width(par, state, s, a, q, log))
+            mean[s, a] = min(max(z - par.offset, 0.0), 1.0)
+            w = half_width(par, state, s, a, q, log)
+            interval[s, a], bonus[s, a] = min(1.0, w), min(1.0, times_scale(par.scale, w))
 
 
 @kernel
 def ranges_ridge(par, state, work, x, low, high):
-    top = largest_mean(par, x)
+    bottom, top = possible_means(par, norm_of(x))
     for s in range(low.shape[0]):
         for a in range(low.shape[1]):
             z, q = look(state, work, s, a, x)
+            z -= par.offset
             w = half_width(par, state, s, a, q, par.log)
-            lo, hi = max(z - w, 0.0), min(z + w, top)
+            lo, hi = max(z - w, bottom), min(z + w, top)
             empty = lo > hi
-            low[s, a], high[s, a] = 0.0 if empty else lo, top if empty else hi
+            low[s, a], high[s, a] = bottom if empty else lo, top if empty else hi
 
 
 @inlined
@@ -117,15 +128,16 @@ def known_means(par, state, x, mean):
     predictors(state.theta, x, mean)
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
-            mean[s, a] = sigma(mean[s, a]) if par.logistic == 1 else min(max(mean[s, a], 0.0), 1.0)
+            z = mean[s, a]
+            mean[s, a] = sigma(z) if par.logistic == 1 else min(max(z - par.offset, 0.0), 1.0)
 
 
 @kernel
-def estimate_known(par, state, work, x, log, mean, interval):
+def estimate_known(par, state, work, x, log, mean, interval, bonus):
     known_means(par, state, x, mean)
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
-            interval[s, a] = 0.0
+            interval[s, a] = bonus[s, a] = 0.0
 
 
 @kernel
@@ -147,6 +159,8 @@ def posterior(par, state, work, x, mean, spread, share):
             if par.logistic == 1:
                 z = sigma(z)
                 slope = z * (1.0 - z)
+            else:
+                z -= par.offset
             mean[s, a] = min(max(z, 0.0), 1.0)
             spread[s, a] = 0.0 if par.form == KNOWN else slope * math.sqrt(max(q, 0.0))
             share[s, a] = 0.0

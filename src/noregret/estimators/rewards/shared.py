@@ -22,7 +22,7 @@ from .calibrated import spread_and_share
 from .logistic import stable_sigma
 from .mixture import SURE, call_learn
 from .mixture import half_width as mixture_half_width
-from .regression import CALIBRATED, LAPLACE, half_width
+from .regression import CALIBRATED, LAPLACE, half_width, possible_means, times_scale
 
 
 class RewardSizes(NamedTuple):
@@ -38,7 +38,7 @@ def reward_sizes(problem: Problem, blocks: Blocks | None) -> RewardSizes:
     """Per pair, or per block where there are any."""
     p = problem
     if blocks is None:
-        return RewardSizes((p.n_states, p.n_actions), p.context_dim, p.context_bound, p.reward_bound)
+        return RewardSizes((p.n_states, p.n_actions), p.context_dim, p.context_bound, p.unit_reward_bound)
     longest = max(float(np.linalg.norm(blocks.features, axis=-1).max()), 1e-12)
     return RewardSizes(
         (blocks.size.size, 1), blocks.column.shape[1], p.context_bound * longest, float(blocks.bound.max())
@@ -46,13 +46,14 @@ def reward_sizes(problem: Problem, blocks: Blocks | None) -> RewardSizes:
 
 
 def scaled_blocks(problem: Problem) -> Blocks | None:
-    """The design of the rewards with one bound, the largest: a block whose own is smaller has smaller features."""
+    """The design of the rewards with one bound, the largest: a block whose own is smaller has smaller features. In
+    units of the range of rewards."""
     blocks = problem.reward_blocks
     if blocks is None:
         return None
     part = blocks.bound / blocks.bound.max()
     features = np.ascontiguousarray(blocks.features * part[blocks.block][..., None, None])
-    return blocks._replace(features=features, bound=np.full_like(blocks.bound, blocks.bound.max()))
+    return blocks._replace(features=features, bound=np.full_like(blocks.bound, blocks.bound.max() / problem.scale.unit))
 
 
 @inlined
@@ -158,11 +159,12 @@ call_one = slot("reward range of a pair in a block")  # (par, state, work, b, ps
 
 @kernel
 def one_ridge(par, state, work, b, psi, norm, ends):
-    top, z = min(1.0, par.bound * norm), dot_of(psi, work.t[b, 0])
+    bottom, top = possible_means(par, norm)
+    z = dot_of(psi, work.t[b, 0]) - par.offset
     w = half_width(par, state, b, 0, form_at(psi, work.forms[b, 0, 0]), par.log)
-    lo, hi = max(z - w, 0.0), min(z + w, top)
+    lo, hi = max(z - w, bottom), min(z + w, top)
     empty = lo > hi
-    ends[0], ends[1] = 0.0 if empty else lo, top if empty else hi
+    ends[0], ends[1] = bottom if empty else lo, top if empty else hi
 
 
 @kernel
@@ -180,16 +182,16 @@ def one_logistic(par, state, work, b, psi, norm, ends):
 @kernel
 def one_mixture(par, state, work, b, psi, norm, ends):
     """As `mixture_range` without extremes: the larger shift only where the smaller says little."""
-    top = min(1.0, par.bound * norm)
-    lo, hi, half = 0.0, top, math.inf
+    bottom, top = possible_means(par, norm)
+    lo, hi, half = bottom, top, math.inf
     for v in range(2):
         if half > SURE:
             form, hh = form_at(psi, work.forms[b, v, 0]), form_at(psi, work.forms[b, v, 1])
             half = mixture_half_width(par, state, b, 0, form, hh, form_at(psi, work.forms[b, v, 2]))
-            centre = dot_of(psi, work.t[b, v])
+            centre = dot_of(psi, work.t[b, v]) - par.offset
             lo, hi = max(lo, centre - half), min(hi, centre + half)
     empty = not lo <= hi
-    ends[0], ends[1] = 0.0 if empty else lo, top if empty else hi
+    ends[0], ends[1] = bottom if empty else lo, top if empty else hi
 
 
 @kernel
@@ -218,6 +220,8 @@ def posterior_lifted(par, state, work, x, mean, spread, share):
             if par.logistic == 1:
                 z = sigma(z)
                 slope = z * (1.0 - z)
+            else:
+                z -= par.offset
             mean[s, a] = min(max(z, 0.0), 1.0)
             spread[s, a] = slope * math.sqrt(q)
             share[s, a] = 0.0
@@ -233,13 +237,13 @@ def lifted_posterior(par, state, work, x, mean, spread, share):
             for i in range(psi.shape[0]):
                 for e in range(par.begin[b, i], par.begin[b, i + 1]):
                     norm2 += (psi[i] * x[par.column[b, e]]) ** 2
-            z = sigma(z) if par.form == LAPLACE else min(max(z, 0.0), 1.0)
+            z = sigma(z) if par.form == LAPLACE else min(max(z - par.offset, 0.0), 1.0)
             mean[s, a] = z
             spread[s, a], share[s, a] = spread_and_share(par, state, b, 0, z, q, norm2)
 
 
 @kernel
-def estimates_lifted(par, state, work, x, log, mean, interval):
+def estimates_lifted(par, state, work, x, log, mean, interval, bonus):
     """As `estimate_ridge`, or `estimate_newton` where means are logistic."""
     shapes_ridge(par, state, work, x)
     norm = norm_of(x)
@@ -252,7 +256,10 @@ def estimates_lifted(par, state, work, x, log, mean, interval):
                 v = min(max(z, -bound), bound)
                 w2 = (state.radius[b, 0] + par.log_weight * log) * q - (v - z) * (v - z)
                 mean[s, a] = sigma(v)
-                interval[s, a] = min(1.0, logistic_interval(math.sqrt(w2) if w2 >= 0.0 else math.inf, v, bound))
+                w = math.sqrt(w2) if w2 >= 0.0 else math.inf
+                interval[s, a] = min(1.0, logistic_interval(w, v, bound))
+                bonus[s, a] = min(1.0, logistic_interval(times_scale(par.scale, w), v, bound))
             else:
-                mean[s, a] = min(max(z, 0.0), 1.0)
-                interval[s, a] = min(1.0, half_width(par, state, b, 0, q, log))
+                mean[s, a] = min(max(z - par.offset, 0.0), 1.0)
+                w = half_width(par, state, b, 0, q, log)
+                interval[s, a], bonus[s, a] = min(1.0, w), min(1.0, times_scale(par.scale, w))

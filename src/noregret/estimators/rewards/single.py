@@ -105,7 +105,8 @@ class MeanReward(OneReward):
 
     def _estimate(self, x: ArrayLike) -> tuple[float, float]:
         x, mean, interval = self._problem.context(x, "x"), self._first, self._second
-        self._ask(self._par, self._state, self._work, x, math.log(1.0 / self.delta), mean, interval)
+        bonus = np.zeros((1, 1))
+        self._ask(self._par, self._state, self._work, x, math.log(1.0 / self.delta), mean, interval, bonus)
         return float(mean[0, 0]), float(interval[0, 0])
 
     def mean(self, x: ArrayLike) -> float:

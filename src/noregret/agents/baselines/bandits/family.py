@@ -113,6 +113,7 @@ class BanditAgent(Agent):
     bonus_scale     multiplies every bonus; anything but 1 carries no guarantee
     regularization  lambda; None: recommended"""
 
+    any_range = True
     group = "bandit"
     promised: str | None = f"{ALWAYS}, {OPTIMISM}"
     consistent_values = True
@@ -130,7 +131,7 @@ class BanditAgent(Agent):
             return f'{cls.name} is for problems with rewards="logistic", got {problem.rewards!r}'
         if cls.logistic and problem.reward_bound * problem.context_bound > cls.reach:
             return f"reward_bound * context_bound must be at most {cls.reach:g} for {cls.name}: rounding hides the rest"
-        return None
+        return cls.refused_range(problem)
 
     def _settle(self) -> None:
         right = self.logistic == (self.problem.rewards == "logistic")
@@ -178,7 +179,7 @@ class BanditAgent(Agent):
             ridge_par, ridge, ridge_work = self._ridge_parts(linear, lam if self.uses_ridge else None)
             kappa, share = self._newton_scale(curvature) or (curvature, 1.0)
             newton_par, newton, newton_work = newton_parts(
-                MultinomialLogit(), np.full((S, A), 2, np.int64), d, p.reward_bound, p.context_bound, "paper",
+                MultinomialLogit(), np.full((S, A), 2, np.int64), d, p.unit_reward_bound, p.context_bound, "paper",
                 share * lam,
             )  # fmt: skip
             planner = planner_address(p.layout)
@@ -187,7 +188,7 @@ class BanditAgent(Agent):
         par = BanditPar(
             seed=self.seed, layout=p.layout, planner=planner, ridge=ridge_par, newton=newton_par,
             outcomes=np.full(1, 2, np.int64), recalled=int(self.constants == "paper"),
-            log_confidence=math.log(p.n_pairs / delta), scale=float(scale), bound=p.reward_bound,
+            log_confidence=math.log(p.n_pairs / delta), scale=float(scale), bound=p.unit_reward_bound,
             context_bound=p.context_bound, curvature=curvature, regularization=lam,
         )  # fmt: skip
         if not self.uses_ridge:

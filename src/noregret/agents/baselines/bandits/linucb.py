@@ -28,7 +28,7 @@ def plan(par, state, work, x, k, out):
                 work.score[s, a] = dot(ridge.theta[s, a], x) + par.scale * length_in(ridge.inverse[s, a], x)
     take_best(par, work, k, out)
     for s in range(work.score.shape[0]):
-        out.values[0, s] = min(max(out.values[0, s], 0.0), 1.0)  # rewards lie there
+        out.values[0, s] = min(max(out.values[0, s] - par.ridge.offset, 0.0), 1.0)  # rewards lie there
 
 
 @kernel

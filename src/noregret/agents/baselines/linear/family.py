@@ -58,6 +58,7 @@ class EntrywiseWork(NamedTuple):
     high: Floats
     reward: Floats  # r_hat, [S, A]
     interval: Floats  # xi_r, [S, A]
+    bonus: Floats  # [S, A]
     r: Floats  # [S, A], rewards as planned with
     Q: Floats  # [S, A]
     moved: Floats  # [S * A]
@@ -73,11 +74,11 @@ def believe(par, state, work, x):
     """P_hat, r_hat and their half-widths for context x; rewards as an optimist plans with them in work.r."""
     norm = norm_of(x)
     entry_beliefs(par.entries, state.entries, par.layout.count, x, norm, par.log_confidence, work.P, work.width)
-    rewards = par.rewards, state.rewards, work.rewards, x, par.log_confidence, work.reward, work.interval
+    rewards = par.rewards, state.rewards, work.rewards, x, par.log_confidence, work.reward, work.interval, work.bonus
     call_estimates(par.rewards.estimates, rewards)
     for s in range(work.r.shape[0]):
         for a in range(work.r.shape[1]):
-            work.r[s, a] = work.reward[s, a] + par.scale * work.interval[s, a]
+            work.r[s, a] = work.reward[s, a] + work.bonus[s, a]
 
 
 @kernel
@@ -95,10 +96,12 @@ class EntrywiseAgent(Agent):
     """Options every agent of the family takes:
 
     delta                  every interval holds, in all episodes, with probability 1 - delta together
-    bonus_scale            multiplies every width; anything but 1 carries no guarantee
+    bonus_scale            multiplies every width, that of a reward before it is cut to 1; anything but 1 carries no
+                           guarantee
     regularization         lambda of the transition estimates; None: recommended (`estimators.linear.entrywise`)
     reward_regularization  lambda of the reward estimates; None: recommended (`estimators.rewards.forms`)"""
 
+    any_range = True
     group = "contextual"
     learn_kernel = staticmethod(learn)
     hooks: ClassVar[Any] = None, None  # the two kernels of `planning.bellman.backward_induction_with`
@@ -118,7 +121,9 @@ class EntrywiseAgent(Agent):
         mean, bound, events = self._model()
         entry_par, entries = entry_parts(p, mean, bound, o["regularization"])
         lam_r = o["reward_regularization"]
-        reward_par, rewards, reward_work = reward_parts(p, estimated(p), 0.0, lam_r, "reward_regularization")
+        reward_par, rewards, reward_work = reward_parts(
+            p, estimated(p), 0.0, lam_r, "reward_regularization", scale=o["bonus_scale"]
+        )
         par = EntrywisePar(
             seed=self.seed, layout=p.layout, hooked=EMPTY, adjust=EMPTY, settle=EMPTY, entries=entry_par,
             rewards=reward_par, log_confidence=math.log(events / o["delta"]),
@@ -126,7 +131,7 @@ class EntrywiseAgent(Agent):
         )  # fmt: skip
         cube, table, d = (S, A, M), (S, A), p.context_dim
         work = EntrywiseWork(
-            reward_work, f(cube), f(cube), f(cube), f(cube), f(table), f(table), f(table), f(table), f(S * A),
+            reward_work, f(cube), f(cube), f(cube), f(cube), f(table), f(table), f(table), f(table), f(table), f(S * A),
             np.arange(S), np.zeros(1, np.int64), f((p.horizon + 1, S)), f(d), f((d, d)),
         )  # fmt: skip
         state = EntrywiseState(entries, rewards)

@@ -51,7 +51,7 @@ def settle(par, state, work, k, h, P, policy, V):
     H, S = policy.shape
     for s in range(S):
         a = policy[h, s]
-        pessimistic = work.reward[s, a] - par.scale * work.interval[s, a]
+        pessimistic = work.reward[s, a] - work.bonus[s, a]
         q = pessimistic + expectation(P, par.layout, s, a, work.lower[h + 1]) - bonus(par, work, s, a, V[h + 1])
         work.lower[h, s] = min(max(q, 0.0), float(H - h))
 

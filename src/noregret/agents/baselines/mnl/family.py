@@ -95,6 +95,7 @@ class MNLWork(NamedTuple):
     draws: Floats  # [B, samples, Q]
     P: Floats  # [S, A, M]
     interval: Floats  # [S, A]
+    bonus: Floats  # [S, A]
     r: Floats  # [S, A], rewards as planned with
     xi: Floats  # [S, A], zeros
     noise: Floats  # [H, S, A], or [0, 0, 0]
@@ -182,11 +183,11 @@ def believe(par, state, work, x):
                 for e in range(d):
                     total += x[e] * dot(state.inverse[b, i * d + e, j * d : (j + 1) * d], x)
                 work.spread[b, i, j] = total
-    rewards = par.rewards, state.rewards, work.rewards, x, par.log_reward, work.r, work.interval
+    rewards = par.rewards, state.rewards, work.rewards, x, par.log_reward, work.r, work.interval, work.bonus
     call_estimates(par.rewards.estimates, rewards)
     for s in range(work.r.shape[0]):
         for a in range(work.r.shape[1]):
-            work.r[s, a] += par.scale * work.interval[s, a]
+            work.r[s, a] += work.bonus[s, a]
             probabilities(par.features[s, a], work.centre[par.block[s, a]], par.layout.count[s, a], work.P[s, a])
 
 
@@ -214,7 +215,7 @@ class MNLAgent(Agent):
 
     delta                  that the radii are computed for; nothing is claimed here
     bonus_scale            multiplies every radius (and so every first-order bonus; second-order ones by its square) and
-                           the intervals of the rewards
+                           the intervals of the rewards, before they are cut to 1
     regularization         lambda of every block; None: as printed, see the agent
     reward_regularization  lambda of the reward estimates; None: recommended (`estimators.rewards.forms`)
 
@@ -222,6 +223,7 @@ class MNLAgent(Agent):
     they are, as in the papers; others are estimated in the form the problem states, each with an interval for
     delta/(2 n_pairs), which is added (ours), and delta/2 is left for the blocks. Blocks share delta evenly (ours)."""
 
+    any_range = True
     group = "contextual"
     learn_kernel = staticmethod(learn)
     steps_kernel: ClassVar[Any]
@@ -237,7 +239,7 @@ class MNLAgent(Agent):
     def refusal(cls, problem: Problem) -> str | None:
         if not isinstance(problem.link, MultinomialLogit):
             return f"link must be MultinomialLogit for {cls.name}, got {problem.link!r}"
-        return None
+        return cls.refused_range(problem)
 
     @property
     def blocks(self) -> Blocks:
@@ -304,7 +306,7 @@ class MNLAgent(Agent):
         (S, A, M), H, d = p.layout.outcomes.shape, p.horizon, p.context_dim
         n, Q = blocks.size.size, blocks.features.shape[3]
         reward_par, rewards, reward_work = reward_parts(
-            p, estimated(p), 0.0, o["reward_regularization"], "reward_regularization"
+            p, estimated(p), 0.0, o["reward_regularization"], "reward_regularization", scale=o["bonus_scale"]
         )
         known = p.known_rewards is not None
         par = MNLPar(
@@ -321,7 +323,7 @@ class MNLAgent(Agent):
         m = self._samples()
         work = MNLWork(
             reward_work, f((n, Q)), f((n, Q, Q)), f((n, Q, Q)), f((n, m, Q)), f((S, A, M)), f((S, A)), f((S, A)),
-            f((S, A)), f((H, S, A) if self.randomised else (0, 0, 0)), f((S, A)), f(M), f((2, Q)), f((Q, Q)),
+            f((S, A)), f((S, A)), f((H, S, A) if self.randomised else (0, 0, 0)), f((S, A)), f(M), f((2, Q)), f((Q, Q)),
             f((M, size)), f((5, size)), f((3, size, size)), f(1),
         )  # fmt: skip
         path = Trajectory(f(H + 1, np.int64), f(H, np.int64), f(H))

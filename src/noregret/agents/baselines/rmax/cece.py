@@ -218,6 +218,7 @@ class CECE(Agent):
     """
 
     name, group = "cece", "PAC"
+    any_range = True
     plan_kernel = staticmethod(plan)
     learn_kernel = staticmethod(learn)
     replan_kernel = staticmethod(replan)

@@ -61,6 +61,7 @@ class CECEx(Agent):
     """
 
     name, group = "cece-x", "PAC"
+    any_range = True
     plan_kernel = staticmethod(plan)
     learn_kernel = staticmethod(learn)
 

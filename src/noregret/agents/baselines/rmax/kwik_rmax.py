@@ -153,7 +153,7 @@ class KWIKLRRmax(RmaxAgent):
     @classmethod
     def refusal(cls, problem: Problem) -> str | None:
         if isinstance(problem.link, LinearCombination):
-            return None
+            return cls.refused_range(problem)
         return f"link must be LinearCombination() for {cls.name}, got {problem.link!r}"
 
     def _kept(self) -> float:

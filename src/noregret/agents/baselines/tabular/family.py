@@ -55,6 +55,7 @@ class TabularPar(NamedTuple):
     even: float  # 1.0: the padding of P_hat goes to all supported next states alike; 0.0: nowhere
     known: int  # 1: mean rewards are known
     logistic: int  # 1: as sigma(theta'x)
+    offset: float  # else theta'x less this
     theta: Floats  # [S, A, d], of known rewards; or [0, 0, 0]
 
 
@@ -114,7 +115,7 @@ def told_rewards(par, x, r):
     predictors(par.theta, x, r)
     for s in range(r.shape[0]):
         for a in range(r.shape[1]):
-            r[s, a] = sigma(r[s, a]) if par.logistic == 1 else min(max(r[s, a], 0.0), 1.0)
+            r[s, a] = sigma(r[s, a]) if par.logistic == 1 else min(max(r[s, a] - par.offset, 0.0), 1.0)
 
 
 @inlined
@@ -189,6 +190,7 @@ class TabularAgent(Agent):
 
     Memory O(B S A M) for M supported next states, constant in the number of episodes."""
 
+    any_range = True
     group = "tabular"
     learn_kernel = staticmethod(learn)
     adjust: ClassVar[Any] = None  # kernels of `planning.bellman.backward_induction_with`
@@ -249,7 +251,8 @@ class TabularAgent(Agent):
             slots=slot_table(p.layout) if self.ranks else np.zeros((0, 0, 0), np.int64),
             scale=float(o.get("bonus_scale", 1.0)), pad=self.pad, lazy=int(self.lazy), stepwise=int(self.stepwise),
             even=float(self.even), known=int(p.known_rewards is not None), logistic=int(p.rewards == "logistic"),
-            theta=f((0, 0, 0)) if p.known_rewards is None else np.array(p.known_rewards, float), **numbers,
+            theta=f((0, 0, 0)) if p.known_rewards is None else np.array(p.known_rewards, float) / p.scale.unit,
+            offset=p.scale.offset, **numbers,
         )  # fmt: skip
 
         def when(needed: bool, *shape: int) -> Floats:
