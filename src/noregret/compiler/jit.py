@@ -31,6 +31,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numba import config, njit, typeof, types
 from numba.core import cgutils, errors
+from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic, overload, register_jitable
 from numba.np.arrayobj import make_array, populate_array
 
@@ -219,7 +220,7 @@ else:
         return _made[key]
 
     def _made_for(dispatcher: Any, signature: Any) -> Any:
-        with no_collection():
+        with global_compiler_lock, no_collection():  # one thread compiles, optimises and saves; others find it done
             dispatcher.compile(signature)
             made = dispatcher.overloads[signature]
             waited = getattr(made.library, "waits", False)
