@@ -22,9 +22,10 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
 import noregret as nr
+from noregret.compiler import inlining
 from noregret.compiler.cache import spelled, stamp
 from noregret.compiler.contexts import remembering
-from noregret.compiler.jit import DISABLED, compiled, kernel
+from noregret.compiler.jit import DISABLED, compiled, inlined, kernel
 from noregret.compiler.slots import EMPTY, Heads, slot
 from noregret.problem.links import apply_gradient
 from noregret.simulation.engine import loop, roll_out
@@ -96,6 +97,62 @@ def test_code_that_waits_is_finalized_once_where_two_threads_found_it_waiting():
             asked = [pool.submit(code.get_pointer_to_function, name) for _ in range(4)]
             time.sleep(0.2)
         assert len({one.result() for one in asked}) == 1
+
+
+PASTED = """
+@inlined
+def larger(a, b):
+    for i in range(2):
+        if a < b:
+            a = b
+    return a
+
+@inlined
+def largest(a, b, c):
+    low = larger(a, b)
+    return larger(low, c)
+
+@kernel
+def both(z):
+    low = 100.0  # names of the caller's are its own
+    z[0] = largest(z[0], z[1], z[2]) + largest(z[1], z[2], z[3])
+    z[1] = larger(z[2], low)
+
+@kernel
+def other(z):
+    z[0] = largest(z[0], z[1], z[2])
+"""
+
+
+def test_what_is_pasted_is_read_once_and_stays_as_it_was_read(monkeypatch):
+    read, count = {}, []
+    monkeypatch.setattr(inlining, "_read", read)
+    real = inlining.InlineWorker.run_untyped_passes
+    monkeypatch.setattr(
+        inlining.InlineWorker, "run_untyped_passes", lambda self, f, ssa: count.append(f.__name__) or real(self, f, ssa)
+    )
+    exec(PASTED, made := {"kernel": kernel, "inlined": inlined})
+    z = np.array([1.0, 3.0, 2.0, 5.0])
+    made["both"](z)
+    assert z.tolist() == [3.0 + 5.0, 100.0, 2.0, 5.0]
+    assert sorted(count) == ["larger", "largest"]
+    lines = {f: [str(line) for block in code.blocks.values() for line in block.body] for f, code in read.items()}
+    names = {f: set(next(iter(code.blocks.values())).scope.localvars._con) for f, code in read.items()}
+    made["other"](z)
+    assert z[0] == 100.0
+    assert sorted(count) == ["larger", "largest"]
+    for f, code in read.items():
+        assert [str(line) for block in code.blocks.values() for line in block.body] == lines[f]
+        assert set(next(iter(code.blocks.values())).scope.localvars._con) == names[f]
+
+
+def test_errors_are_bold_again_after_a_kernel_was_compiled():
+    exec(BY_NAME, made := {"kernel": kernel})
+    before = str(numba.core.errors.TypingError("said"))
+    made["scaled"](np.ones(2), 2)
+    assert str(numba.core.errors.TypingError("said")) == before
+    with inlining.plainly():
+        assert str(numba.core.errors.TypingError("said")) == "said"
 
 
 def test_what_callers_link_is_not_optimised_even_where_the_address_came_first():

@@ -104,6 +104,9 @@ class Declared:
         # Where a class has its own constructor, that one says what it takes
         cls.__signature__ = _signature(cls) if Declared in maker.__bases__ else None  # type: ignore[attr-defined]
 
+    def prepare_doubt(self) -> None:
+        """Before `doubt_kernel` is used: whatever it needs is compiled."""
+
     @property
     def watch_columns(self) -> set[str]:
         """The columns of `agents.diagnostics` that mean something for it."""

@@ -37,6 +37,7 @@ from numba.np.arrayobj import make_array, populate_array
 
 from ..checks import shown
 from .cache import keep
+from .inlining import plainly
 from .library import KernelCompiler
 from .references import Laid, Reference, by_reference, entry, passed, size
 
@@ -220,7 +221,8 @@ else:
         return _made[key]
 
     def _made_for(dispatcher: Any, signature: Any) -> Any:
-        with global_compiler_lock, no_collection():  # one thread compiles, optimises and saves; others find it done
+        """One thread compiles, optimises and saves; others find it done."""
+        with global_compiler_lock, no_collection(), plainly():
             dispatcher.compile(signature)
             made = dispatcher.overloads[signature]
             waited = getattr(made.library, "waits", False)

@@ -24,6 +24,7 @@ from numba.core.compiler_machinery import LoweringPass, register_pass
 from numba.core.typed_passes import IRLegalization, NativeLowering, NopythonRewrites
 
 from .contexts import remembering
+from .inlining import with_inlining
 
 
 class WaitingLibrary(JITCodeLibrary):  # type: ignore[misc]
@@ -130,7 +131,7 @@ class KernelCompiler(CompilerBase):  # type: ignore[misc]
         state.typingctx, state.targetctx = remembering(state.typingctx, state.targetctx)
 
     def define_pipelines(self) -> list[Any]:
-        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes = with_inlining(DefaultPassBuilder.define_nopython_pipeline(self.state))
         passes.passes = [(one, said) for one, said in passes.passes if one is not NopythonRewrites]
         passes.add_pass_after(_Wait, IRLegalization)
         passes.add_pass_after(_Enter, NativeLowering)
