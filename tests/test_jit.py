@@ -8,6 +8,9 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,12 +18,14 @@ import numba
 import numpy as np
 import pytest
 from numba import types
+from numba.core.compiler_lock import global_compiler_lock
 from numba.core.registry import cpu_target
 
 import noregret as nr
+from noregret.compiler import inlining
 from noregret.compiler.cache import spelled, stamp
 from noregret.compiler.contexts import remembering
-from noregret.compiler.jit import DISABLED, kernel
+from noregret.compiler.jit import DISABLED, compiled, inlined, kernel
 from noregret.compiler.slots import EMPTY, Heads, slot
 from noregret.problem.links import apply_gradient
 from noregret.simulation.engine import loop, roll_out
@@ -68,6 +73,86 @@ def test_a_kernel_called_by_name_is_compiled_once_and_has_no_machine_code_of_its
     assert z.tolist() == [12.0, 12.0]
     assert not code.waits
     assert str(code._get_module_for_linking()) == linked
+
+
+def test_threads_may_ask_for_the_address_of_one_kernel_at_once():
+    """The thread that comes first makes the machine code, and the others find it."""
+    together = threading.Barrier(4)
+    exec(BY_NAME, made := {"kernel": kernel})
+
+    def asked(_):
+        together.wait()
+        return compiled(made["scaled_twice"], (np.ones(2),))[1]
+
+    with ThreadPoolExecutor(4) as pool:
+        assert len(set(pool.map(asked, range(4)))) == 1
+
+
+def test_code_that_waits_is_finalized_once_where_two_threads_found_it_waiting():
+    exec(BY_NAME, made := {"kernel": kernel})
+    made["scaled_twice"](np.ones(2))
+    ((code, name),) = ((one.library, one.fndesc.llvm_func_name) for one in made["scaled"].bare.overloads.values())
+    with ThreadPoolExecutor(4) as pool:
+        with global_compiler_lock:  # all of them ask before any may begin
+            asked = [pool.submit(code.get_pointer_to_function, name) for _ in range(4)]
+            time.sleep(0.2)
+        assert len({one.result() for one in asked}) == 1
+
+
+PASTED = """
+@inlined
+def larger(a, b):
+    for i in range(2):
+        if a < b:
+            a = b
+    return a
+
+@inlined
+def largest(a, b, c):
+    low = larger(a, b)
+    return larger(low, c)
+
+@kernel
+def both(z):
+    low = 100.0  # names of the caller's are its own
+    z[0] = largest(z[0], z[1], z[2]) + largest(z[1], z[2], z[3])
+    z[1] = larger(z[2], low)
+
+@kernel
+def other(z):
+    z[0] = largest(z[0], z[1], z[2])
+"""
+
+
+def test_what_is_pasted_is_read_once_and_stays_as_it_was_read(monkeypatch):
+    read, count = {}, []
+    monkeypatch.setattr(inlining, "_read", read)
+    real = inlining.InlineWorker.run_untyped_passes
+    monkeypatch.setattr(
+        inlining.InlineWorker, "run_untyped_passes", lambda self, f, ssa: count.append(f.__name__) or real(self, f, ssa)
+    )
+    exec(PASTED, made := {"kernel": kernel, "inlined": inlined})
+    z = np.array([1.0, 3.0, 2.0, 5.0])
+    made["both"](z)
+    assert z.tolist() == [3.0 + 5.0, 100.0, 2.0, 5.0]
+    assert sorted(count) == ["larger", "largest"]
+    lines = {f: [str(line) for block in code.blocks.values() for line in block.body] for f, code in read.items()}
+    names = {f: set(next(iter(code.blocks.values())).scope.localvars._con) for f, code in read.items()}
+    made["other"](z)
+    assert z[0] == 100.0
+    assert sorted(count) == ["larger", "largest"]
+    for f, code in read.items():
+        assert [str(line) for block in code.blocks.values() for line in block.body] == lines[f]
+        assert set(next(iter(code.blocks.values())).scope.localvars._con) == names[f]
+
+
+def test_errors_are_bold_again_after_a_kernel_was_compiled():
+    exec(BY_NAME, made := {"kernel": kernel})
+    before = str(numba.core.errors.TypingError("said"))
+    made["scaled"](np.ones(2), 2)
+    assert str(numba.core.errors.TypingError("said")) == before
+    with inlining.plainly():
+        assert str(numba.core.errors.TypingError("said")) == "said"
 
 
 def test_what_callers_link_is_not_optimised_even_where_the_address_came_first():

@@ -4,6 +4,9 @@ import numpy as np
 import pytest
 
 import noregret as nr
+from noregret.agents import draw_model
+from noregret.compiler.jit import DISABLED
+from noregret.compiler.slots import EMPTY
 
 
 class Mostly:
@@ -148,3 +151,33 @@ def test_a_next_state_outside_the_support_refutes(name, tmp_path):
     assert back.refuted == told.refuted
     back.end_episode()
     assert back.episode == 1
+
+
+@pytest.mark.skipif(DISABLED, reason="needs the compiler")
+@pytest.mark.parametrize("kind", [nr.PSRLGLM, nr.CertifiedPSRL])
+def test_draws_are_compiled_when_one_is_asked_for(kind):
+    """Plans that explore by their uncertainty draw nothing until somebody asks."""
+    world = nr.worlds.clinic(horizon=3)
+    made = kind(world.problem)
+    assert made.par.draw == EMPTY
+    team = nr.Referral(made, nr.UniformRandom(world.problem), 0.5, "doubt")
+    assert made.par.draw != EMPTY
+    assert team.par.agent.draw == made.par.draw
+    nr.simulate(team, world, 5)
+
+
+@pytest.mark.skipif(DISABLED, reason="needs the compiler")
+def test_a_class_with_a_plan_of_its_own_can_draw_from_the_beginning():
+    @nr.kernel
+    def plan(par, state, work, x, k, out):
+        draw_model(par, state, work, x, k)
+
+    class Own(nr.PSRLGLM):
+        name, plan_kernel = "own", staticmethod(plan)
+
+    world = nr.worlds.clinic(horizon=3)
+    own, built_in, x = Own(world.problem), nr.PSRLGLM(world.problem), world.context(0, 0)
+    assert own.par.draw != EMPTY
+    assert built_in.par.draw == EMPTY
+    for one, other in zip(own.draw(x, 3), built_in.draw(x, 3), strict=True):
+        assert np.array_equal(one, other)

@@ -112,6 +112,9 @@ class Declared:
             return None
         return f"reward_range must be (0, 1) for {cls.name}, got {problem.reward_range}"
 
+    def prepare_doubt(self) -> None:
+        """Before `doubt_kernel` is used: whatever it needs is compiled."""
+
     @property
     def watch_columns(self) -> set[str]:
         """The columns of `agents.diagnostics` that mean something for it."""

@@ -31,11 +31,13 @@ from typing import Any, TypeVar
 import numpy as np
 from numba import config, njit, typeof, types
 from numba.core import cgutils, errors
+from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic, overload, register_jitable
 from numba.np.arrayobj import make_array, populate_array
 
 from ..checks import shown
 from .cache import keep
+from .inlining import plainly
 from .library import KernelCompiler
 from .references import Laid, Reference, by_reference, entry, passed, size
 
@@ -219,7 +221,8 @@ else:
         return _made[key]
 
     def _made_for(dispatcher: Any, signature: Any) -> Any:
-        with no_collection():
+        """One thread compiles, optimises and saves; others find it done."""
+        with global_compiler_lock, no_collection(), plainly():
             dispatcher.compile(signature)
             made = dispatcher.overloads[signature]
             waited = getattr(made.library, "waits", False)

@@ -9,8 +9,8 @@ What a caller links is the same whether or not the kernel also has an address, a
 cache, so results do not depend on what was compiled first.
 
 Private points of Numba: `JITCodeLibrary` and its `_final_module`, `_linking_libraries`, `_shared_module`,
-`_reload_init`, `_codegen` and `_optimize_functions`, `_LowerResult`, `_dynfunc.make_function`, the flag `no_compile`.
-Passes and pipelines are public.
+`_reload_init`, `_codegen`, `_ensure_finalized` and `_optimize_functions`, `_LowerResult`, `_dynfunc.make_function`, the
+flag `no_compile`. Passes and pipelines are public.
 """
 
 from typing import Any
@@ -24,6 +24,7 @@ from numba.core.compiler_machinery import LoweringPass, register_pass
 from numba.core.typed_passes import IRLegalization, NativeLowering, NopythonRewrites
 
 from .contexts import remembering
+from .inlining import with_inlining
 
 
 class WaitingLibrary(JITCodeLibrary):  # type: ignore[misc]
@@ -54,6 +55,12 @@ class WaitingLibrary(JITCodeLibrary):  # type: ignore[misc]
                     function.linkage = "linkonce_odr"
             self._shared_module = module
         return self._shared_module
+
+    @global_compiler_lock
+    def _ensure_finalized(self) -> None:
+        """Numba asks whether it is done before it takes its lock: it finalizes whatever it compiles at once, under the
+        lock. What waits may be asked for by two threads, of which the second is to find it done."""
+        super()._ensure_finalized()
 
     @global_compiler_lock
     def finalize(self) -> None:
@@ -124,7 +131,7 @@ class KernelCompiler(CompilerBase):  # type: ignore[misc]
         state.typingctx, state.targetctx = remembering(state.typingctx, state.targetctx)
 
     def define_pipelines(self) -> list[Any]:
-        passes = DefaultPassBuilder.define_nopython_pipeline(self.state)
+        passes = with_inlining(DefaultPassBuilder.define_nopython_pipeline(self.state))
         passes.passes = [(one, said) for one, said in passes.passes if one is not NopythonRewrites]
         passes.add_pass_after(_Wait, IRLegalization)
         passes.add_pass_after(_Enter, NativeLowering)

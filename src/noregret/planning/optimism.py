@@ -74,10 +74,11 @@ def search_parts(
     draws: float = 0.0,
     horizon: int = 0,
     *,
+    bounds: bool = True,
     close: bool = False,
 ) -> tuple[SearchPar, SearchWork]:
     """Parameters with compiled passes, and scratch; draws > 0: first-order terms are perturbed, with so many draws.
-    horizon: H, which `shortfall` needs; close: it is compiled, too."""
+    horizon: H, which `shortfall` needs; bounds, close: `assess` and `shortfall` are compiled, too."""
     S, A, M = layout.outcomes.shape
     f, policy, values = np.zeros, np.zeros((1, 1), np.int64), np.zeros((1, 1))
     work = SearchWork(
@@ -92,7 +93,7 @@ def search_parts(
     if par.kind == SHARP:
         par = par._replace(maximum=_call_maximum.fill(largest, f(1), f(1), f((1, 1)), 0.0, 1, 0.0, work.maximum, f(1)))
     best = _call_optimum.fill(plan_optimistically, par, local, work, values, 0, 1.0, policy, values)
-    own = _call_assess.fill(bound_values, par, local, work, policy, values, values)
+    own = _call_assess.fill(bound_values, par, local, work, policy, values, values) if bounds else EMPTY
     if close:
         par = par._replace(close=_call_close.fill(shortfall, par, local, work, policy, values, values, values, values))
     return par._replace(optimum=best, assess=own), work

@@ -132,6 +132,8 @@ class Referral(Agent):
     def build(self) -> tuple[ReferralPar, ReferralState, ReferralWork]:
         a, e, p = self.agent, self.expert, self.problem
         doubtful, gap = self.options["criterion"] == "doubt", np.zeros(p.n_states)
+        if doubtful:
+            a.prepare_doubt()
         head = a.par, a.state, a.work, a._out
         own, others = a.kernels_as_part(), e.kernels_as_part()
         with announced(f"the certificates of {a.name}"):

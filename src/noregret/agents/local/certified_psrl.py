@@ -108,7 +108,7 @@ class CertifiedPSRL(SetAgent):
     """
 
     name = "certified-psrl"
-    plan_kernel = staticmethod(plan)
+    plan_kernel = own_plan = staticmethod(plan)
     doubt_kernel = staticmethod(doubt)
     draws_models = bounds_values = True
 

@@ -112,6 +112,7 @@ class SetAgent(Agent):
     consistent_values = shares_weights = True
     certificate_kernel = cast(Any, staticmethod(gap_conceded))  # for `Referral`
     renew_kernel: Any = staticmethod(renew_online)
+    own_plan: Any = None  # a plan_kernel that draws from the posterior only with exploration="posterior"
     # Where they are no options
     delta, sets, predictor, form, draws = 0.05, "online", "unscented", "full", 1
     bonus_scale, posterior_scale, kappa = 1.0, 1.0, 0.0
@@ -210,9 +211,10 @@ class SetAgent(Agent):
         with announced(f"the planner of {self.name}"):
             close = self.bounds_values and self.certificates == "close"
             search, search_work = search_parts(
-                p.layout, local, self.seed, bonus, self._perturbations(), H if self.uses_sets else 0, close=close
-            )
-            explores = search_parts(p.layout, local, self.seed, TAYLOR)[0] if self.explores else search
+                p.layout, local, self.seed, bonus, self._perturbations(), H if self.uses_sets else 0,
+                bounds=self.uses_sets, close=close,
+            )  # fmt: skip
+            explores = search_parts(p.layout, local, self.seed, TAYLOR, bounds=False)[0] if self.explores else search
         par = SetPar(
             seed=self.seed, layout=p.layout, starts=p.starts, describe=EMPTY, derive=EMPTY, outcomes=EMPTY, draw=EMPTY,
             believe=EMPTY, propose=EMPTY, lifted=EMPTY, planner=planner_address(p.layout), several=EMPTY,
@@ -238,17 +240,30 @@ class SetAgent(Agent):
                 learn = learn if p.design is None else learn_shared_outcomes
                 like = p.layout, sampler_par, sampler, sampler_work, f(d), 0, path
                 par = par._replace(outcomes=apply_outcomes.fill(learn, *like))
-            if self.draws_models and p.reward_design is not None:
-                par = par._replace(lifted=call_lifted.fill(draw_lifted, par, state, work, f(d), 0))
-            describe = apply_describe.fill(kernels[0], par, state, work, f(d)) if self.uses_sets else EMPTY
-            draw = apply_draw.fill(kernels[1], par, state, work, f(d), 0, 0) if self.draws_models else EMPTY
-            par = par._replace(describe=describe, draw=draw)
+            self._draw_kernel = kernels[1]
+            if self.draws_models and not (self.explores and self.plan_kernel is self.own_plan):
+                par = self._with_draws(par, state, work)
+            if self.uses_sets:
+                par = par._replace(describe=apply_describe.fill(kernels[0], par, state, work, f(d)))
             if self.explores:
                 believe = believe_linear if linear else believe_pairs if p.design is None else believe_blocks
                 par = par._replace(believe=apply_believe.fill(believe, par, state, work, f(d)))
                 args = par, state, work, f(d), 0, work.policy, work.values
                 par = par._replace(propose=apply_propose.fill(explore, *args))
         return par, state, work
+
+    def _with_draws(self, par: SetPar, state: SetState, work: SetWork) -> SetPar:
+        """par with what draws from the posterior in its slots: for plans that explore otherwise it is compiled when a
+        draw is asked for."""
+        x = np.zeros(self.problem.context_dim)
+        if self.problem.reward_design is not None:
+            par = par._replace(lifted=call_lifted.fill(draw_lifted, par, state, work, x, 0))
+        return par._replace(draw=apply_draw.fill(self._draw_kernel, par, state, work, x, 0, 0))
+
+    def prepare_doubt(self) -> None:
+        if self.par.draw == EMPTY:
+            with announced(f"posterior draws of {self.name}"):
+                self.par = self._with_draws(self.par, self.state, self.work)
 
     @property
     def explores(self) -> bool:

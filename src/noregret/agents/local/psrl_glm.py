@@ -70,7 +70,7 @@ class PSRLGLM(SetAgent):
     """
 
     name = "psrl-glm"
-    plan_kernel = staticmethod(plan)
+    plan_kernel = own_plan = staticmethod(plan)
     doubt_kernel = staticmethod(doubt)
     draws_models, uses_sets = True, False
     certificate_kernel = None
@@ -90,6 +90,7 @@ class PSRLGLM(SetAgent):
         n, given = check.integer("number", number, 0), apart(self.problem.context(self.encoded(x)))
         seed = other_seed(self.seed, self.episode, n) if n > 0 else self.seed
         state, work = copied(self.state, {}), copied(self.work, {})
+        self.prepare_doubt()
         args = reseeded(self.par, seed), state, work, given, self.episode
         with announced(f"posterior draws of {self.name}"):
             direct(draw_model, *args)(*args)
