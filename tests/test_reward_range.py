@@ -5,6 +5,7 @@ own draws are the same, so whatever an agent does may differ only where its prio
 centred at 0, so tabular agents do the same to the last decision and the others not quite."""
 
 import math
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from scipy import stats
 import noregret as nr
 import reference
 from noregret.problem.scale import RewardScale
+from test_cli import noregret
 
 LOW, HIGH = -1.0, 3.0
 UNIT = HIGH - LOW
@@ -358,3 +360,43 @@ def test_the_ends_of_a_range_are_told_exactly():
         assert scale.outside(0.0) == low
         assert scale.inside(high) == 1.0
         assert scale.inside(low) == 0.0
+
+
+WORLD = """
+import math
+from dataclasses import replace
+import numpy as np
+import noregret as nr
+
+
+def signed():
+    w = nr.worlds.random_logit(n_states=2, n_actions=2, horizon=2, context_dim=2, seed=1)
+    theta = 4.0 * w.reward_weights
+    theta[..., 0] -= math.sqrt(2.0)
+    bound = 1.01 * float(np.linalg.norm(theta, axis=-1).max())
+    problem = replace(w.problem, reward_range=(-1.0, 3.0), reward_bound=bound)
+    return nr.World(problem, w.weights, theta, w.contexts, w.initial_state)
+"""
+STUDY = """
+name = "signed"
+episodes = 100
+seeds = 2
+diagnostics = true
+[[worlds]]
+name = "mine:signed"
+[[agents]]
+name = "glm-orl"
+[[agents]]
+name = "lr-orl"
+"""
+
+
+@pytest.mark.deep
+def test_reports_of_studies_know_the_most_that_can_be_lost(tmp_path):
+    """H K (high - low) = 2 100 4 = 800 beside the regret of GLM-ORL, for which nothing is known beforehand."""
+    (tmp_path / "mine.py").write_text(WORLD)
+    (tmp_path / "signed.toml").write_text(STUDY)
+    noregret("study", "run", "signed.toml", "--out", "out", cwd=tmp_path, alone=True)
+    noregret("report", "out", cwd=tmp_path, alone=True)
+    page = (tmp_path / "out/report/report.html").read_text(encoding="utf-8")
+    assert re.search(r"<td[^>]*>800</td>", page)

@@ -83,7 +83,8 @@ class Setting:
         self.title, self.label, self.episodes, self.groups, self.key = title, label, episodes, groups, key
         self.first = groups[0].runs[0]
         self.problem: dict[str, Any] = dict(self.first.facts.get("problem") or {})
-        self.horizon = float(self.problem.get("H", np.nan))
+        low, high = self.problem.get("reward_range", (0.0, 1.0))
+        self.largest = float(self.problem.get("H", np.nan)) * (high - low)  # no episode loses more
         self.alone = [g for g in groups if g.on_its_own]
         self.compared = [g for g in groups if not g.refers] if self.alone else list(groups)
 

@@ -77,9 +77,9 @@ def bounds(place: Setting, groups: Sequence[Group], prior: Mapping[str, Mapping[
                 made.curve(axes, f"bound {name}", positive(_series(g, look, column).total()), look, band=False)
         for name, (at, values) in prior.get(g.label, {}).items():
             made.curve(axes, name, Curve(at, values), PRIOR[name], width=1.3)
-        if np.isfinite(place.horizon):
+        if np.isfinite(place.largest):
             ends = g.at[[0, -1]]
-            made.curve(axes, "H K, the most there can be", Curve(ends, place.horizon * ends), Look(INK, ":"), width=1)
+            made.curve(axes, "H K, the most there can be", Curve(ends, place.largest * ends), Look(INK, ":"), width=1)
         made.logarithmic(axes)
     return made
 
@@ -123,14 +123,14 @@ FAILURES = {
 
 def _certified(made: Drawing, axes: Any, place: Setting, groups: Sequence[Group], looks: Looks) -> None:
     made.head(axes, "certificate and (thin) regret per episode", "episode")
-    means = [np.array([place.horizon])]
+    means = [np.array([place.largest])]
     for g in groups:
         look = looks[g.label]
         certificate, regret = (positive(_series(g, look, column).recent()) for column in ("certificate", "regret"))
         made.curve(axes, g.label, certificate, look)
         made.curve(axes, f"{g.label}: regret", Curve(regret.x, regret.y), look, label=None, width=0.8)
         means += [certificate.y, regret.y]
-    made.level(axes, "H, which says nothing", place.horizon, Look(INK, ":"))
+    made.level(axes, "H, which says nothing", place.largest, Look(INK, ":"))
     window(axes, means)
     made.logarithmic(axes)
 

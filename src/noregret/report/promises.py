@@ -39,6 +39,7 @@ def problem_of(place: Setting) -> Problem | None:
     limits: dict[str, Any] = {k: facts.get(k) for k in ("weight_bound", "context_bound", "reward_bound")}
     if link is None or None in limits.values():
         return None
+    limits["reward_range"] = facts.get("reward_range", (0.0, 1.0))
     return Problem(facts["S"], facts["A"], facts["H"], facts["d"], link(), **limits)
 
 
@@ -60,7 +61,12 @@ def prior(place: Setting, problem: Problem | None, points: int) -> dict[str, Pri
     first = max(int(place.groups[0].at[0]), 1)
     at = np.unique(np.geomspace(first, place.episodes, points).astype(np.int64)) if points > 1 else [place.episodes]
     for g in place.compared:
-        if problem is None or g.name not in _CLAIMS or g.options.get("bonus_scale", 1.0) != 1.0:
+        if (
+            problem is None
+            or not problem.scale.plain
+            or g.name not in _CLAIMS
+            or g.options.get("bonus_scale", 1.0) != 1.0
+        ):
             continue
         delta, (corrected, printed) = g.delta or 0.05, _CLAIMS[g.name]
         if delta not in made:
@@ -136,7 +142,7 @@ def _hard(place: Setting) -> bool:
 
 
 def _bounded(place: Setting, known: Mapping[str, Prior], g: Group) -> dict[str, str]:
-    regret, most, prior = float(g.final.mean()), place.horizon * place.episodes, known.get(g.label, {})
+    regret, most, prior = float(g.final.mean()), place.largest * place.episodes, known.get(g.label, {})
 
     def entry(value: float, broken: bool = False) -> str:
         times = f"\n(x{number(value / regret, 2, 1e4)})" if regret > 0.0 else ""

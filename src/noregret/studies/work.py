@@ -108,7 +108,7 @@ def _finished(cell: Cell, session: Any, world: Any, seconds: float) -> Finished:
         "problem": {
             "S": p.n_states, "A": p.n_actions, "H": p.horizon, "d": p.context_dim, "link": p.link.name,
             "weight_bound": p.weight_bound, "context_bound": p.context_bound, "reward_bound": p.reward_bound,
-        },
+        } | ({} if p.scale.plain else {"reward_range": p.reward_range}),
         "delta": options.get("delta", inner.get("delta")),
         "seconds": round(seconds, 6),
         "version": __version__,
