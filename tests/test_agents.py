@@ -29,7 +29,7 @@ OPTIONS = [
     ("lr-orl", {"optimism": "randomised", "form": "kron", "reward_sets": "ridge"}),
     ("lr-orl", {"sets": "stored", "bonus": "taylor", "reward_sets": "hoeffding"}),
     ("psrl-glm", {}),
-    ("psrl-glm", {"draws": 3, "posterior_scale": 0.5}),
+    ("psrl-glm", {"exploration": "posterior", "draws": 3, "posterior_scale": 0.5}),
     ("certified-psrl", {}),
     ("certified-psrl", {"sets": "stored", "kappa": 2.0}),
     ("certified-psrl", {"kappa": 0.1, "certificates": "close"}),
