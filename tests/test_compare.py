@@ -149,7 +149,7 @@ def test_aims_of_a_standing_question_stay_what_they_were():
     question = {"contexts": X, "policy": policy, "other": policy * 0, "weights": np.ones(4) / 4, "start": 0}
     for people in (60, 90, 200):
         play(agent, world, people - agent.episode, seed=people)
-        steps = standing.stored_steps(agent.state.store, agent.episode, 3)
+        steps = standing.stored_steps(agent.state.store, agent.episode, 3, 0.0)
         seen.append(standing._aim(joint_set(agent), standing._before(steps, 50), question, 50))
     assert np.array_equal(seen[0], seen[1])
     assert np.array_equal(seen[0], seen[2])

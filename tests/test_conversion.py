@@ -737,7 +737,7 @@ def test_optimism_never_fails_where_the_sets_held(name, learner):
 # Bad input, files ----------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("made", [nr.GLMORL, nr.GLMRLSVI])
 @pytest.mark.parametrize(("options", "message"), [
-    ({"confidence": "likelihood"}, "confidence must be one of 'newton', 'conversion', got 'likelihood'"),
+    ({"confidence": "likelihood"}, "confidence must be one of 'newton', 'centred', 'conversion', got 'likelihood'"),
     ({"confidence": "conversion", "learner": "sgd"}, "learner must be one of 'ons', 'ftrl', 'sparse', got 'sgd'"),
     ({"confidence": "conversion", "learner": "sparse"}, 'group_bound must be given with learner "sparse"'),
     ({"confidence": "conversion", "group_bound": -1.0}, "group_bound must be a positive number, got -1.0"),

@@ -165,11 +165,13 @@ def test_options_of_agents(name, data):
 
 
 # Formulas -----------------------------------------------------------------------------------------------------------
+SIZE = nr.theory.likelihood_bounds.size_of_pair(3, context_dim=2, weight_bound=2.0, context_bound=1.0)
 TYPICAL = {
     "horizon": 3, "n_states": 3, "n_actions": 2, "n_outcomes": 3, "context_dim": 2, "dim": 2, "episodes": 100,
     "episode": 3, "samples": 50, "n_pairs": 6, "copies": 2, "rounds": 5, "delta": 0.05, "epsilon": 0.5, "log": 3.0,
     "growth": nr.theory.bounds.Growth(2.0, 3.0), "p": np.array([0.2, 0.3, 0.5]), "slack": 0.25, "c": 1.5, "up": 0.2,
-    "down": 0.3, "eps": 0.1, "alpha": 0.5,
+    "down": 0.3, "eps": 0.1, "alpha": 0.5, "sets": 2, "size": SIZE, "sizes": [(SIZE, 2)], "near": 0.1,
+    "run": nr.theory.likelihood_bounds.Run(3, 100.0),
 }  # fmt: skip
 
 

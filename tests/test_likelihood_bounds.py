@@ -464,7 +464,7 @@ def test_regret_bounds_grow_like_the_root_of_the_episodes():
         of = SetRegret(problem, 0.05, shared)
         for bound in (of.lr_orl, of.certified):
             assert bound(1e18) / bound(1e16) < 13.0
-        assert of.lr_orl(1e9) < of.certified(1e9) < 6.0 * of.lr_orl(1e9)
+        assert of.lr_orl(1e9) < of.certified(1e9, 0.5) < 6.0 * of.lr_orl(1e9) < 2.0 * of.certified(1e9)
     assert SetRegret(problem, 0.05).lr_orl(1e20) < SetRegret(problem, 0.05, False).lr_orl(1e20)
     roots = []
     for B in (1.0, 2.0, 4.0):

@@ -69,7 +69,9 @@ def test_refreshed_sets_have_seen_everything_and_are_narrower(cls, kind):
     assert (kept.refreshed < seen).any()
     agent.refresh()
     assert np.array_equal(kept.refreshed, seen)
-    assert np.array_equal(agent.state.rewards.mixture.refreshed, agent.state.rewards.samples)
+    rewards = agent.state.rewards
+    asked = rewards.samples >= 16  # with fewer there is nothing to gain
+    assert np.array_equal(rewards.mixture.refreshed[asked], rewards.samples[asked])
     assert agent.certify(x, policy).certificate < before
     once = arrays(agent.state)
     agent.refresh()  # nothing is new

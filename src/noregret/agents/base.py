@@ -341,7 +341,11 @@ class Agent(FromData, Declared):
         n, path = len(actions), self._spare
         self._next_x[:] = x
         scale = self.problem.scale
-        path.states[: n + 1], path.actions[:n], path.rewards[:n] = states, actions, scale.inside(rewards)
+        path.states[: n + 1], path.actions[:n], path.rewards[:n] = (
+            states,
+            actions,
+            scale.inside(np.asarray(rewards, float)),
+        )
         fit = upper is not None and self.consistent_values and self.refuted is None
         inside = scale.inner_values(upper) if fit else _NO_VALUES  # type: ignore[arg-type]
         self._learn(k, self._next_x, n, path, inside, mark, told)
@@ -358,7 +362,7 @@ class Agent(FromData, Declared):
             n = len(actions)
             x[:] = context
             path.states[: n + 1], path.actions[:n] = states, actions
-            path.rewards[:n] = self.problem.scale.inside(rewards)
+            path.rewards[:n] = self.problem.scale.inside(np.asarray(rewards, float))
             learned(learn, heads, (x, k, n, path), self.evidence, _NO_VALUES, mark, mark)
             k += 1
         root, clock = self._root(), self._clock

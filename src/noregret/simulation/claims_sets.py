@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ..agents.local.certified_psrl import CertifiedPSRL
 from ..agents.local.family import REGRET_SHARE, REWARD_SHARE, SETS_TIMES
 from ..estimators.likelihood.shared import FEW, natural_regularization, reach_of
 from ..estimators.rewards.logistic import default_regularization
@@ -33,6 +34,7 @@ from ..theory.likelihood_bounds import (
 Sizes = list[tuple[SetSize, int]]
 ROUNDING = 2.1e-7  # what "hoeffding" ranges carry for rounding, per step
 NONE = Growth(0.0, 0.0)
+KAPPA: float = CertifiedPSRL.declared["kappa"].default  # of the gate
 
 
 class Shares(NamedTuple):
@@ -126,7 +128,7 @@ class SetRegret:
         """R(K) <= u_{sigma_H}(K) + root sqrt(K) + constant, with probability 1 - delta."""
         return self._smallest(episodes, 1.0)
 
-    def certified(self, episodes: float, kappa: float = 0.5) -> float:
+    def certified(self, episodes: float, kappa: float = KAPPA) -> float:
         """1 + kappa times the widths of what is played, whose transition terms are met twice."""
         return (1.0 + kappa) * self._smallest(episodes, 2.0)
 

@@ -60,7 +60,7 @@ class ReferralStudy:
     ((1, 2, 200), (2, 200))
     >>> bool((study.kept_regret <= study.certified).all())  # what the certificates promised of those kept
     True
-    >>> bool((study.saved > 20.0).all())
+    >>> bool((study.saved > 15.0).all())
     True
     """
 

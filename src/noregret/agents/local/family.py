@@ -184,6 +184,7 @@ class SetAgent(Agent):
         sets = 6.0 * (M * d) ** 2 if stored else one
         drawn = 2.0 * self.draws * M * self.draws_models
         pair = sets * self.uses_sets + one * self.draws_models + M * M + 4 * d * d + drawn
+        pair += 2.0 * self.problem.horizon * self.uses_sets  # Q of optimism, at every step
         pair += 400.0 * (self.uses_sets + self.draws_models)  # what takes up eight places whatever the sizes
         if self.problem.blocks is not None:
             return float(S * A * (M * M + 4 * d * d + drawn + 800.0) + self._kept_by_blocks(self.problem.blocks))
