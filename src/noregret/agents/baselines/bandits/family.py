@@ -20,12 +20,13 @@ from ....compiler.jit import inlined
 from ....estimators.newton.online_newton import NewtonPar, NewtonState, NewtonWork, newton_parts
 from ....estimators.rewards.forms import RewardPar, RewardState, RewardWork, reward_parts
 from ....estimators.store import ENDLESS, chain
-from ....numerics.linear_algebra import form, least_regularization
+from ....numerics.linear_algebra import form, least_regularization, norm_of
 from ....planning.bellman import planner_address
 from ....problem.layout import Layout
 from ....problem.links import MultinomialLogit
 from ....problem.problem import Problem
 from ....theory.constants import logistic_alpha
+from ....theory.widths import sigma
 from ...base import Agent
 from ...plans import plan_model
 from ...promise import ALWAYS, OPTIMISM, rewards_assumed
@@ -99,6 +100,22 @@ def length_in(inverse, x):
 def take_best(par, work, k, out):
     """policy <- the available pair of the highest work.score in every state; values[0] <- that score."""
     plan_model(par, work, work.P, work.score, 0, k, out)
+
+
+@inlined
+def take_best_mean(par, work, k, out):
+    """`take_best` where a score is a linear mean reward: values[0] within [0, 1]."""
+    take_best(par, work, k, out)
+    for s in range(work.score.shape[0]):
+        out.values[0, s] = min(max(out.values[0, s] - par.ridge.offset, 0.0), 1.0)
+
+
+@inlined
+def take_best_logit(par, work, x, k, out):
+    """`take_best` where a score bounds theta'x, which is at most B_r ||x||: values[0] are sigma of it."""
+    take_best(par, work, k, out)
+    for s in range(work.score.shape[0]):
+        out.values[0, s] = sigma(min(out.values[0, s], par.bound * norm_of(x)))
 
 
 def _none_of(state: Any) -> Any:

@@ -17,7 +17,7 @@ from ....numerics.linear_algebra import (
 from ....theory.bandits import curvature_share
 from ....theory.widths import sigma
 from ...declared import BONUS_SCALE, CONSTANTS, DELTA, REGULARIZATION
-from .family import BanditAgent, length_in, take_best
+from .family import BanditAgent, length_in, take_best_logit
 
 # Five points and their probabilities with the first nine moments of the standard normal distribution (Gauss-Hermite)
 NODES = (-2.8569700138728056, -1.3556261799742657, 0.0, 1.3556261799742657, 2.8569700138728056)
@@ -33,9 +33,7 @@ def plan(par, state, work, x, k, out):
             square = prior + state.totals[s, a, 0]  # negative: an empty set says nothing
             width = math.sqrt(square) * length_in(state.newton.inverse[s, a], x) if square >= 0.0 else math.inf
             work.score[s, a] = dot(state.newton.weights[s, a, 0], x) + (par.scale * width if par.scale > 0.0 else 0.0)
-    take_best(par, work, k, out)
-    for s in range(work.score.shape[0]):
-        out.values[0, s] = sigma(min(out.values[0, s], par.bound * norm_of(x)))  # theta'x is not larger
+    take_best_logit(par, work, x, k, out)
 
 
 @kernel

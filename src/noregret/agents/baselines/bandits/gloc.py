@@ -9,7 +9,7 @@ from ....numerics.linear_algebra import dot, norm_of
 from ....theory.bandits import gloc, gloc_recalled
 from ....theory.widths import sigma
 from ...declared import BONUS_SCALE, CONSTANTS, DELTA, REGULARIZATION
-from .family import BanditAgent, length_in, take_best
+from .family import BanditAgent, length_in, take_best_logit
 
 
 @kernel
@@ -22,9 +22,7 @@ def plan(par, state, work, x, k, out):
             # Negative: an empty set says nothing
             width = math.sqrt(square) * length_in(ridge.inverse[s, a], x) if square >= 0.0 else math.inf
             work.score[s, a] = dot(ridge.theta[s, a], x) + (par.scale * width if par.scale > 0.0 else 0.0)
-    take_best(par, work, k, out)
-    for s in range(work.score.shape[0]):
-        out.values[0, s] = sigma(min(out.values[0, s], par.bound * norm_of(x)))  # theta'x is not larger
+    take_best_logit(par, work, x, k, out)
 
 
 @inlined

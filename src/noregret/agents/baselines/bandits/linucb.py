@@ -9,7 +9,7 @@ from ....estimators.rewards.shared import dot_of, form_at, shapes_ridge
 from ....numerics.linear_algebra import dot
 from ....problem.problem import Problem
 from ...declared import REGULARIZATION, option
-from .family import BanditAgent, length_in, take_best
+from .family import BanditAgent, length_in, take_best_mean
 
 
 @kernel
@@ -26,9 +26,7 @@ def plan(par, state, work, x, k, out):
                 work.score[s, a] = dot_of(psi, work.ridge.t[b, 0]) + par.scale * length
             else:
                 work.score[s, a] = dot(ridge.theta[s, a], x) + par.scale * length_in(ridge.inverse[s, a], x)
-    take_best(par, work, k, out)
-    for s in range(work.score.shape[0]):
-        out.values[0, s] = min(max(out.values[0, s] - par.ridge.offset, 0.0), 1.0)  # rewards lie there
+    take_best_mean(par, work, k, out)
 
 
 @kernel

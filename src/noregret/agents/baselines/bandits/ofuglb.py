@@ -9,7 +9,7 @@ from ....numerics.linear_algebra import dot, invert, norm_of
 from ....theory.bandits import curvature_share, ofuglb, ofuglb_printed
 from ....theory.widths import sigma
 from ...declared import BONUS_SCALE, CONSTANTS, DELTA, REGULARIZATION, option
-from .family import BanditAgent, length_in, take_best
+from .family import BanditAgent, length_in, take_best_logit
 from .glm_ucb import fit, remember
 
 
@@ -19,9 +19,7 @@ def plan(par, state, work, x, k, out):
         for a in range(work.score.shape[1]):
             width = math.sqrt(squared_radius(par, state, s, a)) * length_in(state.newton.inverse[s, a], x)
             work.score[s, a] = dot(state.memory.theta[s, a], x) + par.scale * width
-    take_best(par, work, k, out)
-    for s in range(work.score.shape[0]):
-        out.values[0, s] = sigma(min(out.values[0, s], par.bound * norm_of(x)))  # theta'x is not larger
+    take_best_logit(par, work, x, k, out)
 
 
 @inlined

@@ -7,7 +7,7 @@ from ....estimators.rewards.regression import ridge_step
 from ....numerics.linear_algebra import dot
 from ....theory.widths import ridge_radius
 from ...declared import BONUS_SCALE, DELTA, REGULARIZATION
-from .family import BanditAgent, length_in, take_best
+from .family import BanditAgent, length_in, take_best_mean
 
 
 @kernel
@@ -18,9 +18,7 @@ def plan(par, state, work, x, k, out):
             radius = ridge_radius(ridge.logdet[s, a], par.bound, par.regularization, par.log_confidence)
             bonus = radius * length_in(ridge.inverse[s, a], x)
             work.score[s, a] = dot(ridge.theta[s, a], x) + par.scale * bonus
-    take_best(par, work, k, out)
-    for s in range(work.score.shape[0]):
-        out.values[0, s] = min(max(out.values[0, s] - par.ridge.offset, 0.0), 1.0)  # rewards lie there
+    take_best_mean(par, work, k, out)
 
 
 @kernel

@@ -9,9 +9,8 @@ from ....estimators.newton.online_newton import newton_step
 from ....estimators.rewards.logistic import default_regularization
 from ....numerics.linear_algebra import dot, norm_of
 from ....theory.bandits import ol2m, ol2m_curvature, ol2m_recalled
-from ....theory.widths import sigma
 from ...declared import BONUS_SCALE, CONSTANTS, DELTA, REGULARIZATION, option
-from .family import BanditAgent, length_in, take_best
+from .family import BanditAgent, length_in, take_best_logit
 
 
 @kernel
@@ -21,9 +20,7 @@ def plan(par, state, work, x, k, out):
             gamma = squared_radius(par, state.newton.samples[s, a], state.newton.logdet[s, a])
             width = math.sqrt(gamma) * length_in(state.newton.inverse[s, a], x)
             work.score[s, a] = dot(state.newton.weights[s, a, 0], x) + par.scale * width
-    take_best(par, work, k, out)
-    for s in range(work.score.shape[0]):
-        out.values[0, s] = sigma(min(out.values[0, s], par.bound * norm_of(x)))  # theta'x is not larger
+    take_best_logit(par, work, x, k, out)
 
 
 @inlined
