@@ -29,6 +29,20 @@ def follow(agent, learner, world, episodes, close):
         learner.learn(person.context, path)
 
 
+def regret_by_verbs(agent, world, episodes, seed):
+    """What an agent has lost that met so many people verb by verb, as `simulate` adds it up."""
+    regret = 0.0
+    for k in range(episodes):
+        person = world.individual(k, seed)
+        x = person.context
+        plan = agent.begin_episode(x)
+        regret += world.optimal(x).values[0, person.state] - world.values(plan.policy, x)[0, person.state]
+        while person.steps < world.problem.horizon:
+            agent.observe(*person.step(agent.act(person.state)))
+        agent.end_episode()
+    return regret
+
+
 def saved_and_continued(agent, world, path, seed, episodes=12, at=6):
     """Play, save in the middle of a step of episode `at`, load, and play on with both: (agent, loaded), after checking
     that they agreed in every plan and decision."""

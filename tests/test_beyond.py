@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import noregret as nr
+from live import regret_by_verbs
 from noregret.beliefs.local import derive, largest_span, local_sets, local_work
 from noregret.compiler.slots import EMPTY
 from noregret.numerics.random import inverse_normal
@@ -259,6 +260,20 @@ def test_the_gate(kappa, scale, how):
     assert regret <= (1.0 + kappa) * width
     if kappa < 0.5:
         assert agent.gate["part"] + agent.gate["optimism"] > 0
+
+
+def test_plans_that_the_gate_refused_are_counted():
+    """In the diagnostics of a run, in what it shows of itself, and as `gate` has them."""
+    world = place(starts=(0, 1))
+    run = nr.simulate(nr.CertifiedPSRL(world.problem, kappa=0.05), world, 600, seeds=1, every=200, diagnostics=True)
+    agent = nr.CertifiedPSRL(world.problem, kappa=0.05)
+    regret_by_verbs(agent, world, 600, 0)
+    refused = agent.gate["part"] + agent.gate["optimism"]
+    assert 0 < refused < 600
+    assert run.diagnostics["refused"][0, -1] == refused
+    assert (np.diff(run.diagnostics["refused"][0]) >= 0).all()
+    assert f"gate refused {refused} plans" in repr(run)
+    assert "refused" not in nr.simulate(nr.LRORL(world.problem), world, 20, diagnostics=True).diagnostics
 
 
 def test_a_sampler_that_is_always_wrong_is_held():

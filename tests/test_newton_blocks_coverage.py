@@ -9,7 +9,7 @@ import noregret as nr
 from noregret.compiler.jit import direct
 from noregret.estimators.likelihood.shared import look_at
 from noregret.estimators.newton.shared import CENTRED, FISHER, newton_visit, shared_newton_parts
-from test_shared_coverage import DELTA, KINDS, context
+from test_shared_coverage import DELTA, KINDS, visits
 
 LOG = float(np.log(1.0 / DELTA))
 SIZES = [(3, 2, 4, 2), (5, 1, 2, 2)]  # as many features as predictions or more; fewer
@@ -27,15 +27,11 @@ def largest_ratio(kind, seed, steps, size, bound, form, log, lam=None):
     theta = g.standard_normal(int(blocks.start[0, -1]))
     theta *= bound / np.linalg.norm(theta)
     par, state, work = shared_newton_parts(blocks, p.layout, p.weight_bound, 1.0, form, log, lam)
-    Theta, first, worst = theta.reshape(-1, d), np.zeros(d), 0.0
-    learn = direct(newton_visit, par, state, work, 0, 0, 0, first)
-    look = direct(look_at, par, state, work, 0, first)
-    for t in range(steps):
-        s, a = (int(g.integers(S)), int(g.integers(A))) if kind != "fixed" else (0, t % A)
-        x = context(kind, g, t, d, lambda one: look(par, state, work, 0, one) or work.B[0])
-        z = blocks.features[s, a] @ Theta @ x
-        prob = np.exp(z - z.max())
-        y = int(g.choice(S, p=prob / prob.sum()))
+    worst = 0.0
+    learn = direct(newton_visit, par, state, work, 0, 0, 0, np.zeros(d))
+    look = direct(look_at, par, state, work, 0, np.zeros(d))
+    known = lambda one: look(par, state, work, 0, one) or work.B[0]  # noqa: E731
+    for s, a, x, y in visits(kind, g, steps, blocks, theta, known):
         learn(par, state, work, s, a, y, x)
         gap, radius = state.weights[0] - theta, state.radius[0] + par.log_weight * LOG
         worst = max(worst, gap @ state.gram[0] @ gap / radius if radius > 0.0 else np.inf)

@@ -217,6 +217,8 @@ def finished(label, seed, states=4, K=2000, failing=0.0):
         columns |= {"certificate_failures": failing * episodes, "set_failures": failing * episodes}
         columns |= {"bound_from_returns": 4 * regret + 50, "bound_from_certificates": 3 * regret + wide}
         columns |= {"bound_from_bonuses": 12_000 * regret + 200_000}
+    if name == "certified-psrl":
+        columns["refused"] = np.round(0.1 * episodes)
     if name == "referral":
         share = 1.0 - options["threshold"] / 3.0
         columns |= {"referred": np.round(share * episodes), "kept_certificate": regret}
@@ -384,6 +386,7 @@ def test_the_page_says_what_was_found_and_no_more(page):
     assert "ValueError: the link broke" in text
     assert "1 of 66 cells have not been run" in text
     assert "In random-logit, certified-psrl had the least regret of 4 agents after 2,000 episodes" in text
+    assert re.search(r"plans refused.*?1,600", text, re.DOTALL)  # a tenth, of eight runs
     assert "a certificate was wrong in 0 of 80,000 episodes, in 0 of 40 runs" in text
     assert "linear so far" in text  # uniform play
     assert "no regret and cannot be drawn" in text  # the oracle

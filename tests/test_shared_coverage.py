@@ -35,6 +35,19 @@ def context(kind, g, t, d, known):
     return x
 
 
+def visits(kind, g, steps, blocks, theta, known):
+    """(s, a, x, y) of so many visits to the one block with weights theta: pairs are chosen by chance or by turns,
+    contexts by kind; known(x): what the set has yet to learn there, for the adversary."""
+    (S, A), d = blocks.block.shape, theta.size // blocks.features.shape[3]
+    Theta = theta.reshape(-1, d)
+    for t in range(steps):
+        s, a = (int(g.integers(S)), int(g.integers(A))) if kind != "fixed" else (0, t % A)
+        x = context(kind, g, t, d, known)
+        z = blocks.features[s, a] @ Theta @ x
+        prob = np.exp(z - z.max())
+        yield s, a, x, int(g.choice(S, p=prob / prob.sum()))
+
+
 def missed(kind, seed, steps, features, bound):
     """Whether the set of a block misses its theta* at any time; pairs are chosen by turns, or by the adversary."""
     g = np.random.default_rng(seed)
@@ -46,15 +59,10 @@ def missed(kind, seed, steps, features, bound):
     theta *= bound / np.linalg.norm(theta)
     lam = 4.0 * natural_regularization(blocks)
     par, state, work = shared_parts(blocks, p.layout, p.weight_bound, np.log(1.0 / DELTA), lam)
-    Theta, first = theta.reshape(-1, d), np.zeros(d)
-    learn = direct(learn_shared, par, state, work, 0, 0, 0, first)
-    look = direct(look_at, par, state, work, 0, first)
-    for t in range(steps):
-        s, a = (int(g.integers(S)), int(g.integers(A))) if kind != "fixed" else (0, t % A)
-        x = context(kind, g, t, d, lambda one: look(par, state, work, 0, one) or work.B[0])
-        z = blocks.features[s, a] @ Theta @ x
-        prob = np.exp(z - z.max())
-        y = int(g.choice(S, p=prob / prob.sum()))
+    learn = direct(learn_shared, par, state, work, 0, 0, 0, np.zeros(d))
+    look = direct(look_at, par, state, work, 0, np.zeros(d))
+    known = lambda one: look(par, state, work, 0, one) or work.B[0]  # noqa: E731
+    for s, a, x, y in visits(kind, g, steps, blocks, theta, known):
         learn(par, state, work, s, a, y, x)
         gap = state.weights[0] - theta
         if gap @ state.gram[0] @ gap > state.radius[0] * (1.0 + 1e-9):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import noregret as nr
+from live import regret_by_verbs
 from noregret.estimators.likelihood.shared import natural_regularization, shared_parts
 from noregret.estimators.likelihood.shared_visit import learn_shared
 from noregret.planning.optimism import bonus, shortfall
@@ -193,16 +194,7 @@ def test_live_and_simulated_agents_do_the_same():
     for cls in (nr.LRORL, nr.PSRLGLM, nr.CertifiedPSRL):
         run = nr.simulate(cls(world.problem, seed=0), world, 30, seeds=1)
         agent = cls(world.problem, seed=0)
-        regret = 0.0
-        for k in range(30):
-            person = world.individual(k, 0)
-            x = person.context
-            plan = agent.begin_episode(x)
-            regret += world.optimal(x).values[0, person.state] - world.values(plan.policy, x)[0, person.state]
-            while person.steps < world.problem.horizon:
-                agent.observe(*person.step(agent.act(person.state)))
-            agent.end_episode()
-        assert abs(regret - run.final[0]) < 1e-9
+        assert abs(regret_by_verbs(agent, world, 30, 0) - run.final[0]) < 1e-9
 
 
 def test_a_wrong_design_or_bound_is_noticed():
