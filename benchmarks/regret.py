@@ -22,6 +22,7 @@ from noregret.report.drawing import COLOURS, GRID, INK, MUTED
 from noregret.storage.spreadsheets import write_table
 
 CONTROL = "uniform-random"
+TICKS = (1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 1000.0)
 _COLOURS = {
     "psrl-glm": (0, "o"), "certified-psrl": (1, "o"), "glm-orl": (2, "o"), "lr-orl": (3, "o"),
     "epsilon-greedy": (4, "s"), "certainty-equivalence": (4, "v"), "oful": (5, "s"), "linucb": (5, "o"),
@@ -168,6 +169,10 @@ def draw(played: dict[str, list[Score]], path: Path) -> None:
         if row:
             axes.axhline(row - 0.5, color=GRID, lw=0.8)
     axes.set_xscale("log")
+    most = max(s.untuned / floor(scores) for scores in played.values() for s in scores if s.contestant.name != CONTROL)
+    axes.set_xticks([tick for tick in TICKS if tick <= 1.2 * most], minor=False)
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.xaxis.set_minor_formatter("")
     axes.set_yticks(range(len(played)), list(played))
     axes.set_ylim(len(played) - 0.5, -0.5)
     axes.axvline(1.0, color=INK, lw=0.8)
