@@ -257,7 +257,9 @@ def steps_from(world, g, episodes):
         states = (g.random(STEPS + 1) < world.transitions(x)[0, 0, 1]).astype(np.int64)
         states[0] = 0
         rewards = (g.random(STEPS) < world.rewards(x)[states[:-1], 0]).astype(float)
-        made.append(nr.problem.log.LoggedEpisode(k, x, states, np.zeros(STEPS, np.int64), rewards))
+        made.append(
+            nr.problem.log.LoggedEpisode(k, x, states, np.zeros(STEPS, np.int64), rewards, np.full(STEPS, np.nan))
+        )
     return nr.Log(p, tuple(made))
 
 

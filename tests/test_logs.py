@@ -458,3 +458,30 @@ def test_keys_that_have_no_order_of_arrival(keys, said):
     with pytest.raises(ValueError, match=said):
         nr.read_log(some_rows(keys), one_step(), arrival="key")
     assert nr.read_log(some_rows(["p02", "p09", "p10"]), one_step(), arrival="key").ordered
+
+
+def test_probabilities_of_actions_are_read_and_checked():
+    problem = nr.Problem(2, 2, 3, 1, weight_bound=1.0, reward_bound=1.0)
+    table = {
+        "episode": [0, 0, 0], "step": [0, 1, 2], "state": [0, 1, 0], "action": [0, 1, None], "reward": [1, 0, None],
+        "x0": [0.5] * 3, "probability": [0.25, None, None],
+    }  # fmt: skip
+    log = nr.read_log(table, problem, arrival="row")
+    np.testing.assert_array_equal(log.episodes[0].probabilities, [0.25, np.nan])
+    for bad in (0.0, 1.1, -0.5, "often"):
+        with pytest.raises(ValueError, match=r"row 1: probability"):
+            nr.read_log(table | {"probability": [0.25, bad, None]}, problem, arrival="row")
+    with pytest.raises(ValueError, match="row 2: probability must be empty where action is"):
+        nr.read_log(table | {"probability": [0.25, 1.0, 1.0]}, problem, arrival="row")
+
+
+def test_a_world_that_logs_writes_down_its_probabilities():
+    world = nr.worlds.programme()
+    log, may = world.log(400, seed=1, explore=0.4), world.problem.layout.available
+    told = np.concatenate([e.probabilities for e in log])
+    states = np.concatenate([e.states[:-1] for e in log])
+    allowed = may.sum(1)[states]
+    off = np.isclose(told, 0.4 / allowed)
+    assert (off | np.isclose(told, 0.6 + 0.4 / allowed)).all()
+    expected = (0.4 * (allowed - 1) / allowed).sum()  # steps off the rule: a sum of independent coins, Hoeffding
+    assert abs(off.sum() - expected) < np.sqrt(len(told) / 2 * np.log(2 / 1e-6))

@@ -20,12 +20,17 @@ ORDER = [
     {"planning"},
     {"agents", "worlds"},  # the learner and the truth
     {"simulation"},  # where they meet
-    {"live", "studies", "gym", "verification"},
+    {"live", "studies", "gym", "verification", "evidence"},
     {"report"},
     {"cli"},
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(ORDER) for room in rooms}
-NEVER = {"worlds": {"estimators"}, "gym": {"agents", "simulation"}, "live": {"worlds", "simulation"}}
+NEVER = {
+    "worlds": {"estimators"},
+    "gym": {"agents", "simulation"},
+    "live": {"worlds", "simulation"},
+    "evidence": {"worlds", "simulation"},
+}
 NUMBA = ("compiler",)  # who may know its inside
 
 

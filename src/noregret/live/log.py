@@ -29,6 +29,8 @@ def read_log(source: Any, problem: Problem, encoder: Encoder | None = None, arri
     next_state   likewise; where it is empty, or there is no such column, it is the state of the episode's next row. A
                  last row whose next state nobody knows is dropped, and counted
     reward       from 0 to 1; empty where it was not seen. Without the column none was
+    probability  above 0 and at most 1: the chance, given the past, with which whoever decided took this action; empty
+                 where nobody wrote it down
     context      the same in all rows of an episode: the encoder's columns; without one, columns x0, x1, ..., or the
                  problem's feature_names. Closing rows may lack them
     arrival, time   when the step was, or the episode began: numbers, dates, times or ISO 8601 text. The first step's
@@ -70,7 +72,7 @@ def read_log(source: Any, problem: Problem, encoder: Encoder | None = None, arri
     if lacking:
         raise ValueError(f"source must have the columns {', '.join(NEEDED)}; {', '.join(lacking)} not found")
     n = len(data["episode"])
-    for column in ("reward", "next_state"):
+    for column in ("reward", "next_state", "probability"):
         data.setdefault(column, [None] * n)
     names = _context_columns(data, problem, encoder)
     by = arrival_column(arrival, list(data), names)
@@ -184,6 +186,7 @@ def _episode(
     states: list[int] = []
     actions: list[int] = []
     seen: list[float] = []
+    chances: list[float] = []
     after: int | None = None
     for h, i in enumerate(rows):
         try:
@@ -195,13 +198,14 @@ def _episode(
             if not np.array_equal(contexts[i], contexts[first]):
                 raise ValueError(f"the context of episode {check.shown(key)} is not that of row {first}")
             if _is_closing(data, i):
-                more = next((c for c in ("next_state", "reward") if not is_missing(data[c][i])), None)
+                more = next((c for c in ("next_state", "reward", "probability") if not is_missing(data[c][i])), None)
                 if more is not None:
                     raise ValueError(f"{more} must be empty where action is: a closing row has a state only")
                 break
             a = problem.action(whole(data["action"][i]), s)
             value, following = data["reward"][i], data["next_state"][i]
             r = problem.reward(math.nan if is_missing(value) else value)
+            chance = _chance(data["probability"][i])
             if is_missing(following):
                 if h == len(rows) - 1:
                     lost = 1
@@ -214,7 +218,19 @@ def _episode(
         states.append(s)
         actions.append(a)
         seen.append(r)
+        chances.append(chance)
     if not actions:
         return None, lost
     visited = np.array([*states, after], np.int64)
-    return LoggedEpisode(key, contexts[first].copy(), visited, np.array(actions, np.int64), np.array(seen)), lost
+    found = np.array(actions, np.int64), np.array(seen), np.array(chances)
+    return LoggedEpisode(key, contexts[first].copy(), visited, *found), lost
+
+
+def _chance(value: Any) -> float:
+    """A probability of the table, nan where it is empty."""
+    if is_missing(value):
+        return math.nan
+    made = number_of("probability", value)
+    if not 0.0 < made <= 1.0:
+        raise ValueError(f"probability must be above 0 and at most 1, got {check.shown(value)}")
+    return made

@@ -14,20 +14,23 @@ from .problem import Problem
 @dataclass(frozen=True, eq=False)
 class LoggedEpisode:
     """What was seen of one individual: key as in the table, context [d], states [n+1], actions [n], rewards [n] (nan
-    where not seen)."""
+    where not seen), probabilities [n]: the chance, given the past, with which whoever decided took each action (nan
+    where it was not written down)."""
 
     key: Any
     context: Floats
     states: NDArray[np.int64]
     actions: NDArray[np.int64]
     rewards: Floats
+    probabilities: Floats
 
 
 @dataclass(frozen=True, eq=False)
 class Log:
     """Checked episodes for `agent.learn_from`, in the order they are learned in: what `read_log` makes of a table.
 
-    Iterate for the episodes: key, context [d], states [n+1], actions [n], rewards [n] (nan where not seen).
+    Iterate for the episodes: key, context [d], states [n+1], actions [n], rewards [n] (nan where not seen),
+    probabilities [n] of the actions (nan where not written down).
     dropped: last rows whose next state nobody knows, which are left out. ordered: whether the order is known to be that
     of arrival; False voids what confidence sets promise where actions followed the past. ties: episodes that came at
     the same moment as the one before, by the column of arrival.

@@ -57,8 +57,9 @@ def recorded(world: Any, people: int, seed: int, explore: float, rule: NDArray[n
         _logged(world.truth(seed), X, np.array(rule), explore, states, actions, rewards)
     scale = world.problem.scale
     rewards = np.where(rewards > 0.5, scale.high, scale.low)
-    rows = zip(X, states, actions, rewards, strict=True)
-    return Log(p, tuple(LoggedEpisode(k, x, s, a, r) for k, (x, s, a, r) in enumerate(rows)))
+    chances = mixed(p, rule, explore)[np.arange(H), states[:, :H], actions]
+    rows = zip(X, states, actions, rewards, chances, strict=True)
+    return Log(p, tuple(LoggedEpisode(k, *seen) for k, seen in enumerate(rows)))
 
 
 def mixed(problem: Problem, rule: NDArray[np.int64], explore: float) -> Floats:
