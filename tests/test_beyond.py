@@ -276,6 +276,18 @@ def test_plans_that_the_gate_refused_are_counted():
     assert "refused" not in nr.simulate(nr.LRORL(world.problem), world, 20, diagnostics=True).diagnostics
 
 
+def test_plans_above_epsilon_are_counted():
+    """As the certificates of the same plans, met one at a time, are above it; and only where epsilon is given."""
+    world = place()
+    run = nr.simulate(nr.CertifiedPSRL(world.problem), world, 400, every=1, epsilon=1.5)
+    certificates = np.diff(run.diagnostics["certificate"][0], prepend=0.0)
+    above = np.diff(run.diagnostics["uncertified"][0], prepend=0.0) == 1.0
+    assert 20 < above.sum() < 380
+    np.testing.assert_array_equal(above, certificates > 1.5)
+    assert "uncertified" not in nr.simulate(nr.LRORL(world.problem), world, 20, diagnostics=True).diagnostics
+    assert "uncertified" not in nr.simulate(nr.UniformRandom(world.problem), world, 20, epsilon=1.5).diagnostics
+
+
 def test_a_sampler_that_is_always_wrong_is_held():
     """Draws around minus the truth, with no spread: alone a regret of the worst kind; behind the gate, once the sets
     know, others are played instead."""

@@ -19,8 +19,8 @@ ORDER = [
     {"estimators"},
     {"planning"},
     {"agents", "worlds"},  # the learner and the truth
-    {"simulation"},  # where they meet
-    {"live", "studies", "gym", "verification", "evidence"},
+    {"simulation", "evidence"},  # where they meet; what can be said where nobody knows the truth
+    {"live", "studies", "gym", "verification"},
     {"report"},
     {"cli"},
 ]

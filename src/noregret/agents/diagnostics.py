@@ -16,6 +16,7 @@ Counted per episode, at planning time, with cumulative totals in `COLUMNS` order
     certificate             what the plan was certified to fall short by at most, at the initial state, summed
     certificate_failures    the policy fell short by more than its certificate, or its value lay outside its bounds, in
                             some state and step
+    uncertified             plans whose certificate, at the initial state, was above epsilon (if epsilon was given)
     refused                 the gate of CertifiedPSRL did not let the sampler's plan pass
 
 Every agent names the kernel that watches it, `watch_kernel`(par, state, work, truth, path, out, meter), and the columns
@@ -30,9 +31,10 @@ from ..compiler.jit import inlined, kernel
 COLUMNS = (
     "optimism_failures", "set_failures", "justified_failures", "transition_width", "reward_width", "steps",
     "worst_ratio", "excess", "bonuses", "mistakes", "certificate", "certificate_failures", "refused",
+    "uncertified",
 )  # fmt: skip
 OPTIMISM_FAILURES, SET_FAILURES, JUSTIFIED_FAILURES, TRANSITION_WIDTH, REWARD_WIDTH, STEPS = range(6)
-WORST_RATIO, EXCESS, BONUSES, MISTAKES, CERTIFICATE, CERTIFICATE_FAILURES, REFUSED = range(6, 13)
+WORST_RATIO, EXCESS, BONUSES, MISTAKES, CERTIFICATE, CERTIFICATE_FAILURES, REFUSED, UNCERTIFIED = range(6, 14)
 IN_UNITS = [REWARD_WIDTH, EXCESS, BONUSES, CERTIFICATE]  # kernels add them up with rewards in [0, 1] (`problem.scale`)
 EVERYBODY = {"optimism_failures", "steps"}
 WIDTHS = {"set_failures", "transition_width", "reward_width", "worst_ratio"}

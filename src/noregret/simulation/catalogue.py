@@ -2,7 +2,8 @@
 `module:Class` is something of the user's own, and is imported.
 
 What a name alone cannot say is said here, at the seam between the truth and the learner: the oracle is told the truth,
-cells of the contexts are found, a referral gets its two agents, a world of the lower bound is tuned to the episodes.
+cells of the contexts are found, a referral gets its two agents, the rule is the world's, a world of the lower bound is
+tuned to the episodes.
 """
 
 import inspect
@@ -14,7 +15,7 @@ from .. import checks as check
 from ..agents import kmeans, make_agent
 from ..agents.composed.certified import Certified
 from ..agents.composed.referral import Referral
-from ..agents.controls import Oracle
+from ..agents.controls import FixedPolicy, Oracle
 from ..agents.registry import agent_class, why_not
 from ..worlds import World, make_world, world_maker
 from ..worlds.contexts import Adversary
@@ -22,8 +23,10 @@ from ..worlds.contexts import Adversary
 # Made of other agents: options `agent` and `expert` are tables with a name.
 COMPOSED: dict[str, Any] = {cls.name: cls for cls in (Referral, Certified)}
 PARTS = ("agent", "expert")
+RULE = "rule"  # an agent that follows the world's rule: what is done today
 _TABLES = {"design", "reward_design"}  # of worlds: no plain values either, and their default, None, is not written down
 _GIVEN = {"problem", "seed", "weights", "reward_weights", *PARTS}  # not by a user, or not as a plain value
+_NO_RULE = "the agent 'rule' needs a world with a rule"
 
 
 def defaults_of(make: Any) -> dict[str, Any]:
@@ -47,6 +50,10 @@ def agent_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
     """All options of an agent, defaults filled in; the agents it is made of likewise, each a table with its name."""
     if "seed" in options:
         raise ValueError(f"agent {name}: seed is not an option here, the seeds of the run decide")
+    if name == RULE:
+        if options:
+            raise ValueError(f"agent {name}: got an unexpected option {next(iter(options))!r} (it has none)")
+        return {}
     cls = COMPOSED.get(name) or agent_class(name)
     if check.is_own(name):  # the problem comes first, the other arguments are options
         check.fits(f"agent {name}", cls, None, **options)
@@ -88,6 +95,10 @@ def named_agent(name: str, options: dict[str, Any], world: World) -> Any:
             inner = dict(given[key])
             given[key] = named_agent(inner.pop("name"), inner, world)
         return COMPOSED[name](**given)
+    if name == RULE:
+        if world.rule is None:
+            raise ValueError(_NO_RULE)
+        return FixedPolicy(world.problem, world.rule)
     if "seed" in options:
         raise ValueError(f"agent {name}: seed is not an option here, the seeds of the run decide")
     cls, options = agent_class(name), dict(options)
@@ -109,6 +120,8 @@ def refusal(name: str, options: dict[str, Any], world: World) -> str | None:
             if why is not None:
                 return why
         return None
+    if name == RULE:
+        return _NO_RULE if world.rule is None else None
     return why_not(name, world.problem)
 
 

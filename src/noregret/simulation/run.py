@@ -184,7 +184,8 @@ def simulate(
     workers       threads; default one per core. The result does not depend on it
     diagnostics   also count failures of the confidence sets and of optimism, and add up the widths; where the agent has
                   a guarantee, also bounds on the regret that hold with the agent's probability (`Run.bounds`)
-    epsilon       also count mistakes: episodes whose policy is worse than optimal by more than this (diagnostics)
+    epsilon       also count mistakes: episodes whose policy is worse than optimal by more than this (diagnostics), and
+                  plans that are not certified to be better than that
     compiled      False runs the live verbs episode by episode: slow, the same result
     progress      called with a number of finished episodes, from the worker threads
 
@@ -293,7 +294,9 @@ class Measured:
         """All of it; mistakes: whether they were counted."""
         counts = {}
         if self.tallies is not None:
-            shown = agent.watch_columns | ({"mistakes"} if mistakes else set())
+            shown = agent.watch_columns
+            if mistakes:
+                shown = shown | {"mistakes"} | ({"uncertified"} if "certificate" in shown else set())
             counts = {name: self.tallies[:, :, i] for i, name in enumerate(COLUMNS) if name in shown}
         sound = _assumptions_hold(agent, world)
         label = getattr(agent, "label", type(agent).__name__)

@@ -96,7 +96,8 @@ def decode(data: bytes) -> Finished:
         about = json.loads(table.schema.metadata[_KEY])
         claimed = about.pop("sha256")
         names = ("episode", "regret", *MEASURED)
-        columns = {k: table[k].to_numpy() for k in names if table[k].null_count == 0}
+        known = [k for k in names if k in table.column_names]  # older files have fewer
+        columns = {k: table[k].to_numpy() for k in known if table[k].null_count == 0}
         if about["format"] != FORMAT or claimed != _checksum(about, columns):
             raise ValueError("the checksum is another one")
         return Finished(Cell(**about["cell"]), about["facts"], columns)

@@ -68,7 +68,10 @@ def watch_certified(par, work, truth, path, out, meter):
     for h in range(H):
         tally[column.EXCESS] -= path.rewards[h]
     if par.certify == 1:
-        tally[column.CERTIFICATE] += conceded(par, work, out.values, 0, start)
+        certificate = conceded(par, work, out.values, 0, start)
+        tally[column.CERTIFICATE] += certificate
+        if certificate > meter.epsilon[0]:
+            tally[column.UNCERTIFIED] += 1.0
         wrong = False
         for h in range(H):
             for s in range(S):
