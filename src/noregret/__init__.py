@@ -32,6 +32,7 @@ from .simulation.claims import claims
 from .simulation.expected import expected_certificates
 from .storage.text import readable as _readable
 from .storage.version import __version__ as __version__
+from .studies.trial import TrialPlan, plan_trial
 from .worlds import World, contexts
 
 __all__ = [
@@ -60,6 +61,7 @@ __all__ = [
     "Referral",
     "RewardDesign",
     "Run",
+    "TrialPlan",
     "UniformRandom",
     "World",
     "agents",
@@ -70,6 +72,7 @@ __all__ = [
     "kernel",
     "load",
     "make_agent",
+    "plan_trial",
     "planning",
     "read_decisions",
     "read_log",

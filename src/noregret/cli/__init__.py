@@ -1,4 +1,4 @@
-"""The command line: `noregret compare`, `referral`, `frontier`, `study`, `report`, `bounds`, `verify`, `bench`."""
+"""The command line: `noregret compare`, `referral`, `plan-trial`, `study`, `bounds`, `report`, `verify`, and more."""
 
 import sys
 from typing import Annotated, Any
@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from ..storage.version import __version__
-from . import bench, bounds, compare, frontier, referral, report, study, verify
+from . import bench, bounds, compare, frontier, referral, report, study, trial, verify
 
 
 class _Commands(typer.core.TyperGroup):
@@ -50,6 +50,7 @@ def _main(
 app.command()(compare.compare)
 app.command()(referral.referral)
 app.add_typer(study.app, name="study")
+app.command("plan-trial")(trial.plan)
 app.command()(bounds.bounds)
 app.command()(frontier.frontier)
 app.command()(report.report)

@@ -10,7 +10,7 @@ from .texts import NONE
 # Columns of words; all others are numbers, aligned to the right.
 _WORDS = {
     "agent", "setting", "guarantee", "letters", "less regret", "more regret", "significant", "size", "values",
-    "reading", "threshold", "cell", "file", "message",
+    "reading", "threshold", "cell", "file", "message", "people", "rung",
 }  # fmt: skip
 
 

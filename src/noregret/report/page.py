@@ -7,11 +7,11 @@ from typing import Any
 
 from . import compared, data, drawing, paired, promises, sizes, varied
 from .blocks import Folded, Row, Section, Table, Text
+from .rendering import render
 from .summary import summary
 from .texts import counted, listed
 
 PAGE, FIGURES = "report.html", "figures"
-PACKAGE = Path(__file__).parent
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ def write(results: Any, out: Any) -> Report:
         Section("methods", "How the numbers were made"),
         _appendix(results, finished, failed, missing),
     ]
-    html = _render(
+    html = render(
         title=results.title or results.name,
         description=results.description or "",
         facts=_facts(results, finished, places),
@@ -103,28 +103,6 @@ def write(results: Any, out: Any) -> Report:
     page = folder / PAGE
     page.write_text(html, encoding="utf-8", newline="\n")
     return Report(page, sorted(drawn.iterdir()), len(finished), len(failed), len(missing))
-
-
-def _render(**parts: Any) -> str:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-    from markupsafe import Markup, escape
-
-    def entry(text: str) -> Markup:
-        if text.startswith("**") and text.endswith("**"):
-            return Markup("<strong>{}</strong>").format(text[2:-2])
-        return escape(text)
-
-    made = Environment(
-        loader=FileSystemLoader(PACKAGE),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    made.filters["entry"] = entry
-    made.filters["kind"] = lambda block: type(block).__name__
-    style, script = ((PACKAGE / name).read_text(encoding="utf-8") for name in ("style.css", "script.js"))
-    return made.get_template("template.html.j2").render(style=Markup(style), script=Markup(script), **parts)
 
 
 def _facts(results: Any, finished: Sequence[Any], places: Sequence[data.Setting]) -> list[tuple[str, str]]:

@@ -8,5 +8,6 @@ from .cell_file import Finished
 from .results import Failure, Results
 from .running import run
 from .study import Study, load
+from .trial import TrialPlan, plan_trial
 
-__all__ = ["Cell", "Failure", "Finished", "Results", "Study", "load", "run"]
+__all__ = ["Cell", "Failure", "Finished", "Results", "Study", "TrialPlan", "load", "plan_trial", "run"]

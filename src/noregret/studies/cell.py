@@ -20,7 +20,8 @@ class Cell:
 
     Plain values only. Options are complete: every default is written out, so that a default stated in a file, or
     changed in the library, is seen for what it is. `id` is a hash of all of it. `every`: episodes between recorded
-    points. `Cell.of` makes one from tables as study files have them.
+    points; `closing`: whether the gain over the rule is estimated at the end. `Cell.of` makes one from tables as study
+    files have them.
 
     >>> import noregret as nr
     >>> agent = {"name": "psrl-glm"}
@@ -41,6 +42,7 @@ class Cell:
     every: int
     diagnostics: bool = False
     epsilon: float | None = None
+    closing: bool = False
 
     @classmethod
     def of(
@@ -59,7 +61,8 @@ class Cell:
     @cached_property
     def id(self) -> str:
         """16 hexadecimal digits. 1 and 1.0 are the same value."""
-        content = json.dumps(_plain(asdict(self)) | {"semantics": SEMANTICS}, sort_keys=True, separators=(",", ":"))
+        told = {k: v for k, v in asdict(self).items() if k != "closing" or v}
+        content = json.dumps(_plain(told) | {"semantics": SEMANTICS}, sort_keys=True, separators=(",", ":"))
         return hashlib.sha256(content.encode()).hexdigest()[:16]
 
     @property

@@ -46,6 +46,7 @@ class Study(BaseModel):
     points            recorded per cell, evenly spaced; each episode's regret is counted either way
     diagnostics       also record what only the truth can tell (`agents.diagnostics`), and bounds on the regret
     epsilon           count episodes worse than optimal by more than this
+    closing           at the end of each run, estimate the gain over the world's rule from what was seen (`closing`)
     unfit             what to do with an agent that is not for a world: "error" or "skip"
 
     >>> import noregret as nr
@@ -72,6 +73,7 @@ class Study(BaseModel):
     points: int = Field(default=400, ge=1, le=100_000)
     diagnostics: bool = False
     epsilon: float | None = Field(default=None, gt=0)
+    closing: bool = False
     unfit: Literal["error", "skip"] = "error"
     worlds: list[Entry] = Field(min_length=1)
     agents: list[Entry] = Field(min_length=1)
@@ -97,7 +99,7 @@ class Study(BaseModel):
         made: dict[str, tuple[Cell, str]] = {}
         left: dict[str, None] = {}
         unfit: dict[str, str | None] = {}
-        rest = {"diagnostics": self.diagnostics, "epsilon": self.epsilon}
+        rest = {"diagnostics": self.diagnostics, "epsilon": self.epsilon, "closing": self.closing}
         places = [table for entry in self.worlds for table in entry.tables()]
         players = [table for entry in self.agents for table in entry.tables()]
         at_most(len(places) * len(players) * len(self.episodes) * len(self.seeds), "a study")

@@ -16,12 +16,14 @@ import numpy as np
 
 from ..agents.composed.referral import Referral
 from ..agents.files import own_classes
+from ..simulation.catalogue import RULE
 from ..simulation.checkpoint import begun, can_be_kept, resumed, snapshot
 from ..simulation.engine import Setup
 from ..simulation.run import Measured, recorded_episodes
 from ..storage.version import __version__
 from .cell import Cell
 from .cell_file import Finished, encode
+from .closing import closing
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,8 @@ def _finished(cell: Cell, session: Any, world: Any, seconds: float) -> Finished:
         "machine": machine(),
         "date": datetime.datetime.now(datetime.UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
     }  # fmt: skip
+    if cell.closing and world.rule is not None and cell.agent != RULE:
+        facts["closing"] = closing(cell.make_agent(world), world, cell.episodes, cell.seed)
     return Finished(cell, facts, columns)
 
 

@@ -1,0 +1,68 @@
+"""`noregret plan-trial`: how many people a programme needs, before the first."""
+
+import shlex
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from .. import checks as check
+from ..report.trial import trial_figure, write_trial
+from ..simulation import save_tables
+from ..studies.engines.local import LocalEngine
+from ..studies.trial import plan_trial
+from .options import AsCSV, Out, parse
+from .screen import Command, plain_table, writable
+from .study_view import View
+
+
+def plan(
+    world: Annotated[
+        list[str],
+        typer.Option(help="a world that may be the programme's; options follow as :name=value; may be given again"),
+    ],
+    *,
+    threshold: Annotated[float, typer.Option(help="certificates at most this are good enough")],
+    people: Annotated[int, typer.Option(help="who come in each replication")] = 10_000,
+    share: Annotated[float, typer.Option(help="of the people whose certificate should be good enough")] = 0.9,
+    agent: Annotated[str, typer.Option(help="one with certificates; options as :name=value")] = "certified-psrl",
+    replications: Annotated[int, typer.Option(help="runs in each world; a world with a seed is drawn anew")] = 10,
+    workers: Annotated[int | None, typer.Option(help="processes; unless given, one per core")] = None,
+    out: Out = Path("results/trial"),
+    csv: AsCSV = False,
+) -> None:
+    """People until plans are certified, regret and gain over the rule as they come, and whether one could tell.
+
+    By simulation in worlds that may be the programme's: expected, not proved. After an interruption, the same command
+    goes on where it stood. Example: noregret plan-trial --world programme --threshold 5 --share 0.5 --people 20000"""
+    command, places = Command(), [_table(text) for text in world]
+    count = check.integer("workers", workers or 0, 0) or None
+    writable(out)
+    try:
+        made = plan_trial(
+            places, _table(agent), people=people, threshold=threshold, share=share, replications=replications,
+            folder=out, engine=LocalEngine(count), watcher=View(command.console),
+        )  # fmt: skip
+    except KeyboardInterrupt:
+        print(f"noregret: interrupted; what is done is kept in {out}, the same command goes on", file=sys.stderr)
+        raise typer.Exit(130) from None
+    command.say(made.about)
+    for sentence in made.sentences():
+        command.say(sentence)
+    rows = made.rows()
+    table = plain_table(*rows[0], left=0)
+    for row in rows:
+        table.add_row(*row.values())
+    command.say(table)
+    typed = shlex.join(["noregret", *sys.argv[1:]])
+    page, figure = write_trial(made, out, typed), out / "trial.png"
+    trial_figure(made).draw(figure)
+    numbers = out / ("trial.csv" if csv else "trial.parquet")
+    save_tables([made], numbers)
+    command.close(page=page, figure=figure, numbers=numbers)
+
+
+def _table(text: str) -> dict[str, object]:
+    name, options = parse(text)
+    return {"name": name, **options}
