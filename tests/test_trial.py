@@ -69,7 +69,7 @@ def test_a_study_and_worlds_say_the_same(planned):
 
 
 def test_what_is_done_is_not_run_again(planned, monkeypatch):
-    made, folder, rest = planned
+    made, _, rest = planned
 
     def fail(*args):
         raise AssertionError("run again")

@@ -1,6 +1,6 @@
 """What a page is made of: paragraphs, tables, figures, collapsible parts."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -10,7 +10,7 @@ from .texts import NONE
 # Columns of words; all others are numbers, aligned to the right.
 _WORDS = {
     "agent", "setting", "guarantee", "letters", "less regret", "more regret", "significant", "size", "values",
-    "reading", "threshold", "cell", "file", "message", "people", "rung",
+    "reading", "threshold", "cell", "file", "message",
 }  # fmt: skip
 
 
@@ -23,17 +23,19 @@ class Row(NamedTuple):
 
 
 class Table(NamedTuple):
-    """Rows have the same columns. A column that says nothing in any of them is not shown."""
+    """Rows have the same columns. A column that says nothing in any of them is not shown. words: the columns that have
+    no numbers, besides the first."""
 
     caption: str
     rows: Sequence[Row]
     notes: Sequence[str] = ()
+    words: Set[str] = _WORDS
 
     @property
     def columns(self) -> dict[str, bool]:
         """Name -> whether it has numbers."""
         shown = [name for name in self.rows[0].entries if any(row.entries[name] != NONE for row in self.rows)]
-        return {name: name not in _WORDS for name in shown}
+        return {name: name not in self.words for name in shown}
 
     @property
     def traced(self) -> bool:
