@@ -21,8 +21,20 @@ DASHED = (0, (5, 2))
 
 
 def trial_figure(plan: TrialPlan) -> Drawing:
-    """Left: the share of people whose plan is certified. Middle: regret per person so far. Right: the gain over the
-    rule, where there is one. Lines are means over replications, bands reach from the lowest to the highest."""
+    """A trial plan as panels; `draw(path)` of what comes back writes an image.
+
+    Left: the share of people whose plan is certified. Middle: regret per person so far. Right: the gain over the rule,
+    where there is one. Lines are means over replications, bands reach from the lowest to the highest.
+
+    >>> import tempfile
+    >>> import noregret as nr
+    >>> plan = nr.plan_trial("clinic", "lr-orl", people=200, threshold=5.0, replications=1)
+    >>> figure = nr.report.trial_figure(plan)
+    >>> len(figure.axes)  # the clinic has no rule
+    2
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     figure.draw(f"{folder}/trial.png")
+    """
     panels = 2 if plan.gain is None else 3
     made = Drawing(panels, panels, f"{plan.about}", panel=(4.3, 3.2))
     at = _thinned(plan.people)
