@@ -15,6 +15,7 @@ from .agents.local.lr_orl import LRORL
 from .agents.local.psrl_glm import PSRLGLM
 from .agents.local.questions import Comparison
 from .agents.probabilities import ActionProbabilities
+from .beliefs.individual import IndividualModel
 from .compiler.jit import kernel
 from .live.bounds import suggest_bounds
 from .live.decision import Decision
@@ -50,6 +51,7 @@ __all__ = [
     "Design",
     "Encoder",
     "EpsilonGreedy",
+    "IndividualModel",
     "LinearCombination",
     "Link",
     "Live",

@@ -6,7 +6,9 @@ from typing import Any, Self
 import numpy as np
 
 from .. import checks as check
+from ..beliefs.individual import IndividualModel
 from ..checks import Floats
+from ..compiler.memory import apart
 from ..problem.encoder import Encoder
 from ..problem.log import Log
 from ..problem.problem import Problem
@@ -60,6 +62,35 @@ class FromData(Shared):
                 f"context must be {self.problem.context_dim} numbers; a row by column names needs agent.encoder"
             )
         return self._encoder.encode(x) if self._encoder is not None and hasattr(x, "keys") else x
+
+    @locked
+    def model(self, x: Any) -> IndividualModel:
+        """What the agent believes of an individual with context x [d] (or a row, where it has an `encoder`): P, r, how
+        sure it is of them, and by names. Nothing changes; agents without such a model say so in one sentence.
+
+        >>> import noregret as nr
+        >>> world = nr.worlds.clinic()
+        >>> model = nr.LRORL(world.problem).model(world.context(seed=0, episode=0))
+        >>> model.P[0, 0].round(2).tolist(), model.rung  # nobody was met yet
+        ([0.5, 0.5, 0.0, 0.0], 'proved')
+        """
+        return self._model_of(apart(self.problem.context(self.encoded(x))))
+
+    def _model_of(self, x: Floats) -> IndividualModel:
+        """The model, for agents that have one; of an agent made of others, that of the one that decides."""
+        inner: Any = self.parts().get("agent")
+        if inner is None:
+            raise ValueError(f"model: {self.name} keeps no model of next states and mean rewards")
+        made: IndividualModel = inner._model_of(x)
+        return made
+
+    def _fitted(self) -> tuple[Floats, Floats]:
+        """Estimated weights, slots [S, A, M, d] and of rewards [S, A, d] in the problem's units; likewise."""
+        inner: Any = self.parts().get("agent")
+        if inner is None:
+            raise ValueError(f"world: {self.name} keeps no weights of next states and mean rewards")
+        made: tuple[Floats, Floats] = inner._fitted()
+        return made
 
     @locked
     def learn_from(self, log: Log) -> int:

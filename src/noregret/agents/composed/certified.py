@@ -4,12 +4,14 @@ Beside the agent a judge keeps confidence sets, learns from every episode, and b
 agent chose: the bounds hold for any Markov policy fixed before the episode, so they ask nothing of the agent.
 """
 
+from dataclasses import replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from ... import checks as check
+from ...beliefs.individual import IndividualModel
 from ...checks import Floats
 from ...compiler.announcements import announced
 from ...compiler.jit import kernel
@@ -240,6 +242,18 @@ class Certified(Agent):
         if self._player() is not None:
             raise ValueError(f"save: {self.agent.label} is an agent of your own, which the library cannot write")
         super().save(path)
+
+    def _model_of(self, x: Floats) -> IndividualModel:
+        """The agent's, with the judge's widths; the judge's where the agent has none."""
+        judged: IndividualModel = self.judge._model_of(x)
+        try:
+            own: IndividualModel = self.agent._model_of(x)
+        except ValueError:
+            return judged
+        if judged.P_width is None or judged.r_width is None:
+            return own
+        P = np.minimum(judged.P_width + np.abs(own.P - judged.P), np.maximum(own.P, 1.0 - own.P))
+        return replace(own, P_width=P, r_width=judged.r_width + np.abs(own.r - judged.r))
 
     def _rests_on(self) -> tuple[Agent, ...]:
         return (self.judge,) if self.agent._promise() is None else (self.judge, *self.agent._rests_on())

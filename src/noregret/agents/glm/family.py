@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ...beliefs.individual import IndividualModel
 from ...beliefs.point import BeliefPar, BeliefWork, belief_parts, estimate, widths
 from ...checks import Floats
 from ...compiler.announcements import announced
@@ -56,6 +57,7 @@ from ..base import Agent, Trajectory
 from ..declared import choice, option
 from ..diagnostics import EVERYBODY, WIDTHS, watch_values
 from .diagnostics import watch_blocks, watch_sets
+from .models import glm_model, glm_weights
 
 
 class GLMPar(NamedTuple):
@@ -139,6 +141,12 @@ def believe_shared(par, state, work, x, log):
 apply_beliefs = slot("beliefs")
 
 
+@kernel
+def believe_now(par, state, work, x, log):
+    """work.belief <- what is believed of the individual with context x, with ln(1/delta) = log."""
+    apply_beliefs(par.believe, (par, state, work, x, log))
+
+
 apply_steps = slot("steps")
 
 
@@ -197,6 +205,12 @@ class GLMAgent(Agent):
 
     def _log_confidence(self, problem: Problem) -> float:
         return 0.0
+
+    def _model_of(self, x: Floats) -> IndividualModel:
+        return glm_model(self, x, believe_now)
+
+    def _fitted(self) -> tuple[Floats, Floats]:
+        return glm_weights(self)
 
     def _transition_parts(self, constants: Any) -> Any:
         """(par, state, work) of the transition estimates, and the kernel that learns them."""

@@ -37,6 +37,7 @@ from ..locks import locked
 from .diagnostics import watch_local
 from .draws import apply_draw, draw_linear, draw_logit
 from .explore import apply_believe, apply_propose, believe_blocks, believe_linear, believe_pairs, explore
+from .models import local_model, local_weights
 from .questions import Asked, Comparison, compared
 from .sets import (
     SetPar,
@@ -247,8 +248,7 @@ class SetAgent(Agent):
             if self.uses_sets:
                 par = par._replace(describe=apply_describe.fill(kernels[0], par, state, work, f(d)))
             if self.explores:
-                believe = believe_linear if linear else believe_pairs if p.design is None else believe_blocks
-                par = par._replace(believe=apply_believe.fill(believe, par, state, work, f(d)))
+                par = self._with_belief(par, state, work)
                 args = par, state, work, f(d), 0, work.policy, work.values
                 par = par._replace(propose=apply_propose.fill(explore, *args))
         return par, state, work
@@ -260,6 +260,21 @@ class SetAgent(Agent):
         if self.problem.reward_design is not None:
             par = par._replace(lifted=call_lifted.fill(draw_lifted, par, state, work, x, 0))
         return par._replace(draw=apply_draw.fill(self._draw_kernel, par, state, work, x, 0, 0))
+
+    def _with_belief(self, par: SetPar, state: SetState, work: SetWork) -> SetPar:
+        """par with what fills in the posterior of one individual in its slot, likewise."""
+        linear = isinstance(self.problem.link, LinearCombination)
+        believe = believe_linear if linear else believe_pairs if self.problem.design is None else believe_blocks
+        made = apply_believe.fill(believe, par, state, work, np.zeros(self.problem.context_dim))
+        return par._replace(believe=made)
+
+    def prepare_belief(self) -> None:
+        """Before the posterior is looked at: what it takes is compiled."""
+        if self.par.believe == EMPTY:
+            with announced(f"the posterior of {self.name}"):
+                self.par = self._with_belief(self.par, self.state, self.work)
+
+    _model_of, _fitted = local_model, local_weights
 
     def prepare_doubt(self) -> None:
         if self.par.draw == EMPTY:

@@ -33,6 +33,7 @@ from ...base import Agent
 from ...plans import with_hooks
 from ...promise import rewards_assumed
 from ..groups import group_of
+from .models import tabular_model
 
 
 class TabularPar(NamedTuple):
@@ -234,6 +235,8 @@ class TabularAgent(Agent):
     def _promise(self) -> str | None:
         promise = super()._promise()
         return promise and f"{promise}, {self.where}"
+
+    _model_of = tabular_model
 
     def _kept(self) -> float:
         (S, A, M), H = self.problem.layout.outcomes.shape, self.problem.horizon
