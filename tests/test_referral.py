@@ -307,7 +307,7 @@ def test_bad_input_is_one_sentence():
         ((good, np.zeros((1, 3), int), 1.0), r"expert must be actions 0 to 1 of shape \(2, 3\)"),
         ((good, expert, -1.0), "threshold must be a number of at least 0"),
         ((good, expert, 2.0, "doubt"), "threshold must be a share from 0 to 1"),
-        ((good, expert, 1.0, "fear"), "criterion must be one of 'certificate', 'doubt', got 'fear'"),
+        ((good, expert, 1.0, "fear"), "criterion must be one of 'certificate', 'doubt', 'belief', got 'fear'"),
         ((began, expert, 1.0), "agent must not be in the middle of an episode"),
         ((good, nr.make_agent("cece", problem), 1.0), "expert must plan whole episodes, cece plans again"),
     ):

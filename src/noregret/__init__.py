@@ -23,6 +23,8 @@ from .live.decision_files import read_decisions, write_decisions
 from .live.log import read_log
 from .live.several import Live
 from .planning.bellman import Plan
+from .planning.bellman import drawn_with as _drawn_with
+from .planning.explained import BelievedShortfall, Explanation
 from .problem.design import Design, RewardDesign
 from .problem.encoder import Encoder
 from .problem.links import LinearCombination, Link, MultinomialLogit
@@ -43,6 +45,7 @@ __all__ = [
     "PSRLGLM",
     "ActionProbabilities",
     "Agent",
+    "BelievedShortfall",
     "CertaintyEquivalence",
     "Certified",
     "CertifiedPSRL",
@@ -51,6 +54,7 @@ __all__ = [
     "Design",
     "Encoder",
     "EpsilonGreedy",
+    "Explanation",
     "IndividualModel",
     "LinearCombination",
     "Link",
@@ -104,3 +108,10 @@ def __getattr__(name: str) -> _Any:
         _readable(made)
         return made
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def _plan_figure(*told: _Any) -> None:
+    __getattr__("report").plan_figure(*told)
+
+
+_drawn_with(_plan_figure)

@@ -32,6 +32,7 @@ from .commit import call_learn, call_plan, call_replan, learned, observed, opene
 from .contents import write
 from .data import FromData
 from .declared import Declared, last
+from .explaining import explained
 from .locks import Lock, locked
 from .promise import rewards_assumed, sentence, transitions_assumed
 from .refutation import SIZE, examine, upper_of
@@ -206,7 +207,7 @@ class Agent(FromData, Declared):
         plan, k = self.kernels()[0], self.episode
         heads, told = self._heads(self.par, self.state, self.work), np.array((k, 0, 0, 1))
         opened(plan, heads, (self._next_x, k, self._out), self._x, self._others, self._clock, told)
-        return self.plan_made()
+        return explained(self.plan_made(), self)
 
     def plan_made(self) -> Plan:
         """The plan of the open episode, in arrays of its own."""
@@ -329,7 +330,7 @@ class Agent(FromData, Declared):
         """Learn n steps as those of individual k, with upper values [H+1, S] of the plan made for them ([0, 0]: none),
         and write `told` [4] to `mark`, in one breath. Learning looks at the steps, not at the plan: no kernel that
         learns reads what planning left in `work`."""
-        learn = self.kernels()[1]
+        learn, self._root()._changes = self.kernels()[1], self.changes + 1
         self.make_room(k + 1 - self.episode)
         heads = self._heads(self.par, self.state, self.work)
         learned(learn, heads, (x, k, n, path), self.evidence, upper, mark, told)
@@ -367,7 +368,7 @@ class Agent(FromData, Declared):
             k += 1
         root, clock = self._root(), self._clock
         said = tuple(dict.fromkeys((*root._caveats, *caveats)))
-        root._own_state, root._caveats, clock[EPISODE] = state, said, k  # one breath
+        root._own_state, root._caveats, root._changes, clock[EPISODE] = state, said, root._changes + 1, k  # one breath
         examine(self)
 
     # Room -----------------------------------------------------------------------------------------------------------

@@ -84,6 +84,16 @@ class FromData(Shared):
         made: IndividualModel = inner._model_of(x)
         return made
 
+    def believer(self) -> Any:
+        """The agent whose posterior says what is believed: itself, or the part that decides; None: there is none."""
+        inner: Any = self.parts().get("agent")
+        return None if inner is None else inner.believer()
+
+    def certifier(self) -> Any:
+        """The agent whose `certify` says what is proved, likewise."""
+        inner: Any = self.parts().get("agent")
+        return None if inner is None else inner.certifier()
+
     def _fitted(self) -> tuple[Floats, Floats]:
         """Estimated weights, slots [S, A, M, d] and of rewards [S, A, d] in the problem's units; likewise."""
         inner: Any = self.parts().get("agent")
@@ -146,6 +156,7 @@ class FromData(Shared):
         self._own_verb("refresh")
         if self.is_open:
             raise RuntimeError("refresh: an episode is open, call end_episode first")
+        self._root()._changes += 1
         self._renew()
 
     def _renew(self) -> None:

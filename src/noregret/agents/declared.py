@@ -81,6 +81,8 @@ class Declared:
     certificate_kernel: Any = None
     # gap [S] <- share of posterior draws in which out.policy[0, s] is not optimal: (par, state, work, out, x, k, gap)
     doubt_kernel: Any = None
+    # gap [S] <- the 95% quantile of the shortfall of out.policy over posterior draws, likewise
+    belief_kernel: Any = None
     # counts what only the truth can tell (`agents.diagnostics`): (par, state, work, truth, path, out, meter)
     watch_kernel: Any = staticmethod(watch_values)
     fused = True  # whether the compiled loop may run it; False: part of it is Python

@@ -30,6 +30,7 @@ class Shared:
     _caveats: tuple[str, ...]
     _owner: Any = None  # the agent that this one is a part of
     _ask: Any = None  # the expert who is a function, of a `Referral`
+    _changes: int = 0  # how often what it knows has changed
     _keeper: Any = None  # weak reference to the `Live` that has taken it over
 
     def parts(self) -> Any:
@@ -106,6 +107,11 @@ class Shared:
     def episode(self) -> int:
         """Episodes finished."""
         return int(self._clock[EPISODE])
+
+    @property
+    def changes(self) -> int:
+        """How often what it knows has changed: plans of before can no longer be explained."""
+        return self._root()._changes
 
     @property
     def _step(self) -> int:

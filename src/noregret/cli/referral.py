@@ -44,7 +44,7 @@ def referral(
     check_counts(episodes, seeds, workers)
     check.one_of("criterion", criterion, CRITERIA)
     place = world_from(world, episodes)
-    largest = place.problem.horizon * place.problem.scale.unit if criterion == "certificate" else 1.0
+    largest = place.problem.horizon * place.problem.scale.unit if criterion != "doubt" else 1.0
     limits = _thresholds(threshold or "", largest)
     player, helper = _one(agent, expert, place)
     Referral(player, helper, max(limits), criterion)  # better now than after the simulation

@@ -34,6 +34,7 @@ from ..numerics.random import mix
 from ..problem.layout import Layout
 from ..problem.problem import Problem
 from ..storage.text import aligned, shortened
+from .explained import BelievedShortfall, Explanation
 
 TIED_WITHIN = 1e-9  # actions whose values differ by less are tied, so that rounding does not choose between them
 MOST_STEPS, MOST_STATES = 12, 8  # shown of a plan
@@ -77,6 +78,63 @@ class Plan:
     lower: Floats | None = None
     certificate: float | None = None
     problem: Problem | None = field(default=None, compare=False)
+    _asks = None  # who answers `why` and `belief`: the agent that made the plan (`agents.explaining`)
+
+    def table(self) -> list[dict[str, Any]]:
+        """A row per step and state, for a data frame: step, state, action, value, lower, upper (None where there are no
+        bounds), states and actions by their names.
+
+        >>> import noregret as nr
+        >>> world = nr.worlds.clinic()
+        >>> plan = nr.LRORL(world.problem).begin_episode(world.context(seed=0, episode=0))
+        >>> rows = plan.table()
+        >>> len(rows), list(rows[0])
+        (24, ['step', 'state', 'action', 'value', 'lower', 'upper'])
+        >>> rows[0]["state"], rows[0]["action"]
+        ('remission', 'wait')
+        """
+        (H, S), p = self.policy.shape, self.problem
+        states = p.state_names if p is not None and p.state_names else range(S)
+        actions: Any = p.action_names if p is not None and p.action_names else None
+
+        def at(values: Floats | None, h: int, s: int) -> float | None:
+            return None if values is None else float(values[h, s])
+
+        return [
+            {
+                "step": h, "state": states[s], "action": actions[a] if actions else a,
+                "value": float(self.values[h, s]), "lower": at(self.lower, h, s), "upper": at(self.upper, h, s),
+            }
+            for h in range(H) for s in range(S) for a in [int(self.policy[h, s])]
+        ]  # fmt: skip
+
+    def figure(self, path: Any, within: float | None = None, title: str | None = None) -> None:
+        """Draw the plan: steps across, states down, a colour per action; a dot where it is proved that the plan falls
+        short by at most `within` from there on (None: a tenth of what can be gained in the steps left). path: .png,
+        .svg or .pdf. As `noregret.report.plan_figure`."""
+        if not _PAINTER:
+            raise RuntimeError("figure: import noregret, which knows how plans are drawn")
+        _PAINTER[0](self, path, within, title)
+
+    def why(self, state: Any, step: int = 0, draws: int = 200, baseline: Any = None) -> Explanation:
+        """Why the plan says what it says in a state: every action's value with bounds and belief, the probability of
+        being the best, and what each entry of the context does to the decision (`Explanation`).
+
+        draws     models drawn from the posterior; baseline [d]: what entries of the context are set to, 0 by default
+                  (the means of a population, say)
+
+        Only of plans that an agent made, and until it learns again: a RuntimeError then."""
+        return self._asked("why").why(self, state, step, draws, baseline)  # type: ignore[no-any-return]
+
+    def belief(self, draws: int = 200, state: Any = None) -> BelievedShortfall:
+        """How far the plan is believed to fall short of optimal: mean and 95% quantile over so many models drawn from
+        the posterior, in the worst initial state or in the one given. Believed, not proved; as long as for `why`."""
+        return self._asked("belief").belief(self, draws, state)  # type: ignore[no-any-return]
+
+    def _asked(self, verb: str) -> Any:
+        if self._asks is None:
+            raise RuntimeError(f"{verb}: this plan has no agent to ask, it was made without one, copied or changed")
+        return self._asks
 
     def __repr__(self) -> str:
         """A row per step, a column per state; the middle of a large plan is left out."""
@@ -102,6 +160,14 @@ class Plan:
         if self.certificate > ALL * H * (1.0 if p is None else p.scale.unit):
             return f"{table}\nat most {self.certificate:.3g} short of optimal, which says nothing yet"
         return f"{table}\nat most {self.certificate:.3g} short of optimal"
+
+
+_PAINTER: list[Any] = []  # pictures are made in a room that comes later; whoever puts rooms together says how
+
+
+def drawn_with(figure: Any) -> None:
+    """figure(plan, path, within, title) draws plans from now on."""
+    _PAINTER[:] = [figure]
 
 
 class Model(NamedTuple):

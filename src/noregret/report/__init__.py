@@ -3,11 +3,12 @@
 `data` arranges runs into settings and groups, `varied` and `paired` say what is compared with what, `statistics` has
 the pure functions, `drawing`, `svg` and `figures` draw, `texts` writes numbers; `compared`, `sizes` and `promises` are
 the parts of the page, `summary` its first sentences, `page` puts it together and `rendering` makes HTML of it. `trial`
-draws the plan of a trial, `board` is the page about decisions.
+draws the plan of a trial, `board` is the page about decisions, `plans` draws the plan for one individual.
 """
 
 from .board import write_board
 from .page import Report, write
+from .plans import plan_figure
 from .trial import trial_figure, write_trial
 
-__all__ = ["Report", "trial_figure", "write", "write_board", "write_trial"]
+__all__ = ["Report", "plan_figure", "trial_figure", "write", "write_board", "write_trial"]

@@ -255,6 +255,9 @@ class Certified(Agent):
         P = np.minimum(judged.P_width + np.abs(own.P - judged.P), np.maximum(own.P, 1.0 - own.P))
         return replace(own, P_width=P, r_width=judged.r_width + np.abs(own.r - judged.r))
 
+    def certifier(self) -> Any:
+        return self.judge
+
     def _rests_on(self) -> tuple[Agent, ...]:
         return (self.judge,) if self.agent._promise() is None else (self.judge, *self.agent._rests_on())
 

@@ -27,7 +27,8 @@ from . import referral_kernels as kernels
 from .referral_kernels import ReferralPar, ReferralState, ReferralWork
 from .referral_report import ReferralReport
 
-CRITERIA = ("certificate", "doubt")
+KERNELS = {"certificate": "certificate_kernel", "doubt": "doubt_kernel", "belief": "belief_kernel"}  # by criterion
+CRITERIA = tuple(KERNELS)
 
 
 @dataclass(frozen=True)
@@ -42,14 +43,16 @@ class ReferralPlan(Plan):
 class Referral(Agent):
     """An agent that hands an individual to an expert where its certificate is above `threshold`.
 
-    agent        an agent with certificates (`certificate_kernel`), or with posterior draws (`doubt_kernel`) under
-                 criterion="doubt"; it is taken over as it is, with what it has learned
+    agent        an agent with certificates (`certificate_kernel`), or with posterior draws (`doubt_kernel`,
+                 `belief_kernel`) under the other criteria; it is taken over as it is, with what it has learned
     expert       another agent, which plans for every individual and learns from every episode as well; a policy [H, S]
                  of actions; or a function x -> policy [H, S], asked only when somebody is handed over (then `simulate`
                  runs episode by episode)
     threshold    in units of reward; under "doubt" a share from 0 to 1
     criterion    "certificate": the largest certificate over the initial states the problem allows. "doubt": the
-                 largest share of posterior draws in which the plan's first action there is not optimal; proves nothing
+                 largest share of posterior draws in which the plan's first action there is not optimal; proves
+                 nothing. "belief": the 95% quantile over 39 posterior draws of how far the plan falls short of optimal
+                 there, the largest over initial states; in units of reward, believed, proves nothing
 
     What stays true when the agent learns from what the expert does: its confidence sets and certificates hold for any
     actions chosen before their outcomes are seen, and the choice to refer looks only at the past and at the context.
@@ -93,15 +96,14 @@ class Referral(Agent):
             raise ValueError(f"agent must be a compiled noregret agent, got {type(agent).__name__}")
         if not agent.fused:
             raise ValueError("agent must be compiled throughout, part of it is Python")
-        doubtful = check.one_of("criterion", criterion, CRITERIA) == "doubt"
-        if (agent.doubt_kernel if doubtful else agent.certificate_kernel) is None:
-            raise ValueError(_without(agent, doubtful))
+        if getattr(agent, KERNELS[check.one_of("criterion", criterion, CRITERIA)]) is None:
+            raise ValueError(_without(agent, criterion))
         self._ask = expert if callable(expert) and not isinstance(expert, Agent) else None
         self.agent, self.expert = agent, self._expert(agent, expert)
         agent.as_part("agent")
         self.expert.as_part("expert")
         limit = check.nonnegative("threshold", threshold)
-        if doubtful and limit > 1.0:
+        if criterion == "doubt" and limit > 1.0:
             raise ValueError(
                 f"threshold must be a share from 0 to 1 under criterion='doubt', got {check.shown(threshold)}"
             )
@@ -131,14 +133,15 @@ class Referral(Agent):
 
     def build(self) -> tuple[ReferralPar, ReferralState, ReferralWork]:
         a, e, p = self.agent, self.expert, self.problem
-        doubtful, gap = self.options["criterion"] == "doubt", np.zeros(p.n_states)
+        criterion, gap = self.options["criterion"], np.zeros(p.n_states)
+        doubtful = criterion != "certificate"
         if doubtful:
             a.prepare_doubt()
         head = a.par, a.state, a.work, a._out
         own, others = a.kernels_as_part(), e.kernels_as_part()
         with announced(f"the certificates of {a.name}"):
             if doubtful:
-                measure = kernels.part_doubt.fill(a.doubt_kernel, *head, a._x, 0, gap)
+                measure = kernels.part_doubt.fill(getattr(a, KERNELS[criterion]), *head, a._x, 0, gap)
             else:
                 measure = kernels.part_certificate.fill(a.certificate_kernel, *head, gap)
         par = ReferralPar(
@@ -150,7 +153,7 @@ class Referral(Agent):
     @property
     def _unit(self) -> float:
         """Of what is compared with the threshold: that of rewards, or 1 of a share."""
-        return self.problem.scale.unit if self.options["criterion"] == "certificate" else 1.0
+        return 1.0 if self.options["criterion"] == "doubt" else self.problem.scale.unit
 
     # What it is ---------------------------------------------------------------------------------------------------
     def _promise(self) -> str | None:
@@ -176,7 +179,7 @@ class Referral(Agent):
     def label(self) -> str:
         who = "function" if self._ask is not None else self.expert.label
         return f"{self.agent.label}, refers to {who} above {self.options['threshold']:g}" + (
-            " doubt" if self.options["criterion"] == "doubt" else ""
+            "" if self.options["criterion"] == "certificate" else f" {self.options['criterion']}"
         )
 
     def _made_of(self) -> dict[str, Agent]:
@@ -267,7 +270,7 @@ class Referral(Agent):
         return ReferralReport(o["threshold"], o["criterion"], proved, self.referred, self.gaps, first)
 
 
-def _without(agent: Agent, doubtful: bool) -> str:
-    kernel, what = ("doubt_kernel", "posterior draws") if doubtful else ("certificate_kernel", "certificates")
-    names = ", ".join(with_kernel(kernel)) or "none in this version"
+def _without(agent: Agent, criterion: str) -> str:
+    what = "certificates" if criterion == "certificate" else "posterior draws"
+    names = ", ".join(with_kernel(KERNELS[criterion])) or "none in this version"
     return f"agent must be one with {what} (built in: {names}), {agent.name} has none"

@@ -11,16 +11,16 @@ from ...compiler.slots import slot
 from ..base import PlanBuffer, part_learn, part_plan
 
 part_certificate = slot("certificate")  # (par, state, work, out, gap) of an agent
-part_doubt = slot("doubt")  # (par, state, work, out, x, k, gap)
+part_doubt = slot("doubt")  # (par, state, work, out, x, k, gap), of belief_kernel, too
 
 
 class ReferralPar(NamedTuple):
     plan: Any  # slots of the agent's kernels
     learn: Any
-    measure: Any  # certificate_kernel or doubt_kernel
+    measure: Any  # certificate_kernel, doubt_kernel or belief_kernel
     expert_plan: Any  # slots of the expert's
     expert_learn: Any
-    doubtful: int  # 1: measure is doubt_kernel
+    doubtful: int  # 1: measure is one of the latter
     threshold: float
     starts: NDArray[np.int64]  # initial states the problem allows
     agent: Any

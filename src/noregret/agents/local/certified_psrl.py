@@ -8,6 +8,7 @@ from ...planning.optimism import assess, optimum
 from ..declared import DELTA, REGULARIZATION, REWARD_REGULARIZATION, option
 from ..locks import locked
 from ..promise import ALWAYS
+from .belief import unsure
 from .draws import apply_draw, doubt, plan_draw
 from .explore import apply_propose
 from .family import (
@@ -109,7 +110,7 @@ class CertifiedPSRL(SetAgent):
 
     name = "certified-psrl"
     plan_kernel = own_plan = staticmethod(plan)
-    doubt_kernel = staticmethod(doubt)
+    doubt_kernel, belief_kernel = staticmethod(doubt), staticmethod(unsure)
     draws_models = bounds_values = True
 
     kappa: float = option(4.0, check.nonnegative)

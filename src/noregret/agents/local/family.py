@@ -36,8 +36,8 @@ from ..diagnostics import EVERYBODY, WIDTHS, watch_values
 from ..locks import locked
 from .diagnostics import watch_local
 from .draws import apply_draw, draw_linear, draw_logit
-from .explore import apply_believe, apply_propose, believe_blocks, believe_linear, believe_pairs, explore
-from .models import local_model, local_weights
+from .explore import apply_propose, explore
+from .models import local_model, local_weights, with_belief
 from .questions import Asked, Comparison, compared
 from .sets import (
     SetPar,
@@ -231,6 +231,7 @@ class SetAgent(Agent):
             transitions[2], sampler_work, reward_work, local, local_work(M, rank), search_work, f((S, A)), f((S, A)),
             f((S, A)), f((J, S, A, M)), f((J, S, A)), f((2, (normals_needed(p, J) + 1) // 2)),
             np.zeros((H, S), np.int64), *values, f((S, A)), f((0, 0, 0)), f((2, M, M)), draw_work(p),
+            f((4, S)),
         )  # fmt: skip
         with announced(f"the sets of {self.name}"):
             if self.uses_sets and not linear:
@@ -248,7 +249,7 @@ class SetAgent(Agent):
             if self.uses_sets:
                 par = par._replace(describe=apply_describe.fill(kernels[0], par, state, work, f(d)))
             if self.explores:
-                par = self._with_belief(par, state, work)
+                par = with_belief(p, par, state, work)
                 args = par, state, work, f(d), 0, work.policy, work.values
                 par = par._replace(propose=apply_propose.fill(explore, *args))
         return par, state, work
@@ -261,20 +262,13 @@ class SetAgent(Agent):
             par = par._replace(lifted=call_lifted.fill(draw_lifted, par, state, work, x, 0))
         return par._replace(draw=apply_draw.fill(self._draw_kernel, par, state, work, x, 0, 0))
 
-    def _with_belief(self, par: SetPar, state: SetState, work: SetWork) -> SetPar:
-        """par with what fills in the posterior of one individual in its slot, likewise."""
-        linear = isinstance(self.problem.link, LinearCombination)
-        believe = believe_linear if linear else believe_pairs if self.problem.design is None else believe_blocks
-        made = apply_believe.fill(believe, par, state, work, np.zeros(self.problem.context_dim))
-        return par._replace(believe=made)
-
-    def prepare_belief(self) -> None:
-        """Before the posterior is looked at: what it takes is compiled."""
-        if self.par.believe == EMPTY:
-            with announced(f"the posterior of {self.name}"):
-                self.par = self._with_belief(self.par, self.state, self.work)
-
     _model_of, _fitted = local_model, local_weights
+
+    def believer(self) -> Any:
+        return self if self.draws_models else None
+
+    def certifier(self) -> Any:
+        return self if self.certifies else None
 
     def prepare_doubt(self) -> None:
         if self.par.draw == EMPTY:

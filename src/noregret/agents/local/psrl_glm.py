@@ -14,6 +14,7 @@ from ...planning.bellman import Solution, hook_addresses
 from ..declared import REGULARIZATION, REWARD_REGULARIZATION, option
 from ..locks import locked
 from ..probabilities import other_seed, reseeded
+from .belief import unsure
 from .draws import apply_several, best_draw, best_of_draws, doubt, draw_model, plan_draw
 from .explore import apply_propose
 from .family import EXPLORATION, FORM, POSTERIOR_SCALE, SetAgent
@@ -71,7 +72,7 @@ class PSRLGLM(SetAgent):
 
     name = "psrl-glm"
     plan_kernel = own_plan = staticmethod(plan)
-    doubt_kernel = staticmethod(doubt)
+    doubt_kernel, belief_kernel = staticmethod(doubt), staticmethod(unsure)
     draws_models, uses_sets = True, False
     certificate_kernel = None
 

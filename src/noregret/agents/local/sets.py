@@ -114,6 +114,7 @@ class SetWork(NamedTuple):
     none: Floats  # [0, 0, 0]
     squares: Floats  # [2, M, M]
     shared: DrawWork
+    tail: Floats  # [4, S], values of a plan in a drawn model, and the largest shortfalls (`agents.local.belief`)
 
 
 apply_derive = slot("derive")

@@ -1,0 +1,240 @@
+"""What plans say of themselves: tables, pictures, why, and what is believed beside what is proved."""
+
+import copy
+
+import numpy as np
+import pytest
+
+import noregret as nr
+from noregret.agents.local.belief import APART, FEW, quantile_place
+from noregret.agents.local.draws import apply_draw
+from noregret.numerics.random import BELIEF
+from noregret.report.plans import certified_cells
+
+CLINIC = nr.worlds.clinic()
+RULE = [[0, 1, 1, 1]] * CLINIC.problem.horizon
+X = CLINIC.context(seed=2, episode=0)
+
+
+def learned(make, people=300):
+    agent = make(CLINIC.problem)
+    agent.learn_from(CLINIC.log(people, seed=1, explore=0.5, rule=RULE))
+    return agent
+
+
+@nr.kernel
+def draw_at(par, state, work, x, number):
+    apply_draw(par.draw, (par, state, work, x, number, BELIEF))
+
+
+def drawn(agent, k, n):
+    """[(P [S, A, S'], r [S, A])] of the draws that belief rests on."""
+    agent.prepare_doubt()
+    made = []
+    for m in range(n):
+        draw_at(agent.par, agent.state, agent.work, X, k * APART + m)
+        made.append((agent.problem.from_slots(agent.work.P[0]), agent.work.r[0].copy()))
+    return made
+
+
+def values(P, r, policy=None, available=None):
+    """Optimal values [H+1, S], or those of a policy, and Q [H, S, A] before them."""
+    H, S = CLINIC.problem.horizon, r.shape[0]
+    V, Q = np.zeros((H + 1, S)), np.zeros((H, *r.shape))
+    for h in range(H - 1, -1, -1):
+        Q[h] = np.where(available, r + P @ V[h + 1], -np.inf)
+        V[h] = Q[h].max(1) if policy is None else Q[h][np.arange(S), policy[h]]
+    return V, Q
+
+
+@pytest.mark.parametrize("make", [nr.PSRLGLM, nr.CertifiedPSRL])
+def test_belief_and_why_are_those_of_the_twin(make):
+    agent = learned(make)
+    plan, n, h, s = agent.begin_episode(X), 25, 2, 1
+    met = CLINIC.problem.layout.available
+    short, own, best = [], [], []
+    for P, r in drawn(agent, agent.episode, n):
+        top, Q = values(P, r, None, met)
+        low, _after = values(P, r, plan.policy, met)
+        short.append(top[0] - low[0])
+        own.append(np.where(met[s], r[s] + P[s] @ low[h + 1], np.nan))
+        tied = Q[h, s] >= top[h, s] - 1e-9
+        best.append(tied / tied.sum())
+    said, why = plan.belief(draws=n), plan.why(s, h, draws=n)
+    assert np.allclose(said.values, short, atol=1e-9)
+    starts = CLINIC.problem.starts
+    assert np.isclose(said.mean, np.mean(short, axis=0)[starts].max())
+    assert np.isclose(said.quantile, np.sort(short, axis=0)[quantile_place(n) - 1][starts].max())
+    assert np.allclose(why.value, np.mean(own, axis=0), equal_nan=True)
+    assert np.allclose(why.deviation, np.std(own, axis=0, ddof=1), equal_nan=True)
+    assert np.allclose(why.best, np.mean(best, axis=0))
+    one = plan.belief(draws=n, state="moderate")
+    assert np.isclose(one.mean, np.mean(short, axis=0)[2])
+
+
+def test_places_of_quantiles():
+    """The k-th of n with k/(n + 1) >= .95, and no smaller k."""
+    for n in range(19, 400):
+        k = quantile_place(n)
+        assert (k - 1) / (n + 1) < 0.95 <= k / (n + 1) + 1e-12
+        assert k <= n
+    assert (quantile_place(FEW), quantile_place(199)) == (38, 190)
+
+
+def test_bounds_of_actions_hold_the_truth():
+    agent = learned(nr.CertifiedPSRL, 1000)
+    plan = agent.begin_episode(X)
+    for s in range(4):
+        why = plan.why(s, 1, draws=19)
+        for a in np.flatnonzero(CLINIC.problem.layout.available[s]):
+            policy = plan.policy.copy()
+            policy[1, s] = a
+            assert why.lower[a] <= CLINIC.values(policy, X)[1, s] <= why.upper[a]
+        assert np.isnan(why.value[~CLINIC.problem.layout.available[s]]).all()
+
+
+def test_effects_are_what_they_say():
+    agent = learned(nr.PSRLGLM, 1000)
+    plan = agent.begin_episode(X)
+    base = np.array([0.5, 0.1, 0.0])
+    why = plan.why("mild", draws=19, baseline=base)
+    s, met = 1, CLINIC.problem.layout.available
+
+    def lead(x):
+        model = agent._model_of(x)
+        q = values(model.P, model.r, None, met)[1][0, s]
+        others = [a for a in range(3) if a != why.action and met[s, a]]
+        return q[why.action] - q[others].max()
+
+    assert np.isclose(why.advantage, lead(X))
+    assert {e.feature for e in why.effects} == {CLINIC.problem.feature_names[i] for i in np.flatnonzero(base != X)}
+    for effect in why.effects:
+        i = CLINIC.problem.feature_names.index(effect.feature)
+        other = X.copy()
+        other[i] = base[i]
+        assert np.isclose(effect.change, lead(X) - lead(other))
+
+
+def test_asking_changes_nothing_and_learning_ends_it():
+    asked, other = learned(nr.CertifiedPSRL), learned(nr.CertifiedPSRL)
+    plan, same = asked.begin_episode(X), other.begin_episode(X)
+    plan.why(2), plan.belief(), plan.table()
+    for agent in (asked, other):
+        agent.act(2)
+        agent.observe(1.0, 1)
+        agent.end_episode()
+    with pytest.raises(RuntimeError, match="why: the agent has learned since"):
+        plan.why(2)
+    with pytest.raises(RuntimeError, match="belief: the agent has learned since"):
+        plan.belief()
+    new, again = asked.begin_episode(X), other.begin_episode(X)
+    assert np.array_equal(new.policy, again.policy)
+    assert np.array_equal(new.values, again.values)
+    assert new.belief().mean >= 0.0
+    with pytest.raises(RuntimeError, match="no agent to ask"):
+        copy.deepcopy(new).belief()
+    with pytest.raises(RuntimeError, match="no agent to ask"):
+        CLINIC.optimal(X).why(0)
+    assert same.policy.shape == plan.policy.shape
+
+
+def test_plans_of_several_people_are_explained_until_somebody_is_learned():
+    live = nr.Live(learned(nr.CertifiedPSRL))
+    first, second = live.begin("a", X), live.begin("b", CLINIC.context(2, 1))
+    assert first.belief(draws=19).draws == 19  # another person has begun, nobody was learned
+    assert second.why(0, draws=19).step == 0
+    live.act("a", 2)
+    live.observe("a", 1.0, 1)
+    live.end("a")
+    with pytest.raises(RuntimeError, match="has learned since"):
+        second.belief()
+
+
+def test_whose_belief_it_is():
+    certified = learned(lambda p: nr.Certified(nr.PSRLGLM(p)))
+    plan = certified.begin_episode(X)
+    assert plan.belief(draws=19).quantile >= 0.0
+    assert plan.why(2, draws=19).lower is not None
+    plan = learned(nr.LRORL).begin_episode(X)
+    with pytest.raises(ValueError, match="belief: lr-orl keeps no posterior"):
+        plan.belief()
+    why = plan.why(2)
+    assert why.best is None
+    assert why.lower is not None
+    assert "keeps no posterior" in str(why)
+    with pytest.raises(ValueError, match="model: uniform-random keeps no model"):
+        nr.UniformRandom(CLINIC.problem).begin_episode(X).why(0)
+
+
+@pytest.mark.parametrize(
+    ("ask", "said"),
+    [
+        (lambda plan: plan.belief(draws=18), "draws"),
+        (lambda plan: plan.why("nowhere"), "state must be a state"),
+        (lambda plan: plan.why(0, step=6), "step must be from 0 to 5"),
+        (lambda plan: plan.why(0, baseline=[1.0]), "baseline"),
+    ],
+)
+def test_questions_that_are_none(ask, said):
+    plan = nr.PSRLGLM(CLINIC.problem).begin_episode(X)
+    with pytest.raises(ValueError, match=said):
+        ask(plan)
+
+
+def test_referral_by_belief():
+    """The criterion is `plan.belief` with 39 draws of the agent's own plan; it is in units of reward, and proves
+    nothing."""
+    agent = learned(nr.PSRLGLM, 1000)
+    team = nr.Referral(agent, RULE, 0.015, "belief")
+    assert team.guarantee is None
+    seen = set()
+    for k in range(12):
+        plan = team.begin_episode(CLINIC.context(3, k))
+        seen.add(plan.referred)
+        assert plan.referred == (plan.gap > 0.015)
+        assert plan.certificate is None
+        if not plan.referred:
+            assert np.isclose(plan.belief(draws=FEW).quantile, plan.gap)
+        team.end_episode()
+    assert seen == {True, False}
+    assert "belief above 0.015" in str(team.report())
+    assert team.label.endswith("above 0.015 belief")
+
+
+def test_simulated_referral_by_belief_is_the_live_one():
+    world = CLINIC
+    run = nr.simulate(nr.Referral(nr.PSRLGLM(world.problem), RULE, 1.0, "belief"), world, 25, every=1)
+    team = nr.Referral(nr.PSRLGLM(world.problem), RULE, 1.0, "belief")
+    lost = 0.0
+    for k in range(25):
+        person = world.individual(k)
+        plan = team.begin_episode(person.context)
+        start = person.state
+        lost += world.optimal(person.context).values[0, start] - world.values(plan.policy, person.context)[0, start]
+        while person.steps < world.problem.horizon:
+            team.observe(*person.step(team.act(person.state)))
+        team.end_episode()
+    assert np.isclose(run.final[0], lost)
+
+
+def test_the_table_and_the_picture(tmp_path):
+    plan = learned(nr.CertifiedPSRL).begin_episode(X)
+    rows = plan.table()
+    assert len(rows) == plan.policy.size
+    for row in rows:
+        h, s = row["step"], CLINIC.problem.state(row["state"])
+        assert CLINIC.problem.action_names[plan.policy[h, s]] == row["action"]
+        assert (row["value"], row["lower"], row["upper"]) == (plan.values[h, s], plan.lower[h, s], plan.upper[h, s])
+    assert nr.PSRLGLM(CLINIC.problem).begin_episode(X).table()[0]["lower"] is None
+    proved = certified_cells(plan, 1.5)
+    assert np.array_equal(proved, (plan.upper - plan.lower)[:-1] <= 1.5)
+    assert not certified_cells(CLINIC.optimal(X)).any()
+    for name, within in (("plan.png", None), ("plan.svg", 1.5)):
+        plan.figure(tmp_path / name, within=within)
+        assert (tmp_path / name).stat().st_size > 1000
+    text = (tmp_path / "plan.svg").read_text()
+    assert all(name in text for name in (*CLINIC.problem.state_names, "short of optimal"))
+    with pytest.raises(ValueError, match="within must be"):
+        plan.figure(tmp_path / "plan.png", within=-1.0)
+    with pytest.raises(ValueError, match=r"plan must be a noregret\.Plan"):
+        nr.report.plan_figure(3, tmp_path / "plan.png")
