@@ -238,3 +238,31 @@ def test_the_table_and_the_picture(tmp_path):
         plan.figure(tmp_path / "plan.png", within=-1.0)
     with pytest.raises(ValueError, match=r"plan must be a noregret\.Plan"):
         nr.report.plan_figure(3, tmp_path / "plan.png")
+
+
+def test_decisions_carry_the_belief(tmp_path):
+    live = nr.Live(learned(nr.CertifiedPSRL), belief=39)
+    live.save(tmp_path / "before.npz")
+    plan = live.begin("a", X)
+    made = live.act("a", "moderate")
+    said = plan.belief(draws=39)
+    assert (made.belief, made.belief_quantile, made.belief_draws) == (said.mean, said.quantile, 39)
+    assert f"believed {said.mean:.3g} short of optimal" in str(made)
+    assert nr.Decision.from_dict(made.to_dict()) == made
+    old = {k: v for k, v in made.to_dict().items() if not k.startswith("belief")}
+    assert nr.Decision.from_dict(old).belief is None  # of an earlier version
+    for name in ("decisions.csv", "decisions.parquet"):
+        nr.write_decisions([made], tmp_path / name)
+        assert nr.read_decisions(tmp_path / name) == [made]
+    assert made.replay(nr.Live.load(tmp_path / "before.npz").agent) == made
+    live.save(tmp_path / "open.npz")
+    again = nr.Live.load(tmp_path / "open.npz")
+    assert again.belief == 39
+    assert again.act("a", "moderate").belief == made.belief
+    plain = nr.Live(learned(nr.CertifiedPSRL))
+    plain.begin("a", X)
+    assert plain.act("a", "moderate").belief_draws is None
+    with pytest.raises(ValueError, match="belief must be 0: lr-orl keeps no posterior"):
+        nr.Live(nr.LRORL(CLINIC.problem), belief=100)
+    with pytest.raises(ValueError, match="belief must be"):
+        nr.Live(nr.PSRLGLM(CLINIC.problem), belief=5)

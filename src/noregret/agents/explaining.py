@@ -18,7 +18,7 @@ from ..problem.links import LinearCombination
 from ..problem.problem import Problem
 from .local.belief import ask_draws, quantile_place, room_for_draws
 from .locks import Lock, locked
-from .probabilities import check_draws
+from .probabilities import MOST_DRAWS, check_draws
 
 LEAST = 19  # draws: of fewer the 95% quantile is none of them
 
@@ -140,6 +140,15 @@ class Explainer:
             name = names[i] if names else f"x[{i}]"
             made.append(Effect(name, float(self.x[i]), float(zero[i]), own - advantage(other)[0]))
         return tuple(made), own, rival
+
+
+def check_belief(agent: Any, draws: Any, name: str = "belief") -> int:
+    """How many draws, an argument of that name, for an agent that has a posterior to draw from."""
+    if agent.believer() is None:
+        raise ValueError(f"{name} must be 0: {agent.name} keeps no posterior to draw from")
+    if check.integer(name, draws, LEAST) > MOST_DRAWS:
+        raise ValueError(f"{name} must be at most {MOST_DRAWS:,}, got {check.shown(draws)}")
+    return int(draws)
 
 
 def explained(plan: Plan, agent: Any) -> Plan:

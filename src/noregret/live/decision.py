@@ -40,6 +40,9 @@ class Decision:
     state_name, action_name, advice_name   names of state, action and advice, None where the problem has none
     row           the encoder's columns of the row given at `begin`, where `Live` was told to keep them (rows=True)
     refuted       the sentence of `agent.refuted` at that time: an assumption was seen to be false, no certificate
+    belief        what is believed of the plan's shortfall, its mean over belief_draws posterior draws, and
+                  belief_quantile, what it is below with probability 95% (`Plan.belief`); not proved. None where `Live`
+                  was not told to ask (belief=n)
 
     >>> import noregret as nr
     >>> world = nr.worlds.clinic()
@@ -79,6 +82,9 @@ class Decision:
     advice_name: str | None = None
     row: dict[str, Any] | None = None
     refuted: str | None = None
+    belief: float | None = None
+    belief_quantile: float | None = None
+    belief_draws: int | None = None
 
     def __str__(self) -> str:
         state = self.state if self.state_name is None else self.state_name
@@ -87,6 +93,8 @@ class Decision:
         how = f"chosen by somebody else (advice: {advice})" if self.by_other else "as advised"
         chance = "" if self.probability is None else f", chance {self.probability:.3g} ({self.draws} draws)"
         proof = "" if self.certificate is None else f", plan at most {self.certificate:.3g} short of optimal"
+        if self.belief is not None and self.belief_quantile is not None:
+            proof += f", believed {self.belief:.3g} short of optimal (95%: at most {self.belief_quantile:.3g})"
         handed = ", planned by the expert" if self.referred else ""
         false = "" if self.refuted is None else f", no promise: {self.refuted}"
         return f"{self.who}, step {self.step}, state {state}: action {action} {how}{chance}{proof}{handed}{false}"
@@ -134,9 +142,13 @@ class Decision:
         if asked and referred:
             advice = self.advice
         certificate = plan.certificate if self.refuted is None else None
+        told: dict[str, Any] = {}
+        if self.belief_draws is not None and not (asked and referred):
+            short = plan.belief(self.belief_draws)
+            told = {"belief": max(short.mean, 0.0), "belief_quantile": short.quantile}
         action = self.action if self.by_other else advice
         again = replace(
-            self, advice=advice, certificate=certificate, referred=referred, action=action,
+            self, advice=advice, certificate=certificate, referred=referred, action=action, **told,
             **_names(agent.problem, self.state, action, advice),
         )  # fmt: skip
         if self.row is not None and agent.encoder is not None:
@@ -171,9 +183,9 @@ def described(agent: Agent) -> dict[str, Any]:
     return made
 
 
-def decided(agent: Agent, person: Person, s: int, time: str, with_chance: bool) -> Decision:
+def decided(agent: Agent, person: Person, s: int, time: str, with_chance: bool, draws: int = 0) -> Decision:
     """The record of the last action of a person, which was taken in state s. with_chance: whether its probability is
-    part of the record."""
+    part of the record; draws: of what is believed."""
     h, p = len(person.actions) - 1, agent.problem
     chosen, advice = person.actions[h], int(person.policy[h, s])
     chance: tuple[float, int, float] | tuple[None, None, None] = (None, None, None)
@@ -189,8 +201,14 @@ def decided(agent: Agent, person: Person, s: int, time: str, with_chance: bool) 
         certificate=person.certificate if agent.refuted is None else None, referred=person.referred,
         agent=agent.name, options=json.loads(json.dumps(described(agent))), seed=agent.seed, version=__version__,
         fingerprint=person.fingerprint, time=time, **_names(p, s, chosen, advice),
-        row=None if person.row is None else dict(person.row), refuted=agent.refuted,
+        row=None if person.row is None else dict(person.row), refuted=agent.refuted, **_believed(person, draws),
     )  # fmt: skip
+
+
+def _believed(person: Person, draws: int) -> dict[str, Any]:
+    if person.belief is None:
+        return {}
+    return {"belief": person.belief[0], "belief_quantile": person.belief[1], "belief_draws": draws}
 
 
 def _names(p: Problem, state: int, action: int, advice: int) -> dict[str, Any]:

@@ -24,7 +24,8 @@ from ..storage.atomic import write_whole
 
 Who = int | str
 LONGEST = 200  # characters of a key
-_SCALARS = ("who", "episode", "certificate", "referred", "fingerprint", "row", "ended", "until")
+_SCALARS = ("who", "episode", "certificate", "referred", "fingerprint", "row", "ended", "until", "belief")
+_LATER: dict[str, Any] = {"belief": None}  # what files of earlier versions do not have
 _FLAGS = ("bounded", "has_draws")
 
 
@@ -38,7 +39,8 @@ class Person:
 
     states [steps + 1, or as many as were acted in], actions, rewards, others: what was done and what came of it;
     policy [H, S], upper [H+1, S] or None, certificate, referred: the plan; drawn [draws, H, S] plans with other random
-    numbers; until: how many people must have begun before this one is learned, None: `Live.close` says when"""
+    numbers; belief: (mean, 95% quantile) of what is believed of the plan's shortfall; until: how many people must have
+    begun before this one is learned, None: `Live.close` says when"""
 
     who: Who
     episode: int
@@ -56,6 +58,7 @@ class Person:
     others: tuple[bool, ...] = ()
     ended: bool = False
     until: int | None = 0
+    belief: tuple[float, float] | None = None
     mark: NDArray[np.int64] = field(default_factory=_unlearned)
 
     @property
@@ -153,7 +156,7 @@ def read_people(
     agent = rebuilt(path, header, arrays, link, expert, memory, own)
     try:
         own = header["live"]
-        check.fits("live", lambda draws, order, audit, rows: None, **own)
+        check.fits("live", lambda draws, order, audit, rows, belief=0: None, **own)
         people = _people(header["people"], arrays, agent, check.integer("draws", own["draws"], 0))
         numbers = [q.episode for q in people]
         if len(set(numbers)) < len(numbers) or stored_episodes(agent.state) & set(numbers):
@@ -167,6 +170,8 @@ def read_people(
 
 def _people(kept: Any, arrays: dict[str, Any], agent: Agent, draws: int) -> list[Person]:
     p, people = agent.problem, []
+    if isinstance(kept, list):
+        kept = [_LATER | q if isinstance(q, dict) else q for q in kept]
     if not isinstance(kept, list) or not all(isinstance(q, dict) and set(q) == {*_SCALARS, *_FLAGS} for q in kept):
         raise ValueError("people are not as Live writes them")
     drawn = sum(q["has_draws"] is True for q in kept)
@@ -187,6 +192,7 @@ def _people(kept: Any, arrays: dict[str, Any], agent: Agent, draws: int) -> list
         if upper is not None and not ((upper >= 0.0) & (upper <= p.horizon * (1.0 + 1e-9))).all():
             raise ValueError(f"the plan of {check.shown(told['who'])} is not one")
         fields = {name: told[name] for name in _SCALARS}
+        fields["belief"] = None if told["belief"] is None else tuple(told["belief"])
         people.append(Person(
             **fields, context=tuple(made["context"][i].tolist()), policy=p.policy(made["policy"][i]), upper=upper,
             drawn=own, states=tuple(made["states"][i, : max(h, n + (n > 0))].tolist()),
@@ -202,7 +208,7 @@ def _plain(told: dict[str, Any], begun: int) -> None:
     who = key_of(told["who"])
     kinds = {
         "episode": int, "certificate": float | None, "referred": bool | None, "fingerprint": str, "row": dict | None,
-        "ended": bool, "until": int | None, "bounded": bool, "has_draws": bool,
+        "ended": bool, "until": int | None, "bounded": bool, "has_draws": bool, "belief": list | None,
     }  # fmt: skip
     for name, kind in kinds.items():
         if not isinstance(told[name], kind) or (kind in (int, int | None) and isinstance(told[name], bool)):
@@ -211,6 +217,9 @@ def _plain(told: dict[str, Any], begun: int) -> None:
         raise ValueError(f"{check.shown(who)} is individual {told['episode']}, and {begun} have begun")
     if told["until"] is not None and not 0 <= told["until"] < 2**62:
         raise ValueError(f"until of {check.shown(who)} cannot be {check.shown(told['until'])}")
+    said = told["belief"]
+    if said is not None and not (len(said) == 2 and all(type(v) is float and 0.0 <= v < math.inf for v in said)):
+        raise ValueError(f"belief of {check.shown(who)} cannot be {check.shown(said)}")
     if told["certificate"] is not None and not math.isfinite(told["certificate"]):
         raise ValueError(f"certificate of {check.shown(who)} cannot be {check.shown(told['certificate'])}")
 

@@ -45,6 +45,7 @@ from .. import checks as check
 from ..agents.base import Agent
 from ..agents.composed.own import has_player
 from ..agents.contents import fingerprint
+from ..agents.explaining import check_belief
 from ..agents.locks import locked
 from ..agents.probabilities import check_draws, known_exactly, plans_ahead
 from ..planning.bellman import Plan
@@ -77,6 +78,8 @@ class Live(Ward):
             somebody ends; "end": at once, which needs ends that do not depend on outcomes (module docstring)
     audit   whether decisions carry a fingerprint of the agent; costs a pass over its arrays for each individual
     rows    whether decisions carry the row given at `begin` (the encoder's columns)
+    belief  posterior draws at every `begin` for what is believed of the plan's shortfall, in the decisions; 0: none.
+            At least 19, of an agent with a posterior. Believed, not proved (`Plan.belief`)
     clock   a function that says the time, for the decisions: a datetime with a time zone; None: this machine's
 
     Keys are integers of 64 bits or text of at most 200 characters. The module docstring says what is guaranteed. Memory
@@ -105,6 +108,7 @@ class Live(Ward):
         audit: bool = True,
         rows: bool = False,
         clock: Callable[[], datetime] | None = None,
+        belief: int = 0,
     ) -> None:
         if not isinstance(agent, Agent):
             raise ValueError(f"agent must be an agent of noregret, got {type(agent).__name__}")
@@ -122,6 +126,7 @@ class Live(Ward):
         check.one_of("order", order, ("end", "begin"))
         self.audit = check.flag("audit", audit)
         self.rows, self._time = check.flag("rows", rows), now if clock is None else clock
+        self.belief = 0 if belief == 0 else check_belief(agent, belief)
         super().__init__(agent, order)
 
     @property
@@ -183,7 +188,7 @@ class Live(Ward):
             person, states=(*person.states[:h], s), actions=(*person.actions[:h], chosen),
             others=(*person.others[:h], action is not None),
         )  # fmt: skip
-        made = decided(self.agent, person, s, utc(self._time() if time is None else time), self.draws > 0)
+        made = decided(self.agent, person, s, utc(self._time() if time is None else time), self.draws > 0, self.belief)
         self._people[person.who] = person
         return made
 
@@ -264,6 +269,7 @@ class Live(Ward):
         """Write the agent and everybody not learned yet, as `Agent.save` does; `Live.load` reads it."""
         self._catch_up()
         own = {"draws": self.draws, "order": self.order, "audit": self.audit, "rows": self.rows}
+        own |= {"belief": self.belief} if self.belief else {}  # files of earlier versions are the same without it
         write_people(path, self.agent, own, list(self._people.values()))
 
     @classmethod

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from .. import checks as check
 from ..agents.base import Agent
+from ..agents.explaining import explained
 from ..agents.locks import locked
 from .outcomes import refutation
 from .people import Person, Who
@@ -33,6 +34,8 @@ def finished(finish: Callable[[], None]) -> Iterator[None]:
 
 class Ward:
     """The part of `Live` that keeps people and learns them. Whatever is interrupted, `_catch_up` finishes."""
+
+    belief: int  # draws for what is believed of a plan, 0: none
 
     def __init__(self, agent: Agent, order: str) -> None:
         self.order = order
@@ -80,9 +83,11 @@ class Ward:
         agent, plan = self.agent, self.agent.plan_made()
         if (drawn < 0).any():  # drawn plans that are the expert's, who was asked for this one
             drawn = np.where(drawn < 0, plan.policy, drawn).astype(np.int16)
+        said = explained(plan, agent).belief(self.belief) if self.belief > 0 else None
         return Person(
             who, agent.episode, tuple(agent.context.tolist()), plan.policy, plan.upper, plan.certificate,
             getattr(plan, "referred", None), mark, drawn, row,
+            belief=None if said is None else (max(said.mean, 0.0), said.quantile),
         )  # fmt: skip
 
     def _settle(self) -> None:
