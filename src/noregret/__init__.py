@@ -7,6 +7,7 @@ from .agents import Agent, make_agent
 from .agents.composed.certified import Certified
 from .agents.composed.referral import Referral
 from .agents.controls import CertaintyEquivalence, EpsilonGreedy, Oracle, UniformRandom
+from .agents.data import worlds_made_with as _worlds_made_with
 from .agents.files import load
 from .agents.glm.orl import GLMORL
 from .agents.glm.rlsvi import GLMRLSVI
@@ -30,7 +31,7 @@ from .problem.encoder import Encoder
 from .problem.links import LinearCombination, Link, MultinomialLogit
 from .problem.log import Log
 from .problem.problem import Problem
-from .simulation import Run, referral_study, simulate
+from .simulation import Run, referral_study, simulate, world_of
 from .simulation.claims import claims
 from .simulation.expected import expected_certificates
 from .storage.text import readable as _readable
@@ -87,6 +88,7 @@ __all__ = [
     "studies",
     "suggest_bounds",
     "theory",
+    "world_of",
     "worlds",
     "write_decisions",
 ]
@@ -115,3 +117,4 @@ def _plan_figure(*told: _Any) -> None:
 
 
 _drawn_with(_plan_figure)
+_worlds_made_with(world_of)

@@ -28,6 +28,14 @@ TIED = (
 LATER = "the people of a log that was learned later came after everybody learned before it"
 
 
+_WORLDS: list[Any] = []  # worlds and agents do not know each other; whoever puts rooms together says how one is made
+
+
+def worlds_made_with(make: Any) -> None:
+    """make(agent, contexts, draw, ...) makes the worlds of `Agent.world` from now on."""
+    _WORLDS[:] = [make]
+
+
 class FromData(Shared):
     """The part of `Agent` that takes data from elsewhere."""
 
@@ -94,12 +102,41 @@ class FromData(Shared):
         inner: Any = self.parts().get("agent")
         return None if inner is None else inner.certifier()
 
+    @locked
+    def weights(self, draw: int | None = None) -> tuple[Floats, Floats]:
+        """Estimated weights of all pairs: of next states, slots [S, A, M, d] as `problem.layout` has them, and of mean
+        rewards, [S, A, d] in the problem's units. draw: of model number so and so, drawn from the posterior, instead.
+        Agents without such weights say so.
+
+        >>> import noregret as nr
+        >>> world = nr.worlds.clinic()
+        >>> slots, theta = nr.PSRLGLM(world.problem).weights()
+        >>> slots.shape == world.slots.shape, theta.shape == world.reward_weights.shape
+        (True, True)
+        """
+        return self._fitted() if draw is None else self._drawn_weights(check.integer("draw", draw, 0))
+
+    def world(self, contexts: Any, draw: int | None = None, **more: Any) -> Any:
+        """A `World` that simulates from what the agent has learned, to try plans before people do: the fitted model, or
+        model number `draw` from the posterior, with these people. See `noregret.simulation.world_of`."""
+        if not _WORLDS:
+            raise RuntimeError("world: import noregret, which knows how worlds are made")
+        return _WORLDS[0](self, contexts, draw, **more)
+
     def _fitted(self) -> tuple[Floats, Floats]:
-        """Estimated weights, slots [S, A, M, d] and of rewards [S, A, d] in the problem's units; likewise."""
+        """The estimated weights; of an agent made of others, those of the one that decides."""
         inner: Any = self.parts().get("agent")
         if inner is None:
-            raise ValueError(f"world: {self.name} keeps no weights of next states and mean rewards")
+            raise ValueError(f"weights: {self.name} keeps no weights of next states and mean rewards")
         made: tuple[Floats, Floats] = inner._fitted()
+        return made
+
+    def _drawn_weights(self, number: int) -> tuple[Floats, Floats]:
+        """Likewise drawn ones."""
+        inner = self.believer()
+        if inner is None or inner is self:
+            raise ValueError(f"draw must be None: {self.name} keeps no posterior to draw weights from")
+        made: tuple[Floats, Floats] = inner._drawn_weights(number)
         return made
 
     @locked

@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import Floats
+from .likelihood.sets import is_kron, relative_inverse
 from .rewards.forms import RewardPar, RewardState
-from .rewards.regression import BERNSTEIN, HOEFFDING
+from .rewards.regression import BERNSTEIN, CALIBRATED, HOEFFDING, KNOWN, RIDGE
 
 
 def spread_out(theta: Floats, start: NDArray[np.int64], column: NDArray[np.int64], context_dim: int) -> Floats:
@@ -43,3 +44,37 @@ def reward_estimate(par: RewardPar, state: RewardState) -> Floats:
     if par.form in (HOEFFDING, BERNSTEIN):
         return np.asarray(np.einsum("sabc,sac->sab", state.inverse, state.moment))
     return state.theta
+
+
+def drawn_logits(state: Any, scale: float, g: np.random.Generator) -> Floats:
+    """Weights drawn from N(W, scale^2 Lambda^{-1}): by pair, [S, A, M, d], or by block, [B, E]."""
+    made = np.array(state.weights)
+    if made.ndim == 2:
+        return np.asarray(made + scale * _drawn(state.inverse, g))
+    if is_kron(state):
+        roots = np.linalg.cholesky(state.covariance)
+        return np.asarray(made + scale * np.einsum("sabc,samc->samb", roots, g.standard_normal(made.shape)))
+    d = made.shape[3]
+    for s, a in np.ndindex(*made.shape[:2]):
+        m = int(state.outcomes[s, a]) - 1
+        if m > 0:  # relative to the last outcome, which stays
+            cov = relative_inverse(state, s, a).reshape(m * d, m * d)
+            made[s, a, :m] += scale * _drawn(cov, g).reshape(m, d)
+    return made
+
+
+def drawn_rewards(par: RewardPar, state: RewardState, g: np.random.Generator) -> Floats:
+    """What is to be added to theta, [S, A, d] or [B, 1, E], for a draw: N(0, sigma^2 V^{-1}), sigma 1/2 or as measured,
+    1 of logistic means; 0 of known ones."""
+    if par.form == KNOWN:
+        return np.zeros_like(state.theta)
+    sigma = np.sqrt(state.noise)[..., None] if par.form == CALIBRATED else 0.5 if par.form == RIDGE else 1.0
+    return np.asarray(sigma * _drawn(state.inverse, g))
+
+
+def _drawn(cov: Floats, g: np.random.Generator) -> Floats:
+    """N(0, cov), [..., n] for cov [..., n, n]."""
+    n = cov.shape[-1]
+    size = np.trace(cov, axis1=-2, axis2=-1)[..., None, None]
+    root = np.linalg.cholesky(0.5 * (cov + np.swapaxes(cov, -1, -2)) + 1e-12 * size * np.eye(n))
+    return np.asarray(np.einsum("...ij,...j->...i", root, g.standard_normal(cov.shape[:-1])))

@@ -1,6 +1,7 @@
 """Simulation: where the truth and the learner meet."""
 
+from .fitted import world_of
 from .referral import ReferralStudy, referral_study
 from .run import Run, save_tables, simulate
 
-__all__ = ["ReferralStudy", "Run", "referral_study", "save_tables", "simulate"]
+__all__ = ["ReferralStudy", "Run", "referral_study", "save_tables", "simulate", "world_of"]

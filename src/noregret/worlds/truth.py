@@ -26,6 +26,7 @@ class Truth(NamedTuple):
     theta: Floats  # [S, A, d]
     logistic: int  # 1: mean rewards are sigma(theta'x)
     offset: float  # else theta'x less this; rewards, and theta, in units of their range (`problem.scale`)
+    clip: int  # 1: means outside the range are moved to its ends; 0: refused
     P: Floats  # [S, A, M]
     r: Floats  # [S, A]
     Q: Floats  # [S, A], scratch
@@ -48,7 +49,7 @@ def individual(truth, x):
     for s in range(S):
         for a in range(A):
             r = truth.r[s, a] - truth.offset
-            if not (r >= -1e-9 and r <= 1.0 + 1e-9) and truth.layout.available[s, a]:
+            if truth.clip == 0 and not (r >= -1e-9 and r <= 1.0 + 1e-9) and truth.layout.available[s, a]:
                 raise ValueError("reward_weights give a mean reward outside reward_range at a context")
             truth.r[s, a] = min(max(r, 0.0), 1.0)
 

@@ -41,6 +41,8 @@ class World:
                      `worlds.StartsByContext`, for one that depends on who comes
     misspecified     True: the weights need not keep to the problem's designs (their bounds on rows still count): for
                      studies of wrong assumptions
+    clip             True: mean rewards outside the range are moved to its nearest end, as agents do with estimates, not
+                     refused: for worlds made from a fitted model (`agent.world`)
     rule             what is done today, actions [H, S] by number or name, the same for everybody: who logs (`log`)
 
     Episodes are numbered from 0. Everything random is a function of (seed, episode, step).
@@ -71,10 +73,11 @@ class World:
         misspecified: bool = False,
         *,
         rule: ArrayLike | None = None,
+        clip: bool = False,
     ) -> None:
         if not isinstance(problem, Problem):
             raise ValueError(f"problem must be a noregret.Problem, got {type(problem).__name__}")
-        self.problem, self.name = problem, name
+        self.problem, self.name, self.clip = problem, name, check.flag("clip", clip)
         self.slots = _canonical(problem, problem.slots_of("weights", weights))
         self.slots.setflags(write=False)
         self.reward_weights = self._rewards(reward_weights)
@@ -151,7 +154,7 @@ class World:
         scale = self.problem.scale
         inside = scale.inside(r)
         bad = np.argwhere(self.problem.layout.available & ((inside < -_SLACK) | (inside > 1 + _SLACK)))
-        if bad.size:
+        if bad.size and not self.clip:
             (s, a), (low, high) = bad[0], scale
             raise ValueError(
                 f"reward_weights[{s}, {a}] give mean reward {r[s, a]:.6g} at {name}, outside [{low:g}, {high:g}]"
@@ -316,6 +319,7 @@ class World:
             self.reward_weights / p.scale.unit,
             int(p.rewards == "logistic"),
             p.scale.offset,
+            int(self.clip),
         )
         policy = np.zeros((p.horizon, S), np.int64)
         scratch: Any = f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), policy, f(shape), f(shape)

@@ -37,7 +37,7 @@ from ..locks import locked
 from .diagnostics import watch_local
 from .draws import apply_draw, draw_linear, draw_logit
 from .explore import apply_propose, explore
-from .models import local_model, local_weights, with_belief
+from .models import drawn_weights, local_model, local_weights, with_belief
 from .questions import Asked, Comparison, compared
 from .sets import (
     SetPar,
@@ -262,7 +262,7 @@ class SetAgent(Agent):
             par = par._replace(lifted=call_lifted.fill(draw_lifted, par, state, work, x, 0))
         return par._replace(draw=apply_draw.fill(self._draw_kernel, par, state, work, x, 0, 0))
 
-    _model_of, _fitted = local_model, local_weights
+    _model_of, _fitted, _drawn_weights = local_model, local_weights, drawn_weights
 
     def believer(self) -> Any:
         return self if self.draws_models else None

@@ -19,7 +19,7 @@ from ...checks import Floats
 from ...compiler.announcements import announced
 from ...compiler.jit import direct, kernel
 from ...compiler.slots import EMPTY
-from ...estimators.weights import pair_weights, reward_estimate, reward_vectors
+from ...estimators.weights import drawn_logits, drawn_rewards, pair_weights, reward_estimate, reward_vectors
 from ...problem.links import LinearCombination
 from ...problem.problem import Problem
 from .explore import apply_believe, believe_blocks, believe_linear, believe_pairs
@@ -71,6 +71,20 @@ def local_weights(agent: Any) -> tuple[Floats, Floats]:
         slots = pair_weights(getattr(of, "shared", of), kept.centre if hasattr(kept, "centre") else kept.weights, d)
     rewards = (par.means, state.means) if par.estimates == 1 else (par.rewards, state.rewards)
     return slots, p.scale.unit * reward_vectors(rewards[0], reward_estimate(*rewards), d)
+
+
+def drawn_weights(agent: Any, number: int) -> tuple[Floats, Floats]:
+    """Such weights from the posterior, as `agents.local.draws` has it for one individual: theta ~ N(theta, scale^2
+    Lambda^{-1}), rewards likewise with the noise of the estimate. Rewards are not conditioned on being in their range;
+    `World` clips them. A function of (seed, episode, number)."""
+    if not agent.draws_models or agent.par.logits == 0:
+        raise ValueError(f"draw must be None: {agent.label} keeps no posterior of weights to draw from")
+    p, par, state = agent.problem, agent.par, agent.state
+    g = np.random.default_rng([agent.seed, agent.episode, number])
+    d, scale = p.context_dim, agent.posterior_scale
+    slots = pair_weights(par.sampler, drawn_logits(state.sampler, scale, g), d)
+    theta = reward_estimate(par.means, state.means) + scale * drawn_rewards(par.means, state.means, g)
+    return slots, p.scale.unit * reward_vectors(par.means, theta, d)
 
 
 def local_model(agent: Any, x: Floats) -> IndividualModel:
