@@ -5,8 +5,9 @@
 A world has S = 3 states, A = 2 actions, H = 4 steps and d = 3 entries of the context; every row of transition weights
 is drawn from the agent's own prior, N(0, B^2/d) with B = 2, and rewards are known, or logistic with weights from their
 prior. An agent learns from n people, a log by uniform play or those that it has treated itself ("own play"), and plans
-for somebody new; the true shortfall of the plan is held against its draws. Where the posterior is right its rank is uniform, ties broken at random, and the 95%
-quantile is exceeded in at most 5% of worlds. Ranks are counted one per world, so that they are independent."""
+for somebody new; the true shortfall of the plan is held against its draws. Where the posterior is right its rank is
+uniform, ties broken at random, and the 95% quantile is exceeded in at most 5% of worlds. There is one rank per world,
+so that they are independent."""
 
 import argparse
 import math
