@@ -183,7 +183,7 @@ def test_constants_are_those_of_the_estimators():
 
 # Estimators -------------------------------------------------------------------------------------------------------
 class Course:
-    """A real likelihood-ratio set followed along a run: what Theorems 11 and 12 add up, from the realised r and w."""
+    """A real likelihood-ratio set followed along a run: what Theorem 11 adds up, from the realised r and w."""
 
     def __init__(self, n, d, bound, predictor, power):
         self.set = nr.estimators.LikelihoodRatioSet(n, d, bound, delta=0.05, predictor=predictor)
@@ -244,7 +244,7 @@ def hostile(g, d, t, direction):
 
 @pytest.mark.parametrize(("n", "d", "bound"), [(2, 1, 3.0), (3, 2, 2.0), (4, 3, 1.0)])
 def test_real_sets_stay_within_what_is_known_beforehand(n, d, bound):
-    """Theorems 11 and 12, along 40 runs of real sets with the truth at the edge of what is assumed. The events are
+    """Theorem 11, along 40 runs of real sets with the truth at the edge of what is assumed. The events are
     taken at probability 1/5 instead of a millionth, and the sums with the r and w of the run: far below the a-priori
     bound. An event of probability 1/5 at most fails in more than 18 of 40 runs with probability below 2 10^-4."""
     log_event, power = math.log(5.0), 1.0
@@ -367,8 +367,8 @@ def test_sizes_and_shares_are_the_agents_own(name):
 
 @pytest.mark.parametrize("name", ["pairs", "design"])
 def test_near_visits_pay_what_the_determinant_wins(name):
-    """Lemma 4, in the real agent: until the first far visit of an episode the traces as planned with are at most F
-    times the growth of ln det at the visit, and the bonuses what (b) says; far ones are those counted."""
+    """Lemma 6, in the real agent: until the first far visit of an episode the traces as planned with are at most F
+    times the growth of ln det at the visit, and the bonuses what the proof of Theorem 12 says."""
     world = WORLDS[name]()
     problem, near = world.problem, 2.0
     H, agent = problem.horizon, nr.LRORL(problem)

@@ -13,7 +13,7 @@ import numpy as np
 from ..agents.local.certified_psrl import CertifiedPSRL
 from ..agents.local.family import REGRET_SHARE, REWARD_SHARE, SETS_TIMES
 from ..estimators.likelihood.shared import FEW, natural_regularization, reach_of
-from ..estimators.rewards.logistic import default_regularization
+from ..estimators.rewards.logistic import CARRIED, default_regularization
 from ..estimators.rewards.shared import reward_sizes, scaled_blocks
 from ..numerics.linear_algebra import LEAST_REGULARIZATION, least_regularization
 from ..problem.design import Blocks, largest_feature
@@ -32,7 +32,7 @@ from ..theory.likelihood_bounds import (
 )
 
 Sizes = list[tuple[SetSize, int]]
-ROUNDING = 2.1e-7  # what "hoeffding" ranges carry for rounding, per step
+ROUNDING = {"linear": 2.1e-7, "logistic": 1e-9}  # what ranges of mean rewards carry for rounding, per step
 NONE = Growth(0.0, 0.0)
 KAPPA: float = CertifiedPSRL.declared["kappa"].default  # of the gate
 
@@ -70,7 +70,8 @@ def _block_size(p: Problem, blocks: Blocks, b: int) -> SetSize:
     apart = np.linalg.norm(phi[:, :, None] - phi[:, None], axis=-1)
     apart = np.where(used[:, :, None] & used[:, None], apart, 0.0).max() * R
     reach = reach_of(blocks, p.layout, p.weight_bound)[at] * R
-    odds = np.where(used[:, :, None] & used[:, None], np.exp(np.minimum(reach, 300.0)), 0.0).sum(1)
+    with np.errstate(over="ignore"):  # then the smallest probability is 0, and nothing can be said
+        odds = np.where(used[:, :, None] & used[:, None], np.exp(reach), 0.0).sum(1)
     n, q = int(counts.max()), int(blocks.size[b])
     points = int(np.minimum(counts - 1, q).max()) + 1
     smallest = float(1.0 / odds[used].max())
@@ -97,7 +98,7 @@ def _logistic_size(p: Problem, shared: bool) -> tuple[SetSize, int]:
     reach = B * R
     least = least_probability(2, reach) if reach < 300.0 else 0.0
     n = sizes.shape[0] if shared and p.reward_blocks is not None else p.n_pairs
-    return SetSize(d, B**2, lam, R, reach, 2, least, 3), n
+    return SetSize(d, B**2, lam, R, reach, 2, least, 3, slack=CARRIED), n
 
 
 def _reward_growth(p: Problem, run: Run, shares: Shares, near: float, shared: bool) -> Growth:
@@ -141,6 +142,6 @@ class SetRegret:
         moved = likelihood_growth(self.sizes, run, near=near, log_set=one, log_event=other, times=twice)
         paid = _reward_growth(p, run, shares, near, self.shared)
         luck = bounds.martingale_deviation(bounds.trajectory_sigma(p.horizon), episodes, math.exp(-shares.event))
-        slack = ROUNDING * p.horizon * episodes if p.rewards == "linear" and p.known_rewards is None else 0.0
+        slack = ROUNDING[p.rewards] * p.horizon * episodes if p.known_rewards is None else 0.0
         root = math.sqrt(episodes) * (moved.root + paid.root)
         return luck + root + moved.constant + paid.constant + slack

@@ -71,6 +71,7 @@ class SetSize(NamedTuple):
     least: float  # the smallest true probability
     points: int  # N of the predictor, 2N - 1 sigma points; 0: plug-in
     wider: float = 1.0  # r <= wider rho w
+    slack: float = 0.0  # what rho2 wins at every visit, against rounding
 
 
 class SetLimits(NamedTuple):
@@ -189,10 +190,15 @@ def likelihood_limits(
 ) -> SetLimits:
     """Radius, error and far visits of an online likelihood-ratio set during its first `samples` visits.
 
-    With theta = (e^{w^2} - 1)/w^2 and h = 1/(2 g), E = lambda B^2 + 2 log_event + 2 sum_t theta_t h(r_t) (growth of ln
-    det Lambda at t), and Gamma = lambda B^2 + 2 log_set + E + the loss of the predictor. First with the largest w and
-    an r from sqrt(E) itself: a quadratic equation. Then near, far and stray visits are told apart, each with its own w
-    and r, by the bounds of the round before: every round is a bound, the smallest is kept.
+    With tau_k = (e^{k w^2} - 1)/w^2, h = 1/(2 g) and Y_k = sum_t tau_k h(r_t) (what ln det Lambda wins at t),
+
+        E      = lambda B^2 + 2 log_event + 2 Y_{1/2}
+        A      = (lambda B^2 + 2 log_event + 2 Y_k)/(2k - 1),   k one of four, the best at first
+        Gamma  = lambda B^2 + 2 log_set + A + 2 times the loss of the predictor (+ slack t)
+
+    First with the largest w and an r from sqrt(E) itself: a quadratic equation. Then near, far and stray visits are
+    told apart, each with its own w and r, by the bounds of the round before: every round is a bound, the smallest is
+    kept.
 
     >>> from noregret.theory.likelihood_bounds import likelihood_limits, size_of_pair
     >>> size = size_of_pair(2, context_dim=1, weight_bound=1.0, context_bound=1.0, plug_in=True)
@@ -211,7 +217,8 @@ def likelihood_limits(
     error = (0.5 * (root + math.sqrt(root * root + 4.0 * (given + 2.0 * half * L * (1.0 + b))))) ** 2
     most = _flatness(2.0 * b + math.sqrt(error) * w) * L
     power, steps = min(((k, (given + 2.0 * _tilt(k, w2) * most) / (2.0 * k - 1.0)) for k in _POWERS), key=_second)
-    radius, far, factor = start + 2.0 * log_set + steps + 2.0 * loss * most, t, 1.0
+    first, far, factor = start + 2.0 * log_set + size.slack * t, t, 1.0
+    radius = first + steps + 2.0 * loss * most
     for _ in range(_ROUNDS):
         most = min(2.0 * b + math.sqrt(error) * w, size.wider * math.sqrt(radius) * w)
         plain = min(most, b + math.log(_RATIO / kappa))
@@ -229,7 +236,7 @@ def likelihood_limits(
         added = _mixed(_tilt(power, close), _tilt(power, w2), bends, parts) + two * _tilt(power, w2)
         steps = min(steps, (given + 2.0 * added) / (2.0 * power - 1.0))
         lost = _mixed(_loss(size, close), loss, bends, parts) + two * loss
-        radius = min(radius, start + 2.0 * log_set + steps + 2.0 * lost)
+        radius = min(radius, first + steps + 2.0 * lost)
         far = min(far, others + stray, t)
         y = 0.25 * close
         factor = math.exp(1.5 * near) * bends[0] * (y / math.log1p(y) if y > 1e-12 else 1.0)

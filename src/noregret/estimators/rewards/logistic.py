@@ -27,6 +27,8 @@ from ...theory.widths import logistic_interval, lower_curvature, sigma
 from ..newton.online_newton import SLACK
 from .regression import Step, advance, look, times_scale
 
+CARRIED = 1e-12  # by rho2 of LOGISTIC for every reward, against rounding
+
 
 @formula
 def log_sigma(z: float) -> float:
@@ -102,7 +104,7 @@ def logistic_step(par, state, work, s, a, reward, x):
     error = -sign * stable_sigma(-sign * z)  # p - y
     kappa = 2.0 * lower_curvature(r * (1.0 + 1e-12)) * stable_sigma(z) * stable_sigma(-z)
     gain = log_predicted(sign * z, math.sqrt(m)) - log_sigma(sign * z)
-    state.radius[s, a] += error * error * m / (1.0 + kappa * m) - 2.0 * gain + 1e-12
+    state.radius[s, a] += error * error * m / (1.0 + kappa * m) - 2.0 * gain + CARRIED
     advance(par, state, work, s, a, x, Step(m, kappa, error))
 
 
