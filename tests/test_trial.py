@@ -65,7 +65,7 @@ def test_a_study_and_worlds_say_the_same(planned):
     for one, other in zip(made.closings, alike.closings, strict=True):
         assert one["true"] == pytest.approx(other["true"])
         for rung in closing.RUNGS:
-            assert one.get(rung) == pytest.approx(other.get(rung))
+            assert one[rung] == pytest.approx(other[rung])
 
 
 def test_what_is_done_is_not_run_again(planned, monkeypatch):

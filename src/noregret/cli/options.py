@@ -6,11 +6,13 @@ import sys
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 import typer
 
 from .. import checks as check
 from ..agents import names as agent_names
 from ..agents.registry import why_not
+from ..problem.problem import Problem
 from ..simulation.catalogue import COMPOSED, agent_options, named_agent, named_world
 from ..worlds import World
 from ..worlds import names as world_names
@@ -75,3 +77,22 @@ def agents_from(text: str, world: World) -> list[Any]:
     for name, options in parts:  # all of them before the first is compiled
         agent_options(name, options)
     return [named_agent(name, options, world) for name, options in parts]
+
+
+def policy_of(text: str, problem: Problem) -> Any:
+    """Actions [H, S] of "state=action,state=action,...", the same at every step; every state must be named."""
+    told: dict[int, int] = {}
+    for item in text.split(","):
+        state, equals, action = (part.strip() for part in item.partition("="))
+        if not equals:
+            raise ValueError(f"rule must be state=action,state=action,..., {item!r} is not")
+        s = problem.state(_named(state))
+        told[s] = problem.action(_named(action), s)
+    lacking = [problem.state_text(s) for s in range(problem.n_states) if s not in told]
+    if lacking:
+        raise ValueError(f"rule must name an action for every state, none for {', '.join(map(str, lacking))}")
+    return np.tile([told[s] for s in range(problem.n_states)], (problem.horizon, 1))
+
+
+def _named(text: str) -> Any:
+    return int(text) if text.lstrip("-").isdigit() else text

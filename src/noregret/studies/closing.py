@@ -18,12 +18,14 @@ from ..checks import Floats
 from ..evidence.plug_in import plug_in
 from ..problem.links import MultinomialLogit
 from ..problem.log import Log, LoggedEpisode
+from ..simulation.fitted import world_of
 from ..worlds import World
 from ..worlds.individual import Episodes
 
 RUNGS = ("proved", "asymptotic", "believed")
 ASKED = 100  # people, evenly spaced among all
 DELTA = 0.05
+DRAWS = 100  # models of the posterior
 
 
 class Played(NamedTuple):
@@ -65,6 +67,7 @@ def closing(agent: Any, world: World, people: int, seed: int) -> dict[str, Any]:
     made: dict[str, Any] = {"people": len(chosen), "true": _true(world, found, chosen)}
     made["proved"] = _proved(agent, world, found, chosen)
     made["asymptotic"] = _asymptotic(world, found, chosen)
+    made["believed"] = _believed(agent, world, found, chosen)
     return made
 
 
@@ -89,6 +92,18 @@ def _asymptotic(world: World, found: Played, chosen: NDArray[np.int64]) -> tuple
         return None
     made = plug_in(found.log, found.policies[chosen], ruled(world), found.X[chosen], start=found.begin, delta=DELTA)
     return made.lower, made.upper
+
+
+def _believed(agent: Any, world: World, found: Played, chosen: NDArray[np.int64]) -> tuple[float, float] | None:
+    """Quantiles over models drawn from the agent's posterior at the end."""
+    if agent.believer() is None:
+        return None
+    gains, X = [], found.X[chosen]
+    for number in range(DRAWS):
+        drawn = world_of(agent, X, number, initial_state=found.begin, rule=ruled(world))
+        gains.append(_true(drawn, found, chosen))
+    low, high = np.quantile(gains, (0.5 * DELTA, 1.0 - 0.5 * DELTA))
+    return float(low), float(high)
 
 
 def ruled(world: World) -> NDArray[np.int64]:

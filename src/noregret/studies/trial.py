@@ -168,8 +168,8 @@ def plan_trial(
 
     worlds        where the programme might take place: a world's name or table as in study files ("programme", or
                   {"name": "programme", "misfit": 0.5}), a `World`, or a list of these. A named
-                  world that takes a seed is drawn anew in every replication. What a pilot suggests: the table {"name":
-                  "pilot", "agent": FILE, "log": FILE} draws worlds from the posterior of a saved agent
+                  world that takes a seed is drawn anew in every replication. What a pilot suggests: [agent.world(log,
+                  draw=i, rule=rule) for i in range(10)], drawn from the posterior of an agent that has learned it
     agent         its name or table likewise; with `World`s also an agent
     people        how many come in each replication
     replications  runs in each named world; of `World`s, in all of them together, in turn
