@@ -59,7 +59,8 @@ def set_ratio(kind, seed, bound, steps=99, horizon=3):
 def test_stored_block_sets_cover_in_many_runs(bound):
     ratios = told(f"stored sets, bound {bound:g}", lambda kind, seed: set_ratio(kind, seed, bound))
     assert failures(ratios) <= allowed(RUNS)
-    assert (ratios > 0.4).sum() > allowed(RUNS)  # sets 0.4 times as wide would be noticed
+    if bound >= 2.0:  # with 0.5 what is assumed is all that is known in most runs
+        assert (ratios > 0.5).sum() > allowed(RUNS)  # sets half as wide would be noticed
 
 
 # Rewards ----------------------------------------------------------------------------------------------------------
