@@ -31,7 +31,7 @@ from .problem.encoder import Encoder
 from .problem.links import LinearCombination, Link, MultinomialLogit
 from .problem.log import Log
 from .problem.problem import Problem
-from .simulation import Run, referral_study, simulate, world_of
+from .simulation import Run, logged, referral_study, simulate, world_of
 from .simulation.claims import claims
 from .simulation.expected import expected_certificates
 from .storage.text import readable as _readable
@@ -78,6 +78,7 @@ __all__ = [
     "expected_certificates",
     "kernel",
     "load",
+    "logged",
     "make_agent",
     "plan_trial",
     "planning",

@@ -15,7 +15,7 @@ far, and may then change the rows of its policy for the steps to come (docs/sema
 
 import inspect
 from collections.abc import Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -28,28 +28,21 @@ from ..compiler.memory import apart, copied
 from ..compiler.slots import Heads, slot
 from ..planning.bellman import Plan
 from ..problem.problem import Problem
+from .buffers import PlanBuffer as PlanBuffer
+from .buffers import Trajectory as Trajectory
+from .buffers import buffers
 from .commit import call_learn, call_plan, call_replan, learned, observed, opened
 from .contents import write
 from .data import FromData
 from .declared import Declared, last
 from .explaining import explained
 from .locks import Lock, locked
+from .lottery import lottery_of
 from .promise import rewards_assumed, sentence, transitions_assumed
 from .refutation import SIZE, examine, upper_of
 from .shared import ASKED, EPISODE, STEP
 
 _NO_VALUES: Floats = apart(np.zeros((0, 0)))
-
-
-class PlanBuffer(NamedTuple):
-    policy: NDArray[np.int64]  # [H, S]
-    values: Floats  # [H+1, S]
-
-
-class Trajectory(NamedTuple):
-    states: NDArray[np.int64]  # [H+1]
-    actions: NDArray[np.int64]  # [H]
-    rewards: Floats  # [H], in [0, 1] (`problem.scale`), nan where not observed
 
 
 part_plan = slot("plan")  # (par, state, work, x, k, out), for agents that hold others
@@ -106,13 +99,11 @@ class Agent(FromData, Declared):
         self._settle()
         check.memory(f"{self.name} with these sizes and options", 8.0 * self._kept())
         self.par, self._own_state, self.work = apart(self.build())
-        H, S = problem.horizon, problem.n_states
         self._x: Floats = apart(np.zeros(problem.context_dim))
         self._next_x: Floats = apart(np.zeros(problem.context_dim))  # of an episode that may come to nothing
-        self._out: PlanBuffer = apart(PlanBuffer(np.zeros((H, S), np.int64), np.zeros((H + 1, S))))
-        self._path: Trajectory = apart(Trajectory(np.zeros(H + 1, np.int64), np.zeros(H, np.int64), np.zeros(H)))
-        self._others = np.zeros(H, np.bool_)  # steps of this episode whose action somebody else chose
-        self._spare: Trajectory = apart(Trajectory(*(a.copy() for a in self._path)))  # steps that come from elsewhere
+        self._out, self._path = buffers(problem, self._lottery())
+        self._others = np.zeros(problem.horizon, np.bool_)  # steps of this episode whose action somebody else chose
+        self._spare = buffers(problem, 0)[1]  # steps that come from elsewhere
         self._refutation: str | None = None
         self._caveats: tuple[str, ...] = ()
         self._slots: tuple[Any, Any] | None = None  # of plan and learn
@@ -215,7 +206,8 @@ class Agent(FromData, Declared):
         bounded, scale = self.bounds_values and self.refuted is None, self.problem.scale
         gap = self._gap(inside, lower) * scale.unit if bounded and lower is not None else None
         values, lower = scale.values(inside), None if lower is None else scale.values(lower)
-        return Plan(self._out.policy.copy(), values, values.copy() if bounded else None, lower, gap, self.problem)
+        upper = values.copy() if bounded else None
+        return Plan(self._out.policy.copy(), values, upper, lower, gap, self.problem, **lottery_of(self._out))
 
     def plan_on(self, par: Any, state: Any, work: Any, x: Floats, k: int, out: PlanBuffer) -> None:
         """Run `plan_kernel` on arrays laid out like the agent's, such as copies: the agent itself does not change."""

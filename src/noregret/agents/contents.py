@@ -10,6 +10,7 @@ from ..problem.problem import Problem
 from ..storage.archive import digest, seal
 from ..storage.atomic import write_whole
 from .limits import named
+from .lottery import NONE
 
 SIZES = ("n_states", "n_actions", "horizon", "context_dim")
 FIELDS = (*SIZES, "context_bound", "weight_bound", "reward_bound", "long_contexts", "rewards")
@@ -31,7 +32,8 @@ def leaves(prefix: str, value: Any) -> Iterator[tuple[str, Any]]:
 def carried(agent: Any) -> Iterator[tuple[str, Any]]:
     """Everything that changes over the agent's life."""
     yield from leaves("state", agent.state)
-    yield from leaves("plan", agent._out)
+    drawn = len(agent._out.plans) > 0  # without a lottery there is nothing in those two
+    yield from (kept for kept in leaves("plan", agent._out) if drawn or kept[0] not in ("plan.plans", "plan.floor"))
     yield from leaves("path", agent._path)
     yield "context", agent._x
     yield "evidence", agent.evidence
@@ -48,6 +50,8 @@ def _describe(agent: Any, prefix: str, arrays: dict[str, Any]) -> dict[str, Any]
     it is made of are described in it, each with its own problem where that is another object."""
     options: dict[str, Any] = {}
     for key, value in agent.options.items():
+        if key in NONE and value == NONE[key]:
+            continue
         if isinstance(value, np.ndarray):
             arrays[f"{prefix}option.{key}"] = value
         else:

@@ -17,27 +17,13 @@ from ..problem.problem import Problem
 from .base import Agent, told
 from .declared import CONSTANTS, REGULARIZATION, REWARD_REGULARIZATION, option
 from .glm.family import GLMAgent, apply_beliefs
+from .lottery import random_action
 from .plans import ModelWork, model_work, plan_model
 
 
 @kernel
 def nothing(par, state, work, x, k, n, path):
     """Learn nothing."""
-
-
-@kernel
-def random_action(layout, s, u):
-    """The floor(u n)-th of the n available actions of state s, u in [0, 1)."""
-    n = 0
-    for a in range(layout.available.shape[1]):
-        if layout.available[s, a]:
-            n += 1
-    skip, chosen = int(u * n), -1
-    while skip >= 0:
-        chosen += 1
-        if layout.available[s, chosen]:
-            skip -= 1
-    return chosen
 
 
 def first_actions(problem: Problem) -> NDArray[np.int64]:

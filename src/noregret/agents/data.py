@@ -209,6 +209,10 @@ class FromData(Shared):
         """The chances [A] of its actions in state s at step h, where they are known without draws; else None."""
         return None
 
+    def _lottery(self) -> int:
+        """How many plans what it plays is drawn from (`agents.lottery`); 0: it plays its plan."""
+        return 0
+
     def _hands_over(self, state: Any, k: int) -> bool:
         """Whether by this `state` individual k is handed to an expert who is a function, and has to be asked."""
         return False

@@ -21,7 +21,7 @@ Table = dict[str, Any]  # a file's header, or a part of it; or its arrays, by na
 Own = dict[str, type[Agent]]  # classes that are not the library's, by the names of their agents
 
 _LINKS: dict[str, Callable[[], Link]] = {"logit": MultinomialLogit, "linear": LinearCombination}
-_COUNTS = ("memory", "max_balls", "clusters", "draws")  # options that say how much room to take
+_COUNTS = ("memory", "max_balls", "clusters", "draws", "plans")  # options that say how much room to take
 _OUT_OF_RANGE = "the clock, the plan or the path is out of range"
 _MODEST, _TIMES = 2**25, 16  # bytes that any file may ask for, and how many for each of its own
 
@@ -141,15 +141,17 @@ def revived(
         array[...] = arrays[key]
     for key, node in nodes("state", agent.state):
         check_state(key, node, problem)
-    p, path, policy = problem, agent._path, agent._out.policy
-    within = ((path.states, p.n_states), (path.actions, p.n_actions), (policy, p.n_actions))
-    outside = not 0 <= step <= p.horizon or any(a.min() < 0 or a.max() >= n for a, n in within)
+    p, path, (policy, _, plans, floor) = problem, agent._path, agent._out
+    within = ((path.states, p.n_states), (path.actions, p.n_actions), (policy, p.n_actions), (plans, p.n_actions))
+    outside = not 0 <= step <= p.horizon or any(a.size and (a.min() < 0 or a.max() >= n) for a, n in within)
+    outside = outside or not 0.0 <= floor[0] <= 1.0
     if outside or (asked and (not opened or step == p.horizon)):
         raise ValueError(_OUT_OF_RANGE)
     agent._set_clock(episode, step, asked, opened)
     check_clock(agent)
     if opened:
-        p.policy(policy, "the plan")
+        for one in (policy, *plans):
+            p.policy(one, "the plan")
         for h in range(agent._step):
             s, a = int(path.states[h]), int(path.actions[h])
             p.action(a, s)  # the next state may be one that refutes the support

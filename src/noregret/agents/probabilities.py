@@ -25,6 +25,8 @@ from numpy.typing import NDArray
 from .. import checks as check
 from ..checks import Floats
 from ..compiler.memory import copied
+from ..problem.layout import Layout
+from .lottery import Past, step_chances
 
 MOST_DRAWS = 1_000_000  # draws
 
@@ -67,15 +69,24 @@ def action_probabilities(agent: Any, state: Any, draws: int = 1000) -> ActionPro
     h = agent._step
     if h == agent.problem.horizon:
         raise RuntimeError(f"action_probabilities: all {h} steps of the episode are taken")
-    s = agent.problem.state(state)
+    s, path, out = agent.problem.state(state), agent._path, agent._out
     check_draws(draws)
+    if len(out.plans):
+        past = path.states[:h], path.actions[:h], agent._others[:h]
+        return of_lottery(out.plans, float(out.floor[0]), agent.problem.layout, past, s)
     exact = known_exactly(agent, h, s)
     if exact is not None:
         return exact
-    path, policies = agent._path, drawn_policies(agent, draws)
+    policies = drawn_policies(agent, draws)
     return from_policies(
         policies, path.states[: h + 1], path.actions[:h], agent._others[:h], s, agent.problem.n_actions
     )
+
+
+def of_lottery(plans: NDArray[Any], floor: float, layout: Layout, past: Past, s: int) -> ActionProbabilities:
+    """The chances of a lottery over plans [N, H, S]."""
+    chances = step_chances(plans, floor, layout, past, s)
+    return ActionProbabilities(chances, len(plans), np.zeros_like(chances), True)
 
 
 def check_draws(draws: Any, least: int = 1) -> int:

@@ -14,7 +14,7 @@ from .. import checks as check
 from ..agents.base import Agent
 from ..agents.contents import fingerprint
 from ..agents.files import copy_of
-from ..agents.probabilities import from_policies, known_exactly
+from ..agents.probabilities import from_policies, known_exactly, of_lottery
 from ..problem.encoder import Encoder
 from ..problem.problem import Problem
 from ..storage.tables import is_missing
@@ -31,8 +31,10 @@ class Decision:
     who           the individual's key; episode: their number, which keys the agent's random numbers
     step, context, state   what was known of them (context [d] as the agent saw it)
     action        what was done; advice: what the plan said; by_other: whether somebody else chose
-    probability   the chance with which the agent chooses `action` here (`agents.probabilities`), draws: how many
-                  plans that rests on, error: its standard error; None where it was not asked for
+    probability   the chance with which the agent chooses `action` here, given the past. Of an agent with several plans
+                  or a floor it is exact (`agents.lottery`), error is 0 and draws its number of plans; of any other an
+                  estimate from `draws` plans with other random numbers, error: its standard error; None where it was
+                  not asked for
     certificate   a bound on the plan's shortfall from optimal, None without one; referred: whether an expert planned
     agent, options, seed, version   who decided: name, options (arrays by their SHA-256), and of which library version
     fingerprint   SHA-256 over the agent's saved contents before the individual's plan was made; "" if not asked for
@@ -91,7 +93,8 @@ class Decision:
         action = self.action if self.action_name is None else self.action_name
         advice = self.advice if self.advice_name is None else self.advice_name
         how = f"chosen by somebody else (advice: {advice})" if self.by_other else "as advised"
-        chance = "" if self.probability is None else f", chance {self.probability:.3g} ({self.draws} draws)"
+        how_many = f"{self.draws} plans" if self.error == 0.0 and self.draws else f"{self.draws} draws"
+        chance = "" if self.probability is None else f", chance {self.probability:.3g} ({how_many})"
         proof = "" if self.certificate is None else f", plan at most {self.certificate:.3g} short of optimal"
         if self.belief is not None and self.belief_quantile is not None:
             proof += f", believed {self.belief:.3g} short of optimal (95%: at most {self.belief_quantile:.3g})"
@@ -189,7 +192,11 @@ def decided(agent: Agent, person: Person, s: int, time: str, with_chance: bool, 
     h, p = len(person.actions) - 1, agent.problem
     chosen, advice = person.actions[h], int(person.policy[h, s])
     chance: tuple[float, int, float] | tuple[None, None, None] = (None, None, None)
-    if with_chance:
+    if person.floor is not None:
+        past = person.states[:h], person.actions[:h], person.others[:h]
+        chances = of_lottery(person.drawn, person.floor, p.layout, past, s)
+        chance = float(chances.probabilities[chosen]), chances.draws, 0.0
+    elif with_chance:
         found = known_exactly(agent, h, s)
         if found is None and len(person.drawn):
             found = from_policies(person.drawn, person.states, person.actions[:h], person.others, s, p.n_actions)

@@ -24,8 +24,8 @@ from ..storage.atomic import write_whole
 
 Who = int | str
 LONGEST = 200  # characters of a key
-_SCALARS = ("who", "episode", "certificate", "referred", "fingerprint", "row", "ended", "until", "belief")
-_LATER: dict[str, Any] = {"belief": None}  # what files of earlier versions do not have
+_SCALARS = ("who", "episode", "certificate", "referred", "fingerprint", "row", "ended", "until", "belief", "floor")
+_LATER: dict[str, Any] = {"belief": None, "floor": None}  # what files of earlier versions do not have
 _FLAGS = ("bounded", "has_draws")
 
 
@@ -39,8 +39,9 @@ class Person:
 
     states [steps + 1, or as many as were acted in], actions, rewards, others: what was done and what came of it;
     policy [H, S], upper [H+1, S] or None, certificate, referred: the plan; drawn [draws, H, S] plans with other random
-    numbers; belief: (mean, 95% quantile) of what is believed of the plan's shortfall; until: how many people must have
-    begun before this one is learned, None: `Live.close` says when"""
+    numbers or, where floor is not None, those of the lottery that the policy was drawn from (`agents.lottery`); belief:
+    (mean, 95% quantile) of what is believed of the plan's shortfall; until: how many people must have begun before this
+    one is learned, None: `Live.close` says when"""
 
     who: Who
     episode: int
@@ -59,6 +60,7 @@ class Person:
     ended: bool = False
     until: int | None = 0
     belief: tuple[float, float] | None = None
+    floor: float | None = None
     mark: NDArray[np.int64] = field(default_factory=_unlearned)
 
     @property
@@ -117,8 +119,14 @@ def with_people(agent: Agent, own: dict[str, Any], people: list[Person]) -> tupl
         {name: getattr(q, name) for name in _SCALARS} | {"bounded": q.upper is not None, "has_draws": len(q.drawn) > 0}
         for q in people
     ]
-    arrays |= {f"people.{name}": array for name, array in _stacked(people, agent.problem, own["draws"]).items()}
+    draws = draws_in(agent, own["draws"])
+    arrays |= {f"people.{name}": array for name, array in _stacked(people, agent.problem, draws).items()}
     return {"holds": "live", "live": own, "people": kept} | header, arrays
+
+
+def draws_in(agent: Agent, draws: int) -> int:
+    """How many plans each person has: those of the agent's lottery, or so many with other random numbers."""
+    return len(agent.buffers[0].plans) or draws
 
 
 def _shapes(p: Problem, people: int, drawn: int, draws: int) -> dict[str, tuple[tuple[int, ...], Any]]:
@@ -157,7 +165,8 @@ def read_people(
     try:
         own = header["live"]
         check.fits("live", lambda draws, order, audit, rows, belief=0: None, **own)
-        people = _people(header["people"], arrays, agent, check.integer("draws", own["draws"], 0))
+        draws = draws_in(agent, check.integer("draws", own["draws"], 0))
+        people = _people(header["people"], arrays, agent, draws)
         numbers = [q.episode for q in people]
         if len(set(numbers)) < len(numbers) or stored_episodes(agent.state) & set(numbers):
             raise ValueError("somebody is there twice, or was learned from already")
@@ -186,6 +195,8 @@ def _people(kept: Any, arrays: dict[str, Any], agent: Agent, draws: int) -> list
         if not (0 <= n <= h <= min(n + 1, p.horizon)):
             raise ValueError(f"the path of {check.shown(told['who'])} is not one")
         own = np.zeros((0, p.horizon, p.n_states), np.int16)
+        if told["has_draws"] != (told["floor"] is not None) and len(agent.buffers[0].plans):
+            raise ValueError(f"the plans of {check.shown(told['who'])} are not those of a lottery")
         if told["has_draws"]:
             own, at = made["drawn"][at], at + 1
         upper = made["upper"][i] if told["bounded"] else None
@@ -209,6 +220,7 @@ def _plain(told: dict[str, Any], begun: int) -> None:
     kinds = {
         "episode": int, "certificate": float | None, "referred": bool | None, "fingerprint": str, "row": dict | None,
         "ended": bool, "until": int | None, "bounded": bool, "has_draws": bool, "belief": list | None,
+        "floor": float | None,
     }  # fmt: skip
     for name, kind in kinds.items():
         if not isinstance(told[name], kind) or (kind in (int, int | None) and isinstance(told[name], bool)):
@@ -220,6 +232,8 @@ def _plain(told: dict[str, Any], begun: int) -> None:
     said = told["belief"]
     if said is not None and not (len(said) == 2 and all(type(v) is float and 0.0 <= v < math.inf for v in said)):
         raise ValueError(f"belief of {check.shown(who)} cannot be {check.shown(said)}")
+    if told["floor"] is not None and not 0.0 <= told["floor"] <= 1.0:
+        raise ValueError(f"floor of {check.shown(who)} cannot be {check.shown(told['floor'])}")
     if told["certificate"] is not None and not math.isfinite(told["certificate"]):
         raise ValueError(f"certificate of {check.shown(who)} cannot be {check.shown(told['certificate'])}")
 

@@ -73,7 +73,8 @@ class Live(Ward):
 
     agent   any agent of the library that plans whole episodes; it is taken over: begin no episodes with it yourself.
             `agent.save` keeps what it has learned, `Live.save` everybody who is open as well
-    draws   plans drawn at every `begin` for the probabilities in the decisions; 0: none are recorded
+    draws   plans drawn at every `begin` to estimate the probabilities in the decisions; 0: none are recorded. Of an
+            agent with several plans or a floor (`PSRLGLM`) they are exact, and recorded in any case
     order   "begin": people are learned from in the order of arrival, so that the sets hold whatever decides when
             somebody ends; "end": at once, which needs ends that do not depend on outcomes (module docstring)
     audit   whether decisions carry a fingerprint of the agent; costs a pass over its arrays for each individual
@@ -121,8 +122,8 @@ class Live(Ward):
         if clock is not None and not callable(clock):
             raise ValueError(f"clock must be a function that returns a datetime, or None, got {check.shown(clock)}")
         self.draws = check_draws(draws, 0)
-        if draws > 0 and agent.problem.n_actions > np.iinfo(np.int16).max:
-            raise ValueError(f"draws must be 0 with more than {np.iinfo(np.int16).max} actions, got {draws}")
+        if (draws > 0 or len(agent.buffers[0].plans)) and agent.problem.n_actions > np.iinfo(np.int16).max:
+            raise ValueError(f"draws must be 0, and plans 1, with more than {np.iinfo(np.int16).max} actions")
         check.one_of("order", order, ("end", "begin"))
         self.audit = check.flag("audit", audit)
         self.rows, self._time = check.flag("rows", rows), now if clock is None else clock
@@ -156,7 +157,7 @@ class Live(Ward):
         context = agent.problem.context(agent.encoded(x))
         row = row_of(agent.encoder, x) if self.rows else None
         mark = fingerprint(agent) if self.audit else ""
-        if self.draws > 0 and known_exactly(agent, 0, 0) is None:
+        if self.draws > 0 and not len(agent.buffers[0].plans) and known_exactly(agent, 0, 0) is None:
             drawn = plans_ahead(agent, context, self.draws)
         else:
             drawn = np.zeros((0, agent.problem.horizon, agent.problem.n_states), np.int16)

@@ -81,12 +81,15 @@ class Ward:
     def _arrived(self, who: Who, mark: str, drawn: NDArray[np.int16], row: dict[str, Any] | None) -> Person:
         """The individual whose episode the agent has open, from the agent's own buffers."""
         agent, plan = self.agent, self.agent.plan_made()
+        floor = None if plan.plans is None else plan.floor
+        if plan.plans is not None:
+            drawn = plan.plans.astype(np.int16)
         if (drawn < 0).any():  # drawn plans that are the expert's, who was asked for this one
             drawn = np.where(drawn < 0, plan.policy, drawn).astype(np.int16)
         said = explained(plan, agent).belief(self.belief) if self.belief > 0 else None
         return Person(
             who, agent.episode, tuple(agent.context.tolist()), plan.policy, plan.upper, plan.certificate,
-            getattr(plan, "referred", None), mark, drawn, row,
+            getattr(plan, "referred", None), mark, drawn, row, floor=floor,
             belief=None if said is None else (max(said.mean, 0.0), said.quantile),
         )  # fmt: skip
 

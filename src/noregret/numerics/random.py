@@ -23,6 +23,7 @@ PERTURBATION = 7  # bonuses perturbed pair by pair and step by step
 DOUBT = 8  # models drawn to see how sure a plan is
 LOGGED = 9  # actions of a rule that logs: when to explore, and which action then
 CORE = 10  # directions in which the parameters of a block are perturbed
+LOTTERY = 11  # which of several plans is played, and where an action at random
 BELIEF = 12  # models drawn to say what is believed of a plan
 
 DRAWS = 16  # steps reserved for one gamma variate: fifteen attempts, of which one is enough 19 times in 20, and a power

@@ -51,6 +51,11 @@ class Plan:
     policy's shortfall from optimal in any initial state the problem allows, likewise: at most the largest upper - lower
     at step 0. problem says which names states and actions have (None: numbers).
 
+    Of an agent that draws its plan from several, or has a floor (`agents.lottery`): plans [N, H, S] and floor are what
+    the policy was drawn from, `chances` with which probabilities; bounds and certificate are then about the draw, the
+    mean over plans. plans is None of any other agent. randomised [H, S, A]: of `agent.certify`, the probabilities that
+    were asked about; policy is then the likeliest action.
+
     >>> import noregret as nr
     >>> world = nr.worlds.clinic()
     >>> x = world.context(seed=0, episode=0)
@@ -78,6 +83,9 @@ class Plan:
     lower: Floats | None = None
     certificate: float | None = None
     problem: Problem | None = field(default=None, compare=False)
+    plans: NDArray[np.int64] | None = None
+    floor: float = 0.0
+    randomised: Floats | None = None
     _asks = None  # who answers `why` and `belief`: the agent that made the plan (`agents.explaining`)
 
     def table(self) -> list[dict[str, Any]]:
@@ -135,6 +143,23 @@ class Plan:
         if self._asks is None:
             raise RuntimeError(f"{verb}: this plan has no agent to ask, it was made without one, copied or changed")
         return self._asks
+
+    @property
+    def chances(self) -> Floats:
+        """Probabilities [H, S, A] of the actions: 1 of the policy's own, or those of the draw before the first step.
+        What was done at one step changes those of the next, so the product over steps is not the chance of a path
+        (`agent.action_probabilities`)."""
+        if self.randomised is not None:
+            return self.randomised.copy()
+        if self.problem is None:
+            raise ValueError("chances needs a plan with a problem, which knows the actions")
+        given = self.policy[None] if self.plans is None else self.plans
+        may, (N, H, S) = self.problem.layout.available, given.shape
+        made = np.tile(self.floor * may / may.sum(1, keepdims=True), (H, 1, 1))
+        h, s = np.ogrid[:H, :S]
+        for policy in given:
+            made[h, s, policy] += (1.0 - self.floor) / N
+        return made
 
     def __repr__(self) -> str:
         """A row per step, a column per state; the middle of a large plan is left out."""

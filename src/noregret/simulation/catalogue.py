@@ -16,6 +16,7 @@ from ..agents import kmeans, make_agent
 from ..agents.composed.certified import Certified
 from ..agents.composed.referral import Referral
 from ..agents.controls import FixedPolicy, Oracle
+from ..agents.lottery import NONE
 from ..agents.registry import agent_class, why_not
 from ..worlds import World, make_world, world_maker
 from ..worlds.contexts import Adversary
@@ -79,7 +80,7 @@ def agent_options(name: str, options: dict[str, Any]) -> dict[str, Any]:
                 )
             part = str(inner.pop("name"))
             made[key] = {"name": part} | agent_options(part, inner)
-    return {k: v for k, v in made.items() if not (k == "cells" and v is None)}
+    return {k: v for k, v in made.items() if not (k == "cells" and v is None) and not (k in NONE and v == NONE[k])}
 
 
 def named_world(name: str, options: dict[str, Any], episodes: int | None = None) -> World:

@@ -21,9 +21,10 @@ from ..compiler.announcements import announced
 from ..compiler.jit import DISABLED, direct, inlined, kernel
 from ..compiler.memory import apart
 from ..compiler.slots import EMPTY, Heads, slot
+from ..planning.bellman import Plan
 from ..worlds import World
 from ..worlds.contexts import Adversary
-from ..worlds.truth import behind, detour, individual, remainder, shortfall, solve, transition
+from ..worlds.truth import behind, behind_lottery, detour, individual, remainder, shortfall, solve, transition
 from .model_cache import Acquaintances, acquaintances, look_up, models
 
 CHUNK = 2048  # episodes between two looks at Python: contexts live one chunk at a time, Ctrl-C is heard
@@ -102,17 +103,31 @@ def meet(truth, visit):
         solve(truth)
 
 
-@kernel
-def roll_out(truth, visit, policy, path, gap):
-    """The individual's MDP, the policy's exact shortfall gap[0] from optimal at the start, and one trajectory."""
-    meet(truth, visit)
-    gap[0] = behind(truth, policy, visit.start)
+@inlined
+def follow(truth, visit, policy, path):
+    """One trajectory."""
     path.states[0] = visit.start
     for h in range(policy.shape[0]):
         s = path.states[h]
         a = policy[h, s]
         path.actions[h] = a
         transition(truth, visit.k, h, s, a, path.rewards[h : h + 1], path.states[h + 1 : h + 2])
+
+
+@kernel
+def roll_out(truth, visit, out, path, gap):
+    """The individual's MDP, the policy's exact shortfall gap[0] from optimal at the start, and one trajectory."""
+    meet(truth, visit)
+    gap[0] = behind(truth, out.policy, visit.start)
+    follow(truth, visit, out.policy, path)
+
+
+@kernel
+def roll_out_lottery(truth, visit, out, path, gap):
+    """The same with the shortfall of the lottery that the policy was drawn from."""
+    meet(truth, visit)
+    gap[0] = behind_lottery(truth, out.plans, out.floor[0], visit.start)
+    follow(truth, visit, out.policy, path)
 
 
 @kernel
@@ -166,7 +181,7 @@ def loop(kernels, agent, people, span, buffers, meter):
             call_replan(kernels.replan, agent, (x, k, span.pause, path, out))
             call_part(kernels.roll_part, (truth,), (visit, span.pause, H, out.policy, path, meter.gap))
         else:
-            call_roll(kernels.roll, (truth,), (visit, out.policy, path, meter.gap))
+            call_roll(kernels.roll, (truth,), (visit, out, path, meter.gap))
         if c < known.X.shape[0]:
             known.known[c] = 1
         if watching == 1:
@@ -230,7 +245,8 @@ class FusedSession(Session):
                 replan = agent.replanning()
                 roll_part = call_part.fill(roll_out_part, self.truth, visit, 0, 0, out.policy, path, m.gap)
             else:
-                roll = call_roll.fill(roll_out, self.truth, visit, out.policy, path, m.gap)
+                rolled = roll_out_lottery if len(out.plans) else roll_out
+                roll = call_roll.fill(rolled, self.truth, visit, out, path, m.gap)
             if self.diagnostics:
                 parts = agent.par, agent.state, agent.work
                 watch = call_watch.fill(agent.watch_kernel, *parts, self.truth, path, out, m)
@@ -239,9 +255,10 @@ class FusedSession(Session):
             self.truths = self._lay_truths(*models(self.truth, self.known), self.truth)
             if not DISABLED:
                 self.truths = np.array(self.truths)
-            self._loop = direct(loop, *self._args(np.zeros((0, p.context_dim)), np.zeros(0, np.int64)))
+            self._loop = direct(loop, *self.arguments(np.zeros((0, p.context_dim)), np.zeros(0, np.int64)))
 
-    def _args(self, X: Floats, starts: NDArray[np.int64]) -> tuple[Any, ...]:
+    def arguments(self, X: Floats, starts: NDArray[np.int64]) -> tuple[Any, ...]:
+        """Of the compiled loop, for these people."""
         a, m = self.agent, self.meter
         span = Span(self.done, self.episodes, self.every, self.pause, int(self.diagnostics))
         out, path = a.buffers
@@ -255,7 +272,7 @@ class FusedSession(Session):
         if watched(self.agent):
             n = min(n, until_due(self.agent.episode))
         self.agent.make_room(n)
-        self._loop(*self._args(*self.contexts(n)))
+        self._loop(*self.arguments(*self.contexts(n)))
         self.done += n
         self.agent.met(n)
         self.agent.examine()
@@ -273,10 +290,13 @@ class PythonSession(Session):
         agent, truth, m, H = self.agent, self.truth, self.meter, self.world.problem.horizon
         X, starts = self.contexts(1)
         k, s = self.done, int(starts[0])
-        policy = self.world.checked(agent.begin_episode(X[0]).policy, f"plan.policy of {type(agent).__name__}")
+        plan = agent.begin_episode(X[0])
+        policy = self.world.checked(plan.policy, f"plan.policy of {type(agent).__name__}")
         individual(truth, X[0])
         pause = getattr(agent, "pause", 0) or H
         gap = shortfall(truth, policy, s)
+        if isinstance(plan, Plan) and plan.plans is not None:
+            gap = behind_lottery(truth, plan.plans, plan.floor, s)
         gap = gap if pause == H else 0.0  # in two parts, as in `roll_out`
         reward, after = np.zeros(1), np.zeros(1, np.int64)
         for h in range(H):

@@ -11,6 +11,7 @@ from ..compiler.jit import inlined, merged, strict
 from ..numerics.linear_algebra import pair_predictors, predictors
 from ..numerics.random import LUCK, START, uniforms
 from ..planning.bellman import Model, Operator, Solution, apply_planner, evaluate, expectation
+from ..planning.randomised import evaluate_chances, floored
 from ..problem.layout import Layout
 from ..problem.links import apply_gradient, sigmoid
 
@@ -34,6 +35,8 @@ class Truth(NamedTuple):
     best: NDArray[np.int64]  # [H, S], an optimal policy
     optimal: Floats  # [H+1, S], its values
     own: Floats  # [H+1, S], values of the policy that is played
+    each: Floats  # [H+1, S], of one plan of a lottery
+    chances: Floats  # [H, S, A], likewise its actions'
 
 
 @inlined
@@ -68,6 +71,23 @@ def behind(truth, policy, start):
     """V*(start) - V^policy(start), exactly, after `solve`; all values of the policy in truth.own."""
     evaluate(truth.P, truth.layout, truth.r, policy, truth.own)
     return truth.optimal[0, start] - truth.own[0, start]
+
+
+@inlined
+def behind_lottery(truth, plans, floor, start):
+    """V*(start) less the value of a lottery over plans [N, H, S] with a floor, exactly, after `solve`; all values of
+    the lottery, means over its plans, in truth.own."""
+    (N, H, S), own, each = plans.shape, truth.own, truth.each
+    for h in range(H + 1):
+        for s in range(S):
+            own[h, s] = 0.0
+    for i in range(N):
+        floored(truth.layout, plans[i], floor, truth.chances)
+        evaluate_chances(truth.P, truth.layout, truth.r, truth.chances, each)
+        for h in range(H):
+            for s in range(S):
+                own[h, s] += each[h, s] / N
+    return truth.optimal[0, start] - own[0, start]
 
 
 @inlined

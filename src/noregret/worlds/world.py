@@ -12,8 +12,10 @@ from ..beliefs.point import NONE
 from ..checks import Floats
 from ..compiler.memory import apart
 from ..planning.bellman import Model, Operator, Plan, Solution, backward_induction, evaluate, planner_address
+from ..planning.randomised import evaluate_chances
 from ..problem.links import LinearCombination
 from ..problem.log import Log
+from ..problem.policies import action_chances, is_randomised
 from ..problem.problem import Problem
 from .contexts import Adversary, Contexts, Simplex, Sphere, Table
 from .individual import Individual
@@ -258,10 +260,13 @@ class World:
         return self.problem.policy(policy, name)
 
     def values(self, policy: ArrayLike, x: ArrayLike) -> Floats:
-        """Exact values of a policy [H, S] of actions for context x, [H+1, S]."""
-        p, actions = self.problem, self.checked(policy)
-        values = np.zeros((p.horizon + 1, p.n_states))
-        evaluate(self._transitions(x), p.layout, self.rewards(x), actions, values)
+        """Exact values of a policy for context x, [H+1, S]: actions [H, S], or probabilities of actions [H, S, A]."""
+        p = self.problem
+        values, model = np.zeros((p.horizon + 1, p.n_states)), (self._transitions(x), p.layout, self.rewards(x))
+        if is_randomised(policy):
+            evaluate_chances(*model, action_chances(p, policy), values)
+        else:
+            evaluate(*model, self.checked(policy), values)
         return values
 
     def value(self, policy: ArrayLike, x: ArrayLike, state: int | None = None) -> float:
@@ -322,8 +327,9 @@ class World:
             int(self.clip),
         )
         policy = np.zeros((p.horizon, S), np.int64)
-        scratch: Any = f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), policy, f(shape), f(shape)
-        made: Truth = apart(Truth(*addresses, seed, p.layout, *weights, *scratch))
+        scratch: Any = f((S, A, M)), f((S, A)), f((S, A)), f((0, 0, 0)), policy, *(f(shape) for _ in range(3))
+        more: Any = (f((p.horizon, S, A)),)
+        made: Truth = apart(Truth(*addresses, seed, p.layout, *weights, *scratch, *more))
         return made
 
 

@@ -15,11 +15,13 @@ from ...beliefs.individual import IndividualModel
 from ...checks import Floats
 from ...compiler.announcements import announced
 from ...compiler.jit import kernel
+from ...compiler.memory import apart
 from ...compiler.slots import slot
 from ...planning.bellman import Plan
 from ...problem.problem import Problem
 from ..base import Agent, part_learn, part_plan
 from ..local.diagnostics import watch_certified
+from ..local.lottery import judge_lottery, lottery_work
 from ..local.lr_orl import LRORL
 from ..local.sets import SetPar, SetState, SetWork, gap_conceded, judge
 from ..locks import locked
@@ -27,6 +29,7 @@ from ..registry import VERBS
 from .own import OwnAgent, is_own
 
 part_judge = slot("judge")  # (par, state, work, x, k, policy, values) of the judge
+part_judge_lottery = slot("judge of a lottery")  # (par, state, work, x, k, out)
 
 
 class CertifiedPar(NamedTuple):
@@ -52,6 +55,13 @@ class CertifiedWork(NamedTuple):
 def certified_plan(par, state, work, x, k, out):
     part_plan(par.plan, (par.agent, state.agent, work.agent, x, k, out))
     part_judge(par.judge_assess, (par.judge, state.judge, work.judge, x, k, out.policy, out.values))
+
+
+@kernel
+def certified_lottery(par, state, work, x, k, out):
+    """The same for an agent with several plans or a floor."""
+    part_plan(par.plan, (par.agent, state.agent, work.agent, x, k, out))
+    part_judge_lottery(par.judge_assess, (par.judge, state.judge, work.judge, x, k, out))
 
 
 @kernel
@@ -83,6 +93,8 @@ class Certified(Agent):
                                                 whose plans are then judged in Python's time, one person after another.
                                                 It is yours to keep: such a `Certified` cannot be saved
     delta, sets, bonus, reward_sets, predictor, form, certificates   of the judge (`SetAgent`)
+
+    Of an agent with several plans or a floor (`PSRLGLM`), bounds are those of what it draws, in the mean over the draw.
 
     The judge learns from the episodes played here, not from those the agent knew before. Cost: the agent's and that of
     LR-ORL.
@@ -151,8 +163,15 @@ class Certified(Agent):
         with announced("the judge"):
             judge_learn = part_learn.fill(j.learn_kernel, j.par, j.state, j.work, j._x, 0, 0, j._path)
             judge_assess = part_judge.fill(judge, j.par, j.state, j.work, j._x, 0, j._out.policy, j._out.values)
+            if self._lottery() > 0:
+                self.plan_kernel = certified_lottery
+                j.work = apart(j.work._replace(lottery=lottery_work(self.problem, self._lottery())))
+                judge_assess = part_judge_lottery.fill(judge_lottery, j.par, j.state, j.work, j._x, 0, a._out)
         par = CertifiedPar(plan, learn, judge_learn, judge_assess, a.par, j.par)
         return par, CertifiedState(a.state, j.state), CertifiedWork(a.work, j.work)
+
+    def _lottery(self) -> int:
+        return int(self.agent._lottery())
 
     def _promise(self) -> str | None:
         own = self.agent._promise()

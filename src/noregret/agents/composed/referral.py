@@ -62,6 +62,10 @@ class Referral(Agent):
         regret <= sum of the certificates of those kept + the expert's own shortfall on the others
                <= threshold * kept + the expert's own shortfall on the others.
 
+    Of an agent with several plans or a floor (`PSRLGLM`) the certificate is that of its draw, and whether somebody is
+    handed over does not depend on what is drawn. The expert's policy has probability 1, or, of an expert with as many
+    plans, its own.
+
     This needs an expert who chooses by what the agent is told: the context, the state, the past. One who knows more
     about the individual, and acts on it, confounds the data, and the sets are then void. Nor do bounds on how fast
     certificates shrink carry over: an expert who never tries an action teaches nothing about it, and the agent may go
@@ -129,7 +133,15 @@ class Referral(Agent):
             raise ValueError("expert was made for a problem of another shape than the agent's")
         if not expert.fused:
             raise ValueError("expert must be compiled throughout, part of it is Python")
+        if expert._lottery() not in (0, agent._lottery()):
+            raise ValueError(
+                f"expert must have as many plans as the agent, or none to draw from: {expert._lottery()} and "
+                f"{agent._lottery()}"
+            )
         return expert
+
+    def _lottery(self) -> int:
+        return self.agent._lottery()
 
     def build(self) -> tuple[ReferralPar, ReferralState, ReferralWork]:
         a, e, p = self.agent, self.expert, self.problem

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...checks import Floats
-from ...compiler.jit import kernel
+from ...compiler.jit import inlined, kernel
 from ...compiler.slots import slot
 from ..base import PlanBuffer, part_learn, part_plan
 
@@ -47,6 +47,21 @@ class ReferralWork(NamedTuple):
     gap: Floats  # [S]
 
 
+@inlined
+def hand_over(plan, out):
+    """out <- the policy of the expert's plan, and the lottery that it was drawn from, or its certainty; out.values
+    stay."""
+    H, S = out.policy.shape
+    several = plan.plans.shape[0] > 0
+    if out.plans.shape[0] > 0:
+        out.floor[0] = plan.floor[0] if several else 0.0
+    for h in range(H):
+        for s in range(S):
+            out.policy[h, s] = plan.policy[h, s]
+            for i in range(out.plans.shape[0]):
+                out.plans[i, h, s] = plan.plans[i, h, s] if several else plan.policy[h, s]
+
+
 @kernel
 def referral_plan(par, state, work, x, k, out):
     """out.policy <- the agent's, or the expert's; out.values <- the agent's in either case."""
@@ -66,10 +81,7 @@ def referral_plan(par, state, work, x, k, out):
     state.referred[k] = 0
     if largest > par.threshold:
         state.referred[k] = 1
-        H, S = out.policy.shape
-        for h in range(H):
-            for s in range(S):
-                out.policy[h, s] = work.plan.policy[h, s]
+        hand_over(work.plan, out)
 
 
 @kernel

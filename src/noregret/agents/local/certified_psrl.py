@@ -7,6 +7,8 @@ from ...numerics.random import POSTERIOR
 from ...planning.optimism import assess, optimum
 from ..declared import DELTA, REGULARIZATION, REWARD_REGULARIZATION, option
 from ..locks import locked
+from ..lottery import FLOOR, PLANS, STREAM, play
+from ..lottery import price as price_of
 from ..promise import ALWAYS
 from .belief import unsure
 from .draws import apply_draw, doubt, plan_draw
@@ -24,6 +26,7 @@ from .family import (
     SETS,
     SetAgent,
 )
+from .lottery import apply_proposals, assess_lottery
 from .sets import apply_describe, follow
 
 LEAST_PART, LARGEST_PART = 0.2, 0.76  # of the bonus, on the first and the last of the RUNGS; geometric between
@@ -40,6 +43,28 @@ def passes(par, work, top):
     return True
 
 
+@inlined
+def climb(par, work, k, policy, top):
+    """policy [H, S] <- itself if it passes, or the first of the rungs that does; how many were tried, RUNGS + 1 if none
+    passes."""
+    search, local, scratch = par.search, work.local, work.search
+    assess(search, local, scratch, policy, work.upper, work.lower)
+    tried = 0
+    while tried < RUNGS and not passes(par, work, top):
+        part = LEAST_PART * (LARGEST_PART / LEAST_PART) ** (tried / (RUNGS - 1.0))
+        optimum(search, local, scratch, work.mean, k, part, policy, work.values)
+        assess(search, local, scratch, policy, work.upper, work.lower)
+        tried += 1
+    return tried if passes(par, work, top) else RUNGS + 1
+
+
+@inlined
+def take(source, policy):
+    for h in range(policy.shape[0]):
+        for s in range(policy.shape[1]):
+            policy[h, s] = source[h, s]
+
+
 @kernel
 def plan(par, state, work, x, k, out):
     if filled(par.propose):
@@ -48,24 +73,30 @@ def plan(par, state, work, x, k, out):
         apply_draw(par.draw, (par, state, work, x, k, POSTERIOR))
         plan_draw(par, work, k, work.policy, work.values)
     apply_describe(par.describe, (par, state, work, x))
-    search, local, scratch = par.search, work.local, work.search
-    optimum(search, local, scratch, work.mean, k, 1.0, out.policy, out.values)
-    assess(search, local, scratch, work.policy, work.upper, work.lower)
-    tried = 0
-    while tried < RUNGS and not passes(par, work, out.values):
-        part = LEAST_PART * (LARGEST_PART / LEAST_PART) ** (tried / (RUNGS - 1.0))
-        optimum(search, local, scratch, work.mean, k, part, work.policy, work.values)
-        assess(search, local, scratch, work.policy, work.upper, work.lower)
-        tried += 1
-    if passes(par, work, out.values):
-        for h in range(out.policy.shape[0]):
-            for s in range(out.policy.shape[1]):
-                out.policy[h, s] = work.policy[h, s]
+    optimum(par.search, work.local, work.search, work.mean, k, 1.0, out.policy, out.values)
+    tried = climb(par, work, k, work.policy, out.values)
+    if tried <= RUNGS:
+        take(work.policy, out.policy)
     else:
-        tried += 1
-        assess(search, local, scratch, out.policy, work.upper, work.lower)
+        assess(par.search, work.local, work.search, out.policy, work.upper, work.lower)
     state.gate[tried] += 1
     follow(par, work, out.policy, out.values)
+
+
+@kernel
+def plan_gated(par, state, work, x, k, out):
+    """The same with several plans or a floor: every plan goes through the gate, without the floor."""
+    apply_proposals(par.proposals, (par, state, work, x, k, out))
+    apply_describe(par.describe, (par, state, work, x))
+    optimum(par.search, work.local, work.search, work.mean, k, 1.0, out.policy, out.values)
+    for i in range(out.plans.shape[0]):
+        tried = climb(par, work, k + i * STREAM, out.plans[i], out.values)
+        if tried > RUNGS:
+            take(out.policy, out.plans[i])
+        state.gate[tried] += 1
+    out.floor[0] = par.floor
+    assess_lottery(par, work, out)
+    play(par, k, out)
 
 
 class CertifiedPSRL(SetAgent):
@@ -89,6 +120,8 @@ class CertifiedPSRL(SetAgent):
     exploration, posterior_scale   of the sampler, see `PSRLGLM`; any keeps the guarantee
     delta, sets, bonus, reward_sets, certificates, predictor, form, regularization, reward_regularization   see
     `LRORL` and `SetAgent`
+    plans, floor      see `PSRLGLM`: every plan passes the gate; bounds, certificate and promise are those of the draw,
+                      and a floor has a price that no data makes smaller
 
     Cost per episode that of LR-ORL and PSRL-GLM, plus two passes for each rung that is tried.
 
@@ -110,6 +143,7 @@ class CertifiedPSRL(SetAgent):
 
     name = "certified-psrl"
     plan_kernel = own_plan = staticmethod(plan)
+    lottery_kernel = staticmethod(plan_gated)
     doubt_kernel, belief_kernel = staticmethod(doubt), staticmethod(unsure)
     draws_models = bounds_values = True
 
@@ -125,6 +159,8 @@ class CertifiedPSRL(SetAgent):
     form: str = FORM
     regularization: float | None = REGULARIZATION
     reward_regularization: float | None = REWARD_REGULARIZATION
+    plans: int = PLANS
+    floor: float = FLOOR
 
     def _settle(self) -> None:
         super()._settle()
@@ -138,11 +174,17 @@ class CertifiedPSRL(SetAgent):
     @locked
     def gate(self) -> dict[str, int]:
         """How many episodes were played by the draw, by an optimistic policy with a part of the bonus, and by full
-        optimism."""
+        optimism; with several plans, how many of those."""
         n = self.state.gate
         return {"draw": int(n[0]), "part": int(n[1 : RUNGS + 1].sum()), "optimism": int(n[RUNGS + 1])}
 
     @property
     def promised(self) -> str:  # type: ignore[override]
-        factor = 1 + self.options["kappa"]
-        return f"{ALWAYS}, the plan's shortfall is at most plan.certificate and {factor:g} times its own width"
+        factor, price = 1 + self.options["kappa"], price_of(self.problem, self.floor)
+        if self._lottery() == 0:
+            return f"{ALWAYS}, the plan's shortfall is at most plan.certificate and {factor:g} times its own width"
+        extra = f" plus {price:.4g}, what the floor may cost" if price > 0.0 else ""
+        return (
+            f"{ALWAYS}, the shortfall of what is drawn, in the mean over the draw, is at most plan.certificate and "
+            f"{factor:g} times the mean width of its plans{extra}"
+        )

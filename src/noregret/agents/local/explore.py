@@ -88,9 +88,9 @@ def believe_linear(par, state, work, x):
 apply_believe = slot("believe")
 
 
-@kernel
-def explore(par, state, work, x, k, policy, values):
-    """policy, values <- a plan of episode k that explores."""
+@inlined
+def prepare(par, state, work, x):
+    """work.local, work.mean <- what the plans of an individual that explore have in common."""
     apply_believe(par.believe, (par, state, work, x))
     reward_means(par, state, work, x)
     local, mean = work.local, work.mean
@@ -99,9 +99,21 @@ def explore(par, state, work, x, k, policy, values):
         for a in range(mean.shape[1]):
             mean[s, a] += start * (1.0 - mean[s, a]) * work.share[s, a]
             local.high[s, a] = mean[s, a] + work.deviation[s, a]
+
+
+@inlined
+def venture(par, work, k, policy, values):
+    """policy, values <- the plan of episode k that explores, after `prepare`."""
     z, other = normals(par.seed, k, 0, POSTERIOR)
     part = (1.0 if abs(other) > BOLD else PART) * abs(z)
-    optimum(par.explore, local, work.search, mean, k, par.posterior_scale * part, policy, values)
+    optimum(par.explore, work.local, work.search, work.mean, k, par.posterior_scale * part, policy, values)
+
+
+@kernel
+def explore(par, state, work, x, k, policy, values):
+    """policy, values <- a plan of episode k that explores."""
+    prepare(par, state, work, x)
+    venture(par, work, k, policy, values)
 
 
 apply_propose = slot("propose")

@@ -11,7 +11,6 @@ from ...beliefs.local import derive, derive_shared, local_sets, local_work
 from ...checks import Floats
 from ...compiler.announcements import announced
 from ...compiler.jit import direct
-from ...compiler.memory import apart
 from ...compiler.slots import EMPTY
 from ...estimators.likelihood.kron import learn_kron_outcomes
 from ...estimators.likelihood.learn import learn_outcomes
@@ -31,12 +30,15 @@ from ...problem.design import Blocks, largest_feature
 from ...problem.links import LinearCombination, MultinomialLogit
 from ...problem.problem import Problem
 from ..base import Agent, Trajectory
+from ..buffers import buffers
 from ..declared import choice, option
 from ..diagnostics import EVERYBODY, WIDTHS, watch_values
 from ..locks import locked
+from .certify import certified
 from .diagnostics import watch_local
 from .draws import apply_draw, draw_linear, draw_logit
 from .explore import apply_propose, explore
+from .lottery import apply_proposals, doubt_lottery, draw_several, explore_several, lottery_work, unsure_lottery
 from .models import drawn_weights, local_model, local_weights, with_belief
 from .questions import Asked, Comparison, compared
 from .sets import (
@@ -50,7 +52,6 @@ from .sets import (
     describe_online,
     describe_stored,
     gap_conceded,
-    judge_closely,
     learn_linear,
     learn_online,
     learn_stored,
@@ -118,12 +119,17 @@ class SetAgent(Agent):
     delta, sets, predictor, form, draws = 0.05, "online", "unscented", "full", 1
     bonus_scale, posterior_scale, kappa = 1.0, 1.0, 0.0
     exploration, certificates = "posterior", "plain"
+    plans, floor = 1, 0.0
+    lottery_kernel: Any = None  # the plan_kernel with several plans, or a floor
 
     @classmethod
     def refusal(cls, problem: Problem) -> str | None:
         if not isinstance(problem.link, MultinomialLogit | LinearCombination):
             return f"{cls.name} needs the link MultinomialLogit or LinearCombination, got {problem.link!r}"
         return None
+
+    def _lottery(self) -> int:
+        return self.plans if self.plans > 1 or self.floor > 0.0 else 0
 
     @property
     def certifies(self) -> bool:
@@ -168,8 +174,13 @@ class SetAgent(Agent):
     def _settle(self) -> None:
         o = self.options
         self.watch_kernel = watch_local if self.uses_sets else watch_values
-        self._judge: Any = None  # `judge_closely`, compiled at its first use
+        self._judges: dict[Any, Any] = {}  # of `certify`, compiled at their first use
         self._renews: Any = None  # likewise the kernel of `refresh`
+        if self._lottery() > 0:
+            if self.plan_kernel is not self.own_plan:
+                raise ValueError("plans must be 1 and floor 0 in a class with a plan_kernel of its own")
+            self.plan_kernel = self.lottery_kernel
+            self.doubt_kernel, self.belief_kernel = doubt_lottery, unsure_lottery
         if isinstance(self.problem.link, LinearCombination) and self.sets != "online":
             raise ValueError(f'sets must be "online" under LinearCombination, got {check.shown(self.sets)}')
         if self.problem.design is not None and (self.sets == "stored-plain" or self.form != "full"):
@@ -220,10 +231,10 @@ class SetAgent(Agent):
         par = SetPar(
             seed=self.seed, layout=p.layout, starts=p.starts, describe=EMPTY, derive=EMPTY, outcomes=EMPTY, draw=EMPTY,
             believe=EMPTY, propose=EMPTY, lifted=EMPTY, planner=planner_address(p.layout), several=EMPTY,
-            best_draw=EMPTY, search=search, explore=explores,
+            best_draw=EMPTY, proposals=EMPTY, search=search, explore=explores,
             transitions=transitions[0], sampler=sampler_par, rewards=reward_par, means=mean_par, log_transition=log_p,
             logits=int(not linear), scale=self.bonus_scale, kappa=self.kappa, posterior_scale=self.posterior_scale,
-            certify=int(self.bounds_values), close=int(close), estimates=int(self._estimates()),
+            floor=self.floor, certify=int(self.bounds_values), close=int(close), estimates=int(self._estimates()),
         )  # fmt: skip
         state = SetState(transitions[1], sampler, rewards, means, store, np.zeros(RUNGS + 2, np.int64))
         values = f((H + 1, S)), f((H + 1, S)), f((H + 1, S)), f((H + 1, S))
@@ -231,7 +242,7 @@ class SetAgent(Agent):
             transitions[2], sampler_work, reward_work, local, local_work(M, rank), search_work, f((S, A)), f((S, A)),
             f((S, A)), f((J, S, A, M)), f((J, S, A)), f((2, (normals_needed(p, J) + 1) // 2)),
             np.zeros((H, S), np.int64), *values, f((S, A)), f((0, 0, 0)), f((2, M, M)), draw_work(p),
-            f((4, S)),
+            f((4, S)), lottery_work(p, self._lottery()),
         )  # fmt: skip
         with announced(f"the sets of {self.name}"):
             if self.uses_sets and not linear:
@@ -244,14 +255,19 @@ class SetAgent(Agent):
                 like = p.layout, sampler_par, sampler, sampler_work, f(d), 0, path
                 par = par._replace(outcomes=apply_outcomes.fill(learn, *like))
             self._draw_kernel = kernels[1]
-            if self.draws_models and not (self.explores and self.plan_kernel is self.own_plan):
+            own = self.plan_kernel is self.own_plan or self._lottery() > 0
+            if self.draws_models and not (self.explores and own):
                 par = self._with_draws(par, state, work)
             if self.uses_sets:
                 par = par._replace(describe=apply_describe.fill(kernels[0], par, state, work, f(d)))
             if self.explores:
                 par = with_belief(p, par, state, work)
                 args = par, state, work, f(d), 0, work.policy, work.values
-                par = par._replace(propose=apply_propose.fill(explore, *args))
+                if self._lottery() == 0:
+                    par = par._replace(propose=apply_propose.fill(explore, *args))
+            if self._lottery() > 0:
+                several, out = explore_several if self.explores else draw_several, buffers(p, self._lottery())[0]
+                par = par._replace(proposals=apply_proposals.fill(several, par, state, work, f(d), 0, out))
         return par, state, work
 
     def _with_draws(self, par: SetPar, state: SetState, work: SetWork) -> SetPar:
@@ -363,7 +379,8 @@ class SetAgent(Agent):
 
     @locked
     def certify(self, x: ArrayLike, policy: ArrayLike) -> Plan:
-        """Bounds for an individual with context x [d] who is treated by any policy [H, S] of actions.
+        """Bounds for an individual with context x [d] who is treated by any policy: actions [H, S], or probabilities of
+        actions [H, S, A].
 
         The plan's upper [H+1, S] bounds the optimal values, `values` and lower [H+1, S] the policy's own from above and
         below, certificate its shortfall from optimal at any initial state the problem allows (never more than upper -
@@ -374,15 +391,7 @@ class SetAgent(Agent):
             raise ValueError(f"certify: {self.label} keeps no valid sets, it certifies nothing")
         if self.refuted is not None:
             raise RuntimeError(f"certify: nothing can be certified, {self.refuted}")
-        par, state, work = self.par, self.state, self.work
-        x, actions, upper = apart((self.problem.context(x), self.problem.policy(policy), np.zeros(work.values.shape)))
-        if self._judge is None:
-            self._judge = direct(judge_closely, par, state, work, x, 0, actions, upper)
-        self._judge(par, state, work, x, self.episode, actions, upper)
-        scale = self.problem.scale
-        lower, values, upper = (scale.values(v) for v in (work.lower, work.upper, upper))
-        gap = float(work.short[0][self.problem.starts].max()) * scale.unit
-        return Plan(actions, values, upper, lower, gap, self.problem)
+        return certified(self, self.problem.context(x), policy)
 
     def ellipsoids(self) -> list[tuple[Floats, Floats, float]]:
         """(centre [p], matrix [p, p], squared radius) of the set of every block of the design."""

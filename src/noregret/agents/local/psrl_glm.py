@@ -13,11 +13,13 @@ from ...numerics.random import tie_key
 from ...planning.bellman import Solution, hook_addresses
 from ..declared import REGULARIZATION, REWARD_REGULARIZATION, option
 from ..locks import locked
+from ..lottery import FLOOR, PLANS
 from ..probabilities import other_seed, reseeded
 from .belief import unsure
 from .draws import apply_several, best_draw, best_of_draws, doubt, draw_model, plan_draw
 from .explore import apply_propose
 from .family import EXPLORATION, FORM, POSTERIOR_SCALE, SetAgent
+from .lottery import plan_lottery
 from .sets import SetPar, SetState, SetWork
 
 
@@ -47,6 +49,10 @@ class PSRLGLM(SetAgent):
                       theta and V from ridge regression, the same draw for all steps
     draws             with "posterior": J > 1 draws J models and plans with the best of them in every backup
     posterior_scale   multiplies every standard deviation; 1 is untuned
+    plans, floor      more than 1, or above 0: what is played is drawn from so many plans, each made with random numbers
+                      of its own, and at every step, with chance `floor`, an available action is taken at random
+                      instead. Then the probability of every action given the past is exact (`action_probabilities`),
+                      and values and regret are those of the draw (`agents.lottery`)
 
     W and Lambda are the online Laplace approximation of the posterior (`estimators.likelihood.sets` with c = 1/2).
     Under the linear link the distribution itself has its ridge estimate (`agents.local.draws.draw_linear`).
@@ -72,6 +78,7 @@ class PSRLGLM(SetAgent):
 
     name = "psrl-glm"
     plan_kernel = own_plan = staticmethod(plan)
+    lottery_kernel = staticmethod(plan_lottery)
     doubt_kernel, belief_kernel = staticmethod(doubt), staticmethod(unsure)
     draws_models, uses_sets = True, False
     certificate_kernel = None
@@ -82,6 +89,8 @@ class PSRLGLM(SetAgent):
     form: str = FORM
     regularization: float | None = REGULARIZATION
     reward_regularization: float | None = REWARD_REGULARIZATION
+    plans: int = PLANS
+    floor: float = FLOOR
 
     @locked
     def draw(self, x: ArrayLike, number: int = 0) -> tuple[Floats, Floats]:

@@ -51,6 +51,16 @@ class DrawWork(NamedTuple):
     z: Floats  # [M]
 
 
+class LotteryWork(NamedTuple):
+    """Scratch of a lottery (`agents.local.lottery`), of one of its plans; empty without one."""
+
+    chances: Floats  # [H, S, A]
+    each: Floats  # [H, S, A], lower values of actions
+    upper: Floats  # [H+1, S]
+    lower: Floats
+    short: Floats
+
+
 class SetPar(NamedTuple):
     seed: int
     layout: Layout
@@ -61,6 +71,7 @@ class SetPar(NamedTuple):
     draw: Any  # slot of the kernel that fills work.P and work.r
     believe: Any  # slot of the kernel of `agents.local.explore` that fills work.local, where plans explore
     propose: Any  # slot of what makes the plan that explores
+    proposals: Any  # slot of what makes several plans, of a lottery
     lifted: Any  # slot of `agents.local.shared.draw_lifted`, where rewards have a design
     planner: Any  # slot of `planning.bellman.backward_induction`
     several: Any  # slot of `best_of_draws`, and of its hook, where it is needed
@@ -76,6 +87,7 @@ class SetPar(NamedTuple):
     scale: float  # on every bonus
     kappa: float  # of the gate
     posterior_scale: float
+    floor: float  # of a lottery
     certify: int  # 1: bounds on the values of the plan are computed too
     close: int  # 1: and its shortfall is followed step by step
     estimates: int  # 1: estimated mean rewards are needed, for draws or less than all of the bonus, not ranges alone
@@ -115,6 +127,7 @@ class SetWork(NamedTuple):
     squares: Floats  # [2, M, M]
     shared: DrawWork
     tail: Floats  # [4, S], values of a plan in a drawn model, and the largest shortfalls (`agents.local.belief`)
+    lottery: LotteryWork
 
 
 apply_derive = slot("derive")

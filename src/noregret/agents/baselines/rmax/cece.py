@@ -124,7 +124,7 @@ def fit(par, state, work, filled):
 @inlined
 def exploit(par, state, work, k, c, first, out):
     """Rows `first` and on of the policy, and all values, from the model of cluster c."""
-    plan_model(par, work, state.P[c], state.r[c], 0, k, PlanBuffer(work.policy, out.values))
+    plan_model(par, work, state.P[c], state.r[c], 0, k, PlanBuffer(work.policy, out.values, out.plans, out.floor))
     for h in range(first, out.policy.shape[0]):
         for s in range(out.policy.shape[1]):
             out.policy[h, s] = work.policy[h, s]

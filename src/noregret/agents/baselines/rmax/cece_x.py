@@ -8,8 +8,8 @@ from ....compiler.jit import inlined, kernel
 from ....numerics.random import EXPLORE, uniforms
 from ....problem.problem import Problem
 from ...base import Agent
-from ...controls import random_action
 from ...declared import CENTRES, option
+from ...lottery import random_action
 from ...plans import ModelWork, plan_model
 from .group_models import GroupPar, GroupState, ball_of, group_parts, learn
 

@@ -1,0 +1,34 @@
+"""Bounds for any policy of one individual: what `SetAgent.certify` does."""
+
+from typing import Any
+
+import numpy as np
+
+from ...checks import Floats
+from ...compiler.announcements import announced
+from ...compiler.jit import direct
+from ...compiler.memory import apart
+from ...planning.bellman import Plan
+from ...problem.policies import action_chances, is_randomised
+from .lottery import judge_chances
+from .sets import judge_closely
+
+
+def certified(agent: Any, x: Floats, policy: Any) -> Plan:
+    """The plan of a policy: actions [H, S], or probabilities [H, S, A]. agent: a `SetAgent` that certifies."""
+    p, work = agent.problem, agent.work
+    randomised, f = is_randomised(policy), np.zeros
+    made = action_chances(p, policy) if randomised else p.policy(policy)
+    scratch = (f(made.shape),) if randomised else ()
+    x, made, *rest = apart((x, made, *scratch, f(work.values.shape)))
+    args = agent.par, agent.state, work, x, agent.episode, made, *rest
+    kind = judge_chances if randomised else judge_closely
+    if kind not in agent._judges:
+        with announced(f"the certificates of {agent.name}"):
+            agent._judges[kind] = direct(kind, *args)
+    agent._judges[kind](*args)
+    lower, values, upper = (p.scale.values(v) for v in (work.lower, work.upper, rest[-1]))
+    gap = float(work.short[0][p.starts].max()) * p.scale.unit
+    if randomised:
+        return Plan(made.argmax(2), values, upper, lower, gap, p, randomised=made)
+    return Plan(made, values, upper, lower, gap, p)

@@ -1,0 +1,156 @@
+"""What an agent that learns would have logged of a world's individuals, with the exact probabilities of its actions."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import checks as check
+from ..agents.base import Agent
+from ..agents.commit import call_learn, call_plan
+from ..agents.probabilities import known_exactly
+from ..agents.refutation import until_due, watched
+from ..agents.refutation import watch as bet
+from ..checks import Floats
+from ..compiler.announcements import announced
+from ..compiler.jit import direct, inlined, kernel
+from ..problem.log import Log, LoggedEpisode
+from ..worlds import World
+from ..worlds.contexts import Adversary
+from .engine import CHUNK, FusedSession, Setup, Visit, call_roll
+from .model_cache import look_up
+
+
+class Kept(NamedTuple):
+    """What is written down of n individuals."""
+
+    states: NDArray[np.int64]  # [n, H+1]
+    actions: NDArray[np.int64]  # [n, H]
+    rewards: Floats  # [n, H]
+    chances: Floats  # [n, H, A], of all actions, given the past; nan where the agent has no lottery
+    weights: Floats  # [N], scratch
+    available: NDArray[np.bool_]  # [S, A]
+
+
+@inlined
+def chances_along(plans, floor, path, kept, chances):
+    """chances [H, A] <- P(a | past) along a path (`agents.lottery`)."""
+    (N, H, _), A, w = plans.shape, chances.shape[1], kept.weights
+    for i in range(N):
+        w[i] = 1.0 / N
+    for h in range(H):
+        s, n = path.states[h], 0
+        for a in range(A):
+            n += int(kept.available[s, a])
+        for a in range(A):
+            chances[h, a] = floor / n if kept.available[s, a] else 0.0
+        for i in range(N):
+            chances[h, plans[i, h, s]] += w[i] * (1.0 - floor)
+        a = path.actions[h]
+        for i in range(N):
+            w[i] *= (floor / n + (1.0 - floor if plans[i, h, s] == a else 0.0)) / chances[h, a]
+
+
+@kernel
+def write_down(kernels, agent, people, span, buffers, meter, kept):
+    """`engine.loop` for an agent without a pause, and every path written down."""
+    out, path, X, known = buffers.out, buffers.path, people.X, people.known
+    H = out.policy.shape[0]
+    for i in range(X.shape[0]):
+        x, k = X[i], span.first + i
+        call_plan(kernels.plan, agent, (x, k, out))
+        c = look_up(known, x)
+        truth, visit = people.truths[c], Visit(x, known.known[c], people.starts[i], k)
+        call_roll(kernels.roll, (truth,), (visit, out, path, meter.gap))
+        if c < known.X.shape[0]:
+            known.known[c] = 1
+        kept.states[k, H] = path.states[H]
+        for h in range(H):
+            kept.states[k, h], kept.actions[k, h] = path.states[h], path.actions[h]
+            kept.rewards[k, h] = path.rewards[h]
+        if out.plans.shape[0] > 0:
+            chances_along(out.plans, out.floor[0], path, kept, kept.chances[k])
+        bet(buffers.evidence, buffers.upper, H, path)
+        call_learn(kernels.learn, agent, (x, k, H, path))
+        meter.total[0] += meter.gap[0]
+
+
+def logged(agent: Agent, world: World, people: int, seed: int = 0) -> Log:
+    """The log of a fresh copy of `agent` that meets the first so many individuals of that seed and learns from them.
+
+    Probabilities are those of its draws: exact, given the past, of an agent with several plans or a floor
+    (`agents.lottery`), and of `UniformRandom` and `FixedPolicy`; nan of any other, whose chances nobody knows. To
+    evaluate other policies by weights, have a floor: then no available action's chance is 0. People and luck are those
+    of `simulate` with the same seed. For `agent.learn_from` and for studies of evaluation, where the truth is known.
+
+    >>> import noregret as nr
+    >>> world = nr.worlds.clinic(horizon=3)
+    >>> log = nr.logged(nr.PSRLGLM(world.problem, plans=4, floor=0.3), world, people=50, seed=1)
+    >>> len(log), log.steps
+    (50, 150)
+    >>> bool(min(e.probabilities.min() for e in log) >= 0.1 - 1e-12)  # floor/|A|, A of three actions
+    True
+    """
+    if not isinstance(agent, Agent) or not agent.fused or agent.pause:
+        raise ValueError("agent must be a compiled noregret agent that plans whole episodes")
+    if not isinstance(world, World):
+        raise ValueError(f"world must be a noregret.World, got {type(world).__name__}")
+    if not world.problem.same_shape(agent.problem):
+        raise ValueError("agent was made for a problem of another shape than the world's")
+    if isinstance(world.contexts, Adversary):
+        raise ValueError("logged needs a world whose contexts do not look at the agent")
+    contexts, kept = written(agent, world, check.integer("people", people), check.integer("seed", seed, 0))
+    p = world.problem
+    rewards = np.where(kept.rewards > 0.5, p.scale.high, p.scale.low)
+    chances = np.take_along_axis(kept.chances, kept.actions[..., None], 2)[..., 0]
+    rows = zip(contexts, kept.states, kept.actions, rewards, chances, strict=True)
+    return Log(p, tuple(LoggedEpisode(k, *seen) for k, seen in enumerate(rows)))
+
+
+def written(agent: Agent, world: World, n: int, seed: int) -> tuple[Floats, Kept]:
+    """Contexts [n, d], and what is written down, of the first n individuals of a seed."""
+    p, f = world.problem, np.zeros
+    H, A, d = p.horizon, p.n_actions, p.context_dim
+    check.memory(f"a log of people = {n}", 8.0 * n * (2 * d + (8 + A) * H))
+    session = FusedSession(agent.fresh(seed), Setup(world, seed, n, n))
+    session.prepare()
+    made = session.agent
+    N = len(made.buffers[0].plans)
+    kept = Kept(
+        f((n, H + 1), np.int64), f((n, H), np.int64), f((n, H)), np.full((n, H, A), np.nan), f(N),
+        p.layout.available.copy(),
+    )  # fmt: skip
+    contexts = _run(session, kept)
+    if N == 0:
+        _known(made, kept)
+    return contexts, kept
+
+
+def _run(session: FusedSession, kept: Kept) -> Floats:
+    """Everybody's contexts [n, d]; the rest is in `kept`."""
+    agent, met, run = session.agent, [], None
+    while session.done < session.episodes:
+        n = min(CHUNK, session.episodes - session.done)
+        if watched(agent):
+            n = min(n, until_due(agent.episode))
+        agent.make_room(n)
+        X, starts = session.contexts(n)
+        args = *session.arguments(X, starts), kept
+        if run is None:
+            with announced(f"the log of {agent.name}"):
+                run = direct(write_down, *args)
+        run(*args)
+        session.done += n
+        agent.met(n)
+        agent.examine()
+        met.append(X)
+    return np.concatenate(met)
+
+
+def _known(agent: Agent, kept: Kept) -> None:
+    """kept.chances <- of agents that know them without a draw."""
+    (H, S), states = (kept.actions.shape[1], len(kept.available)), kept.states[:, :-1]
+    found = [[known_exactly(agent, h, s) for s in range(S)] for h in range(H)]
+    if found[0][0] is not None:
+        table = np.array([[one.probabilities for one in row if one is not None] for row in found])
+        kept.chances[:] = table[np.arange(H), states]
