@@ -18,6 +18,7 @@ from .agents.local.questions import Comparison
 from .agents.probabilities import ActionProbabilities
 from .beliefs.individual import IndividualModel
 from .compiler.jit import kernel
+from .evidence.model_check import ModelCheck, check_model
 from .live.bounds import suggest_bounds
 from .live.decision import Decision
 from .live.decision_files import read_decisions, write_decisions
@@ -61,6 +62,7 @@ __all__ = [
     "Link",
     "Live",
     "Log",
+    "ModelCheck",
     "MultinomialLogit",
     "Oracle",
     "Plan",
@@ -72,6 +74,7 @@ __all__ = [
     "UniformRandom",
     "World",
     "agents",
+    "check_model",
     "claims",
     "contexts",
     "estimators",

@@ -11,8 +11,9 @@ all upper values were valid (Ville's inequality). A reward that was not seen cou
 
 `TESTS` is the one place where tests are registered, each a function from an agent to a sentence or None. `examine` asks
 them; `due` says after how many individuals: in `simulate` and in the verbs after the same ones, so that both do the
-same. Sets that are empty, or do not meet the ball of their bound (`estimators.outside`), are the others: they are
-wrong with the probability the sets have already paid for. Proofs: docs/bounds.md.
+same. Sets that are empty, or do not meet the ball of their bound (`estimators.outside`), are others: they are wrong
+with the probability the sets have already paid for. And agents with online sets bet against their model
+(`estimators.audit`, kept in their state). Proofs: docs/bounds.md, docs/evidence-model.md.
 """
 
 import math
@@ -23,12 +24,14 @@ import numpy as np
 
 from ..checks import Floats
 from ..compiler.jit import strict
+from ..estimators.audit import KINDS, mixed, reward_logs, transition_logs
 from ..estimators.outside import block_sets_outside, reward_sets_outside, transition_sets_outside
 
 SIZE = 8  # numbers that the test keeps
 BETS = (0.8, 0.4, 0.2, 0.1, 0.05)  # shares c; evidence[0:5] is their log-wealth,
 HIGHEST, MET, RAISED = 5, 6, 7  # then the largest logarithm of the mean, individuals, and those met when it was reached
-SHARE = 0.02  # alpha, of delta: with the sets' own share, a right model is refuted with probability at most delta
+SHARE = 0.01  # alpha, of delta: with the sets' own share, and the next, a right model is refuted with at most delta
+MODEL_SHARE = 0.01  # of delta, for the bets against the model: half of it on next states, half on rewards
 SLACK = 1e-9  # a bet's loss, for rounding in the upper values
 LEAST_UPPER = 1e-6  # smaller upper values count as this
 OFTEN, GROWTH = 10, 1.1  # a look after each of the first individuals, then each time their number has grown by a tenth
@@ -76,6 +79,11 @@ def until_due(individuals: int) -> int:
 def watched(agent: Any) -> bool:
     """Whether any test can say something about it."""
     return bool(agent.bounds_values and agent.consistent_values) or any(map(_has_sets, agent._rests_on()))
+
+
+def parts_behind(agent: Any) -> tuple[Any, ...]:
+    """The agents whose sets a promise rests on."""
+    return tuple(agent._rests_on())
 
 
 def examine(agent: Any) -> None:
@@ -143,6 +151,40 @@ def reward_sets(agent: Any) -> str | None:
     return None
 
 
+def model_bets(agent: Any) -> str | None:
+    """The bets of `estimators.audit` against the model, of agents with online sets."""
+    parts = [part for part in agent._rests_on() if _has_sets(part) and part.state.audit.seen.shape[0]]
+    for part in parts:
+        delta, state = delta_of(part), part.state
+        if delta is None:
+            continue
+        least = math.log(2.0 * len(parts) / (MODEL_SHARE * delta))
+        found = (
+            ("next states", transition_logs(state.transitions, state.audit, part.par.log_transition)),
+            ("rewards", reward_logs(part.par.rewards, state.rewards, state.audit)),
+        )
+        for what, logs in found:
+            if mixed(logs) >= least:
+                return f"{what} {_richer(part, logs)}"
+    return None
+
+
+_RICHER = {
+    "design": "are told apart by pairs and contexts in ways that the design does not allow",
+    "drift": "change as people come",
+    "link": "follow contexts in ways that are not linear",
+    "time": "change with the step",
+}
+
+
+def _richer(part: Any, logs: Floats) -> str:
+    """How the component that won most says that they come, and what it won."""
+    best = max(logs.sum(0).max(), logs.max())
+    at = int(logs.sum(0).argmax()) if logs.sum(0).max() == best else int(logs.max(0).argmax())
+    kind = KINDS[int(part.par.audit.kind[at])]
+    return f"{_RICHER[kind]} (somebody who bet on that had {_amount(mixed(logs))} times the stake)"
+
+
 def _has_sets(part: Any) -> bool:
     return bool(getattr(part, "certifies", False))
 
@@ -162,7 +204,7 @@ def _pair(problem: Any, outside: Any) -> str:
 
 
 Test = Callable[[Any], str | None]
-TESTS: tuple[Test, ...] = (reward_sets, transition_sets, high_returns)
+TESTS: tuple[Test, ...] = (reward_sets, transition_sets, model_bets, high_returns)
 
 
 def upper_of(agent: Any, none: Floats) -> Floats:

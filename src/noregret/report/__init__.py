@@ -3,12 +3,14 @@
 `data` arranges runs into settings and groups, `varied` and `paired` say what is compared with what, `statistics` has
 the pure functions, `drawing`, `svg` and `figures` draw, `texts` writes numbers; `compared`, `sizes` and `promises` are
 the parts of the page, `summary` its first sentences, `page` puts it together and `rendering` makes HTML of it. `trial`
-draws the plan of a trial, `board` is the page about decisions, `plans` draws the plan for one individual.
+draws the plan of a trial, `board` is the page about decisions, `plans` draws the plan for one individual,
+`checks` what `check_model` found.
 """
 
 from .board import write_board
+from .checks import check_figure
 from .page import Report, write
 from .plans import plan_figure
 from .trial import trial_figure, write_trial
 
-__all__ = ["Report", "plan_figure", "trial_figure", "write", "write_board", "write_trial"]
+__all__ = ["Report", "check_figure", "plan_figure", "trial_figure", "write", "write_board", "write_trial"]

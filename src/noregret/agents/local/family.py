@@ -12,6 +12,7 @@ from ...checks import Floats
 from ...compiler.announcements import announced
 from ...compiler.jit import direct
 from ...compiler.slots import EMPTY
+from ...estimators.audit import ALONG, audit_parts
 from ...estimators.likelihood.kron import learn_kron_outcomes
 from ...estimators.likelihood.learn import learn_outcomes
 from ...estimators.likelihood.sets import PREDICTORS, likelihood_parts
@@ -34,6 +35,7 @@ from ..buffers import buffers
 from ..declared import choice, option
 from ..diagnostics import EVERYBODY, WIDTHS, watch_values
 from ..locks import locked
+from .betting import Betting
 from .certify import certified
 from .diagnostics import watch_local
 from .draws import apply_draw, draw_linear, draw_logit
@@ -87,7 +89,7 @@ POSTERIOR_SCALE = option(1.0, check.nonnegative)
 EXPLORATION = choice("adaptive", "posterior")
 
 
-class SetAgent(Agent):
+class SetAgent(Betting, Agent):
     """Options that agents of the family take:
 
     sets                   of transitions. "online": likelihood-ratio sets, constant cost and memory; "stored": mixture
@@ -218,6 +220,7 @@ class SetAgent(Agent):
         (mean_par, means), (reward_par, rewards, reward_work) = self._reward_parts(store)
         log_p, linear = self._shares()[0], isinstance(p.link, LinearCombination)
         (sampler_par, sampler, sampler_work), transitions, kernels = self._transition_parts(log_p, store)
+        audit_par, audit, audit_work = audit_parts(p, ALONG, kept=self.bets)
         J = self.draws if self.draws_models else 0
         rank = 0 if p.blocks is None else p.blocks.features.shape[3]
         local, bonus = local_sets(p.layout, rank), self._bonus()
@@ -232,17 +235,18 @@ class SetAgent(Agent):
             seed=self.seed, layout=p.layout, starts=p.starts, describe=EMPTY, derive=EMPTY, outcomes=EMPTY, draw=EMPTY,
             believe=EMPTY, propose=EMPTY, lifted=EMPTY, planner=planner_address(p.layout), several=EMPTY,
             best_draw=EMPTY, proposals=EMPTY, search=search, explore=explores,
-            transitions=transitions[0], sampler=sampler_par, rewards=reward_par, means=mean_par, log_transition=log_p,
+            transitions=transitions[0], sampler=sampler_par, audit=audit_par, bets=EMPTY, rewards=reward_par,
+            means=mean_par, log_transition=log_p,
             logits=int(not linear), scale=self.bonus_scale, kappa=self.kappa, posterior_scale=self.posterior_scale,
             floor=self.floor, certify=int(self.bounds_values), close=int(close), estimates=int(self._estimates()),
         )  # fmt: skip
-        state = SetState(transitions[1], sampler, rewards, means, store, np.zeros(RUNGS + 2, np.int64))
+        state = SetState(transitions[1], sampler, rewards, means, store, np.zeros(RUNGS + 2, np.int64), audit)
         values = f((H + 1, S)), f((H + 1, S)), f((H + 1, S)), f((H + 1, S))
         work = SetWork(
             transitions[2], sampler_work, reward_work, local, local_work(M, rank), search_work, f((S, A)), f((S, A)),
             f((S, A)), f((J, S, A, M)), f((J, S, A)), f((2, (normals_needed(p, J) + 1) // 2)),
             np.zeros((H, S), np.int64), *values, f((S, A)), f((0, 0, 0)), f((2, M, M)), draw_work(p),
-            f((4, S)), lottery_work(p, self._lottery()),
+            f((4, S)), audit_work, lottery_work(p, self._lottery()),
         )  # fmt: skip
         with announced(f"the sets of {self.name}"):
             if self.uses_sets and not linear:
@@ -254,6 +258,8 @@ class SetAgent(Agent):
                 learn = learn if p.design is None else learn_shared_outcomes
                 like = p.layout, sampler_par, sampler, sampler_work, f(d), 0, path
                 par = par._replace(outcomes=apply_outcomes.fill(learn, *like))
+            if self.bets:
+                par = par._replace(bets=self._bets(par, state, work))
             self._draw_kernel = kernels[1]
             own = self.plan_kernel is self.own_plan or self._lottery() > 0
             if self.draws_models and not (self.explores and own):

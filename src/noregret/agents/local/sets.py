@@ -21,6 +21,7 @@ from ...beliefs.local import LocalSets, LocalWork
 from ...checks import Floats
 from ...compiler.jit import inlined, kernel
 from ...compiler.slots import slot
+from ...estimators.audit import AuditPar, AuditState, AuditWork
 from ...estimators.likelihood.kron import kron_form
 from ...estimators.likelihood.precision import covariance_at, products_of
 from ...estimators.likelihood.sets import rho_of
@@ -41,6 +42,7 @@ from ...estimators.store import Store, remember
 from ...numerics.linear_algebra import norm_of, pair_predictors
 from ...planning.optimism import SearchPar, SearchWork, assess, look_closely, optimum, shortfall
 from ...problem.layout import Layout, slot_of
+from .audit import call_audit
 
 
 class DrawWork(NamedTuple):
@@ -80,6 +82,8 @@ class SetPar(NamedTuple):
     explore: SearchPar  # the same with bonuses of the first order
     transitions: Any  # LikelihoodPar, SharedPar, MixturePar, BlockMixturePar or SignUnionPar
     sampler: Any  # LikelihoodPar or SharedPar
+    audit: AuditPar
+    bets: Any  # slot of `audit_pairs` or `audit_blocks` of `agents.local.audit`, where the model is bet against
     rewards: RewardPar  # for the ranges
     means: RewardPar  # RIDGE or NEWTON, for draws and parts of the bonus
     log_transition: float  # ln(1/delta) of one transition set
@@ -102,6 +106,7 @@ class SetState(NamedTuple):
     means: RewardState  # estimates of the mean rewards, learned where par.estimates = 1
     store: Store
     gate: NDArray[np.int64]  # [8], episodes in which the draw, one of six rungs, or the optimistic policy was played
+    audit: AuditState  # of no pairs where the model is not bet against
 
 
 class SetWork(NamedTuple):
@@ -127,6 +132,7 @@ class SetWork(NamedTuple):
     squares: Floats  # [2, M, M]
     shared: DrawWork
     tail: Floats  # [4, S], values of a plan in a drawn model, and the largest shortfalls (`agents.local.belief`)
+    audit: AuditWork
     lottery: LotteryWork
 
 
@@ -294,9 +300,17 @@ def learn_posterior(par, state, work, x, n, path):
         apply_outcomes(par.outcomes, (par.layout, par.sampler, state.sampler, work.sampler, x, n, path))
 
 
+@inlined
+def bet(par, state, work, x, n, path):
+    """Against the model, before the episode is learned."""
+    if state.audit.seen.shape[0] > 0:
+        call_audit(par.bets, (par, state, work, x, n, path))
+
+
 @kernel
 def learn_online(par, state, work, x, k, n, path):
     enter(state, x, k)
+    bet(par, state, work, x, n, path)
     if state.transitions.samples.shape[0] > 0:
         apply_outcomes(par.outcomes, (par.layout, par.transitions, state.transitions, work.transitions, x, n, path))
     learn_posterior(par, state, work, x, n, path)

@@ -8,7 +8,7 @@ from ...numerics.linear_algebra import REFRESH, apply_refresh, norm_of, updates_
 from ...problem.layout import slot_of
 from ...theory.widths import lower_curvature
 from .precision import logits_at
-from .visit import GIVEN, UNSCENTED, unscented_ratio
+from .visit import GIVEN, LEAST, UNSCENTED, unscented_ratio
 
 
 @inlined
@@ -60,6 +60,7 @@ def learn_kron_outcome(par, state, work, s, a, y, x):
             gain = math.log(unscented_ratio(w, n, y))
         elif par.predictor == GIVEN:
             gain = math.log(w.given[y]) - math.log(p[y])
+    state.loss[s, a] -= math.log(max(p[y], LEAST)) + gain
     least, square = p[0], 0.0
     for j in range(n):
         least = min(least, p[j])

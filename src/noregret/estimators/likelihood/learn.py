@@ -92,6 +92,7 @@ def learn_outcome(par, state, work, s, a, y, x):
     else:
         open_pair(state, work, s, a, x)
         state.radius[s, a] += visit(par, work.visit, n, y, state.radius[s, a], par.weight_bound * norm_of(x))
+        state.loss[s, a] += work.visit.loss[0]
         state.samples[s, a] += 1
         close_pair(par, state, work, s, a, x, 1)
 
@@ -115,6 +116,7 @@ def learn_outcomes(layout, par, state, work, x, steps, path):
                     if states[i] == s and actions[i] == a:
                         y = slot_of(layout, s, a, states[i + 1])
                         state.radius[s, a] += visit(par, work.visit, n, y, state.radius[s, a], bound)
+                        state.loss[s, a] += work.visit.loss[0]
                         visits += 1
                 state.samples[s, a] += visits
                 close_pair(par, state, work, s, a, x, visits)

@@ -72,6 +72,7 @@ class LikelihoodState(NamedTuple):
     samples: NDArray[np.int64]  # [S, A]
     outcomes: NDArray[np.int64]  # n, [S, A]
     prior: Floats  # lambda, [S, A]
+    loss: Floats  # sum of -ln phat(y), [S, A]
 
     def fixed(self) -> tuple[str, ...]:
         return "outcomes", "prior"
@@ -140,7 +141,7 @@ def likelihood_parts(
             matrices[2][count == n] = starts
     state = LikelihoodState(
         f((S, A, M, d)), *matrices, np.ascontiguousarray(lam * norm2[count] + 2.0 * log_inverse_delta),
-        f((S, A), np.int64), count.astype(np.int64), np.full((S, A), lam),
+        f((S, A), np.int64), count.astype(np.int64), np.full((S, A), lam), f((S, A)),
     )  # fmt: skip
     size, rows = (d, 0) if kron else (E, max(M - 1, 1))
     work = LikelihoodWork(

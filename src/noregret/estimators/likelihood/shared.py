@@ -63,6 +63,7 @@ class SharedState(NamedTuple):
     inverse: Floats  # [B, E, E]
     radius: Floats  # rho2, [B]
     samples: NDArray[np.int64]  # [B]
+    loss: Floats  # sum of -ln phat(y), [B]
 
 
 class SharedWork(NamedTuple):
@@ -143,6 +144,7 @@ def shared_parts(
     state = SharedState(
         f((kept_n, E)), eye[:kept_n], inverse[:kept_n],
         (regularization * blocks.bound**2 + 2.0 * log_inverse_delta)[:kept_n], f(kept_n, np.int64),
+        f(kept_n),
     )  # fmt: skip
     work = SharedWork(
         visit_work(M), f((n, Q)), f((n, Q, Q)), f(E), f((Q, E)), f((most, Q)), f((most, E)), f((most, E)), f((Q, Q)),

@@ -14,7 +14,7 @@ from ...problem.links import exp
 from ...theory.widths import lower_curvature
 from .precision import subtract_form
 from .shared import logits_of, look_at, radius_of, root_of, rooted_logits, rooted_span, span_of
-from .visit import UNSCENTED, begin, gain_root, move, unscented_ratio
+from .visit import LEAST, UNSCENTED, begin, gain_root, move, unscented_ratio
 
 
 @kernel
@@ -52,6 +52,7 @@ def visit_predictions(par, state, work, s, a, y, x):
     for j in range(m):
         v.a[j] = v.p[j] - (1.0 if j == y else 0.0)
     state.radius[b] += move(v, m) - 2.0 * gain
+    state.loss[b] -= math.log(max(v.p[y], LEAST)) + gain
     for i in range(q):
         work.mean[i] = 0.0
         for j in range(m):
@@ -105,6 +106,7 @@ def visit_features(par, state, work, s, a, y, x):
             moved[i] -= work.G[i, k] * Bf[k]
         form += Bf[i] * moved[i]
     state.radius[b] += form - 2.0 * gain
+    state.loss[b] -= math.log(max(p[y], LEAST)) + gain
     move_block(state, work, b, q, par.start[b, q])
     subtract_form(state.inverse[b], work.K, work.G, q, par.start[b, q], work.scaled)
 

@@ -31,6 +31,7 @@ from ...problem.links import exp
 from ...theory.widths import lower_curvature
 
 PLUG_IN, UNSCENTED, GIVEN = 0, 1, 2
+LEAST = 1e-300  # of a probability, as far as its logarithm goes
 
 
 class VisitWork(NamedTuple):
@@ -55,12 +56,13 @@ class VisitWork(NamedTuple):
     CV: Floats  # [M, M], C V'
     RV: Floats  # [M, M], R V', of the last visit
     visits: NDArray[np.int64]  # [1], so far
+    loss: Floats  # [1], -ln phat(y) of the last visit
 
 
 def visit_work(M: int) -> VisitWork:
     f, J = np.zeros, M * (M - 1) // 2
     arrays = [f(M) for _ in range(10)] + [f(J), f(J)] + [f((M, M)) for _ in range(8)]
-    return VisitWork._make([*arrays, np.zeros(1, np.int64)])
+    return VisitWork._make([*arrays, np.zeros(1, np.int64), f(1)])
 
 
 @kernel
@@ -239,4 +241,5 @@ def visit(par, w, n, y, rho2, bound):
     for j in range(m):
         w.a[j] = p[j] - (1.0 if j == y else 0.0)
     w.visits[0] += 1
+    w.loss[0] = -math.log(max(p[y], LEAST)) - gain
     return move(w, m) - 2.0 * gain

@@ -145,7 +145,7 @@ def shared_newton_parts(
     within = np.arange(E) < blocks.start[:, -1:]
     gram = np.where(within, lam[:, None], 1.0)[..., None] * np.eye(E)
     inverse = np.where(within, 1.0 / lam[:, None], 1.0)[..., None] * np.eye(E)
-    state = SharedState(f((n, E)), gram, inverse, lam * blocks.bound**2, f(n, np.int64))
+    state = SharedState(f((n, E)), gram, inverse, lam * blocks.bound**2, f(n, np.int64), f(0))
     q, qq, m, mm = (Q,), (Q, Q), (M,), (M, M)
     shapes: Any = (
         m, m, mm, mm, mm, m, m, m, q, (n, Q), (n, Q, Q), (E,), (Q, E), (max(M, Q), Q), (Q, E), qq, qq, qq, qq, q, q, q,
