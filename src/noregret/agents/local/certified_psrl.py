@@ -13,20 +13,9 @@ from ..promise import ALWAYS
 from .belief import unsure
 from .draws import apply_draw, doubt, plan_draw
 from .explore import apply_propose
-from .family import (
-    BONUS,
-    CERTIFICATES,
-    EXPLORATION,
-    FORM,
-    POSTERIOR_SCALE,
-    PREDICTOR,
-    REGRET_SHARE,
-    REWARD_SETS,
-    RUNGS,
-    SETS,
-    SetAgent,
-)
+from .family import REGRET_SHARE, RUNGS, SetAgent
 from .lottery import apply_proposals, assess_lottery
+from .options import BONUS, CERTIFICATES, EXPLORATION, FORM, POSTERIOR_SCALE, PREDICTOR, REWARD_SETS, SETS
 from .sets import apply_describe, follow
 
 LEAST_PART, LARGEST_PART = 0.2, 0.76  # of the bonus, on the first and the last of the RUNGS; geometric between

@@ -21,7 +21,6 @@ from ...estimators.likelihood.shared_visit import learn_shared_outcomes
 from ...estimators.linear.sign_union import sign_union_parts
 from ...estimators.mixture.sets import mixture_parts
 from ...estimators.mixture.shared import block_mixture_parts
-from ...estimators.rewards.forms import SETS as REWARD_FORMS
 from ...estimators.rewards.forms import estimated, reward_parts, with_kernels, with_refresh
 from ...estimators.store import Store, empty_store, with_room
 from ...numerics.linear_algebra import LEAST_REGULARIZATION
@@ -32,7 +31,6 @@ from ...problem.links import LinearCombination, MultinomialLogit
 from ...problem.problem import Problem
 from ..base import Agent, Trajectory
 from ..buffers import buffers
-from ..declared import choice, option
 from ..diagnostics import EVERYBODY, WIDTHS, watch_values
 from ..locks import locked
 from .betting import Betting
@@ -77,16 +75,6 @@ REGRET_SHARE = 0.02  # of delta, for a bound on the regret
 SETS_TIMES = 4.0  # lambda of online sets, in units of d/B_p^2
 FIRST_ROOM = 64  # episodes
 RUNGS = 6  # optimistic policies with a part of the bonus that a gate tries before full optimism
-
-# Options of the family
-SETS = choice("online", "stored", "stored-plain")
-BONUS = choice("taylor", "sharp", default=None)
-REWARD_SETS = choice(*REWARD_FORMS, default=None)
-CERTIFICATES = choice("plain", "close")
-PREDICTOR = choice(*PREDICTORS[:2], default="unscented")
-FORM = choice("full", "kron")
-POSTERIOR_SCALE = option(1.0, check.nonnegative)
-EXPLORATION = choice("adaptive", "posterior")
 
 
 class SetAgent(Betting, Agent):

@@ -6,7 +6,8 @@ from ...compiler.jit import kernel
 from ...planning.optimism import assess, optimum
 from ..declared import BONUS_SCALE, DELTA, REGULARIZATION, REWARD_REGULARIZATION, choice
 from ..promise import ALWAYS, OPTIMISM
-from .family import BONUS, CERTIFICATES, FORM, PREDICTOR, REGRET_SHARE, REWARD_SETS, SETS, SetAgent
+from .family import REGRET_SHARE, SetAgent
+from .options import BONUS, CERTIFICATES, FORM, PREDICTOR, REWARD_SETS, SETS
 from .sets import apply_describe, follow
 
 

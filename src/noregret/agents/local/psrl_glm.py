@@ -18,8 +18,9 @@ from ..probabilities import other_seed, reseeded
 from .belief import unsure
 from .draws import apply_several, best_draw, best_of_draws, doubt, draw_model, plan_draw
 from .explore import apply_propose
-from .family import EXPLORATION, FORM, POSTERIOR_SCALE, SetAgent
+from .family import SetAgent
 from .lottery import plan_lottery
+from .options import EXPLORATION, FORM, POSTERIOR_SCALE
 from .sets import SetPar, SetState, SetWork
 
 
