@@ -18,6 +18,8 @@ from .agents.local.questions import Comparison
 from .agents.probabilities import ActionProbabilities
 from .beliefs.individual import IndividualModel
 from .compiler.jit import kernel
+from .evidence.evaluate import evaluate
+from .evidence.evaluation import Evaluation
 from .live.bounds import suggest_bounds
 from .live.decision import Decision
 from .live.decision_files import read_decisions, write_decisions
@@ -55,6 +57,7 @@ __all__ = [
     "Design",
     "Encoder",
     "EpsilonGreedy",
+    "Evaluation",
     "Explanation",
     "IndividualModel",
     "LinearCombination",
@@ -75,6 +78,7 @@ __all__ = [
     "claims",
     "contexts",
     "estimators",
+    "evaluate",
     "expected_certificates",
     "kernel",
     "load",
