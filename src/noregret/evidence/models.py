@@ -29,10 +29,9 @@ class Predicted(NamedTuple):
 
 
 def believed(agent: Any, x: Floats) -> tuple[Floats, Floats]:
-    """(P_hat [S, A, S'], r_hat [S, A] in [0, 1]) of a person, by an agent that plans with its estimates."""
-    agent.plan_on(agent.par, agent.state, agent.work, x, agent.episode, agent.buffers[0])
-    belief = agent.work.belief
-    return agent.problem.from_slots(belief.P), np.clip(belief.reward, 0.0, 1.0)
+    """(P_hat [S, A, S'], r_hat [S, A] in [0, 1]) of a person, by an agent with a model."""
+    found = agent.model(x)
+    return found.P, np.clip(agent.problem.scale.inside(found.r), 0.0, 1.0)
 
 
 def values_by(P: Floats, r: Floats, chances: Floats) -> tuple[Floats, Floats]:
