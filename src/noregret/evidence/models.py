@@ -50,29 +50,37 @@ def values_by(P: Floats, r: Floats, chances: Floats) -> tuple[Floats, Floats]:
 
 
 def predicted(log: Log, people: People, policies: list[Policies]) -> list[Predicted]:
-    """Of every one of these policies. People with the same context and policy are looked at once a lesson."""
-    (n, H), A, steps = people.states.shape, log.problem.n_actions, np.arange(log.problem.horizon)
-    found = [Predicted(np.zeros((n, H, A)), np.zeros((n, H))) for _ in policies]
-    agent, known = CertaintyEquivalence(log.problem), _Known({}, {})
-    most = H - steps[:, None].astype(float)
-    for i, (k, x) in enumerate(zip(people.place.tolist(), people.X, strict=True)):
-        if k > (1.0 + GROWTH) * agent.episode:
-            agent.learn_from(Log(log.problem, log.episodes[agent.episode : k]))
-            known = _Known({}, {})
-        who = x.tobytes()
-        if who not in known.models:
-            known.models[who] = believed(agent, x)
+    """Of every one of these policies. Between two lessons, people with one context and policy are looked at once."""
+    p, (n, H) = log.problem, people.states.shape
+    found = [Predicted(np.zeros((n, H, p.n_actions)), np.zeros((n, H))) for _ in policies]
+    agent, first = CertaintyEquivalence(p), 0
+    while first < n:
+        learned = int(people.place[first])
+        if learned > agent.episode:
+            agent.learn_from(Log(p, log.episodes[agent.episode : learned]))
+        last = int(np.searchsorted(people.place, (1.0 + GROWTH) * agent.episode, side="right"))
+        cut = slice(first, max(last, first + 1))
         for made, of in zip(found, policies, strict=True):
-            key, s = (who, of.number(k)), people.states[i]
-            if key not in known.values:
-                known.values[key] = values_by(*known.models[who], of[k])[0]
-            Q = np.clip(known.values[key][steps, s], 0.0, most)
-            made.Q[i], made.V[i] = Q, (of[k][steps, s] * Q).sum(1)
+            made.Q[cut], made.V[cut] = _between(agent, people.among(cut), of)
+        first = cut.stop
     return found
 
 
-class _Known(NamedTuple):
-    """What was worked out since the last lesson."""
-
-    models: dict[bytes, tuple[Floats, Floats]]
-    values: dict[tuple[bytes, int], Floats]
+def _between(agent: Any, people: People, policies: Policies) -> tuple[Floats, Floats]:
+    """(Q [m, H, A], V [m, H]) of people for whom the model is the same one."""
+    steps = np.arange(people.states.shape[1])
+    models: dict[bytes, tuple[Floats, Floats]] = {}
+    tables: dict[tuple[bytes, int], int] = {}
+    kept: list[Floats] = []
+    which = np.zeros(len(people.X), np.int64)
+    for i, (k, x) in enumerate(zip(people.place.tolist(), people.X, strict=True)):
+        key = x.tobytes(), policies.number(k)
+        if key not in tables:
+            if key[0] not in models:
+                models[key[0]] = believed(agent, x)
+            tables[key] = len(kept)
+            kept.append(values_by(*models[key[0]], policies[k])[0])
+        which[i] = tables[key]
+    at = which[:, None], steps, people.states
+    Q = np.clip(np.array(kept)[at], 0.0, (len(steps) - steps[:, None]).astype(float))
+    return Q, np.asarray((policies.at(people.place, people.states) * Q).sum(2))

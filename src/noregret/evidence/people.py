@@ -30,7 +30,7 @@ class People(NamedTuple):
         """[n], whose every step and reward was seen."""
         return np.asarray(self.seen.all(1) & ~np.isnan(self.rewards).any(1))
 
-    def among(self, kept: NDArray[Any]) -> "People":
+    def among(self, kept: Any) -> "People":
         return People(*(part[kept] for part in self))
 
 
@@ -41,7 +41,7 @@ class Target(NamedTuple):
     ratio: Floats  # [n, H], its chance of the logged action over the logged one; 0 where not seen
     weights: Floats  # [n, H], products of ratios up to a step
 
-    def among(self, kept: NDArray[Any]) -> "Target":
+    def among(self, kept: Any) -> "Target":
         return Target(*(part[kept] for part in self))
 
 
@@ -64,10 +64,7 @@ def people_of(log: Log) -> People:
 
 def target_of(people: People, policies: Policies) -> Target:
     """What the policies, one for every person of the log, do where they were."""
-    n, H = people.states.shape
-    steps = np.arange(H)
-    at = [policies[i][steps, s] for i, s in zip(people.place, people.states, strict=True)]
-    chances = np.array(at).reshape(n, H, -1)
+    chances = policies.at(people.place, people.states)
     done = np.take_along_axis(chances, people.actions[:, :, None], 2)[:, :, 0]
     ratio: Floats = np.where(people.seen, done / people.chances, 0.0)
     return Target(chances, ratio, np.asarray(np.cumprod(ratio, 1), np.float64))

@@ -72,6 +72,16 @@ class Policies:
         """The same for people who were given one and the same policy."""
         return id(self._kept[i])
 
+    def at(self, people: NDArray[np.int64], states: NDArray[np.int64]) -> Floats:
+        """Chances [m, H, A] of these people's actions in the states [m, H] that they met."""
+        H, A = self._problem.horizon, self._problem.n_actions
+        made, steps = np.zeros((len(people), H, A)), np.arange(H)
+        numbers = np.array([self.number(i) for i in people.tolist()])
+        order = np.argsort(numbers, kind="stable")
+        for alike in np.split(order, 1 + np.flatnonzero(np.diff(numbers[order]))):
+            made[alike] = self[int(people[alike[0]])][steps, states[alike]]
+        return made
+
     @property
     def fixed(self) -> bool:
         """Whether no action is drawn, for anybody."""
