@@ -68,6 +68,22 @@ def test_bounds_page_runs(tmp_path, monkeypatch, capsys):
     assert scope["problem"].weight_bound == scope["found"].weight_bound < 3.0
 
 
+def test_evidence_page_runs(tmp_path, monkeypatch, capsys):
+    scope = run_blocks("docs/evidence.md", 2, tmp_path, monkeypatch)
+    said, page = capsys.readouterr().out, (ROOT / "docs" / "evidence.md").read_text()
+    number = r"([+-][\d.]+)"
+    table = re.findall(rf"^    .*?(\S+) +(proved|asymptotic) +{number} +{number} to {number}", page, re.MULTILINE)
+    assert len(table) == len(scope["found"])
+    for row, (estimator, rung, *numbers) in zip(scope["found"], table, strict=True):
+        assert (estimator, rung) == (row.estimator, row.rung)
+        stated = [float(n) for n in numbers]
+        assert stated == pytest.approx([row.estimate, row.lower, row.upper], abs=2e-3)  # on another processor, too
+    assert "better here" in said
+    world, people = scope["world"], [(e.context, e.states[0]) for e in scope["log"]]
+    gain = [world.values(scope["calls"], x)[0, s] - world.values(world.rule, x)[0, s] for x, s in people]
+    assert np.mean(gain) == pytest.approx(-0.018, abs=5e-4)
+
+
 def test_home_page_runs(tmp_path, monkeypatch, capsys):
     run_blocks("docs/index.md", 1, tmp_path, monkeypatch)
     said, page = capsys.readouterr().out, (ROOT / "docs" / "index.md").read_text()

@@ -18,6 +18,8 @@ from .agents.local.questions import Comparison
 from .agents.probabilities import ActionProbabilities
 from .beliefs.individual import IndividualModel
 from .compiler.jit import kernel
+from .evidence.evaluate import evaluate
+from .evidence.evaluation import Evaluation
 from .evidence.model_check import ModelCheck, check_model
 from .live.bounds import suggest_bounds
 from .live.decision import Decision
@@ -56,6 +58,7 @@ __all__ = [
     "Design",
     "Encoder",
     "EpsilonGreedy",
+    "Evaluation",
     "Explanation",
     "IndividualModel",
     "LinearCombination",
@@ -78,6 +81,7 @@ __all__ = [
     "claims",
     "contexts",
     "estimators",
+    "evaluate",
     "expected_certificates",
     "kernel",
     "load",

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ... import checks as check
 from ...beliefs.joint import JointSet
@@ -26,6 +25,7 @@ from ...estimators.rewards.regression import KNOWN, RIDGE
 from ...estimators.rewards.shared import scaled_blocks
 from ...planning.directional import Direction
 from ...planning.joint import joint_interval
+from ...problem.asked import actions_of
 from ...problem.design import Blocks, every_entry, places
 from ...problem.problem import Problem
 from ...theory.widths import ridge_radius
@@ -97,8 +97,8 @@ def compared(agent: Any, asked: Asked) -> Comparison:
         raise ValueError("weights must be at least 0 and not all 0")
     shares = shares / shares.sum()
     begin = _begin(p, asked.start)
-    chosen = _policies(p, "policy", asked.policy, X)
-    against = None if asked.other is None else _policies(p, "other", asked.other, X)
+    chosen = actions_of(p, "policy", asked.policy, X)
+    against = None if asked.other is None else actions_of(p, "other", asked.other, X)
     low, high, ranges = _relaxed(agent, X, begin, chosen, against, shares)
     relaxed = low, high
     if p.blocks is None:
@@ -135,16 +135,6 @@ def _begin(p: Problem, start: Any) -> Floats:
     for s in np.flatnonzero(made):
         p.started(int(s))
     return made
-
-
-def _policies(p: Problem, name: str, given: Any, X: Floats) -> NDArray[np.int64]:
-    """[N, H, S]: one policy for all, one per person, or a function from a context to one."""
-    if callable(given):
-        return np.stack([p.policy(given(x.copy()), name) for x in X])
-    made = check.anything(name, given)
-    if made.ndim == 3 and len(made) == len(X):
-        return np.stack([p.policy(one, f"{name}[{i}]") for i, one in enumerate(made)])
-    return np.broadcast_to(p.policy(given, name), (len(X), p.horizon, p.n_states))
 
 
 def _relaxed(

@@ -1,0 +1,409 @@
+"""`noregret.evaluate` by weights: the estimators, the proved bounds, what the answer says, what it refuses."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+import noregret as nr
+from evidence_runs import all_asked, exact, learned_logs, logs_of, small_world
+from noregret.evidence import asymptotic, bets, scores
+from noregret.evidence.models import Predicted, predicted, values_by
+from noregret.evidence.people import people_of, target_of
+from noregret.evidence.weighted import Asked, Side, part_of, proved_bounds, weighted_rows
+from noregret.problem.asked import Policies
+from noregret.problem.log import Log, LoggedEpisode
+
+RULE = [[0, 1, 1, 1]] * 6  # of the clinic
+
+
+def replaced(log, **fields):
+    """The same log with other arrays in every episode: name -> function of the old array."""
+    kept = ("key", "context", "states", "actions", "rewards", "probabilities")
+    made = (LoggedEpisode(*(fields.get(n, lambda v: v)(getattr(e, n)) for n in kept)) for e in log)
+    return Log(log.problem, tuple(made))
+
+
+# Estimators ----------------------------------------------------------------------------------------
+def logged_numbers():
+    g = np.random.default_rng(20)
+    n, H, A = 40, 3, 3
+    a, r, b = g.integers(0, A, (n, H)), g.random((n, H)), g.uniform(0.1, 0.9, (n, H))
+    chances, Q = g.dirichlet(np.ones(A), (n, H)), g.random((n, H, A)) * 3
+    return a, r, b, chances, Q
+
+
+def test_estimators_are_those_of_a_published_library():
+    """Numbers of scope-rl 0.2.1 (PerDecisionImportanceSampling, SelfNormalizedPDIS, DoublyRobust) on these arrays. It
+    adds 1e-10 to the mean weight that it divides by."""
+    a, r, b, chances, Q = logged_numbers()
+    ratio = np.take_along_axis(chances, a[:, :, None], 2)[:, :, 0] / b
+    w, taken, V = np.cumprod(ratio, 1), np.take_along_axis(Q, a[:, :, None], 2)[:, :, 0], (chances * Q).sum(2)
+    assert scores.per_decision(w, r).mean() == pytest.approx(1.0964817312106607, abs=1e-12)
+    assert scores.doubly_robust(w, r, taken, V).mean() == pytest.approx(1.608099672132416, abs=1e-12)
+    step = (w * r).mean(0) / w.mean(0)
+    assert scores.normalised(w, r)[0] == pytest.approx(step.sum(), abs=1e-12)
+    assert (step * w.mean(0) / (w.mean(0) + 1e-10)).sum() == pytest.approx(1.4489989421329574, abs=1e-12)
+
+
+def test_estimators_by_their_definitions():
+    """Person by person and step by step, DR in the recursive form of Jiang and Li: V + ratio (r + next - Q)."""
+    a, r, b, chances, Q = logged_numbers()
+    n, H = r.shape
+    ratio = np.take_along_axis(chances, a[:, :, None], 2)[:, :, 0] / b
+    w, V = np.cumprod(ratio, 1), (chances * Q).sum(2)
+    taken = np.take_along_axis(Q, a[:, :, None], 2)[:, :, 0]
+    for k in range(n):
+        later = 0.0
+        for h in range(H - 1, -1, -1):
+            later = V[k, h] + ratio[k, h] * (r[k, h] + later - taken[k, h])
+        assert scores.doubly_robust(w, r, taken, V)[k] == pytest.approx(later, abs=1e-12)
+        by_hand = sum(math.prod(ratio[k, : h + 1]) * r[k, h] for h in range(H))
+        assert scores.per_decision(w, r)[k] == pytest.approx(by_hand, abs=1e-12)
+    assert scores.normalised(w, r)[1].mean() == pytest.approx(scores.normalised(w, r)[0], abs=1e-12)
+
+
+# Exact means, by listing everything that can happen ------------------------------------------------
+def everything(world, logging):
+    """(log of every path that can happen to the world's first kind, their probabilities)."""
+    p, x = world.problem, world.contexts.support[0]
+    P, r, episodes, chance = world.transitions(x), world.rewards(x), [], []
+    steps = list(itertools.product(range(p.n_actions), (0.0, 1.0), range(p.n_states)))
+    for path in itertools.product(steps, repeat=p.horizon):
+        s, weight, states, b = world.start(0, 0), 1.0, [world.start(0, 0)], []
+        for h, (a, reward, after) in enumerate(path):
+            b.append(logging[h, s, a])
+            weight *= b[-1] * (r[s, a] if reward else 1.0 - r[s, a]) * P[s, a, after]
+            s = after
+            states.append(s)
+        actions, rewards, _ = zip(*path, strict=True)
+        found = x, np.array(states), np.array(actions), np.array(rewards), np.array(b)
+        episodes.append(LoggedEpisode(len(episodes), *found))
+        chance.append(weight)
+    return Log(p, tuple(episodes)), np.array(chance)
+
+
+@pytest.fixture(scope="module")
+def listed():
+    """A person's every path in a small world, the policy's weights there, a model that is wrong."""
+    world, g = small_world(horizon=2), np.random.default_rng(4)
+    logging = g.dirichlet(np.full(2, 2.0), (2, 2))
+    log, chance = everything(world, logging)
+    assert chance.sum() == pytest.approx(1.0)
+    people = people_of(log)
+    policy = np.array([[1, 0], [0, 1]])
+    other = g.dirichlet(np.ones(2), (2, 2))
+    sides, values = [], []
+    for given in (policy, other):
+        of = Policies(world.problem, "policy", given, people.X)
+        Q = g.random((2, 2, 2)) * np.array([2.0, 1.0])[:, None, None]
+        at = Q[np.arange(2), people.states]
+        sides.append(Side(target_of(people, of), predicted_as(at, target_of(people, of))))
+        x = world.contexts.support[0]
+        values.append(values_by(world.transitions(x), world.rewards(x), of[0])[1][0, world.start(0, 0)])
+    floor = logging[np.arange(2), people.states]
+    return Asked(people, sides, floor, 0.05, "once", True), chance, values
+
+
+def predicted_as(Q, target):
+    return Predicted(Q, (target.chances * Q).sum(2))
+
+
+def test_scores_have_the_exact_mean(listed):
+    asked, chance, values = listed
+    for side, value in zip(asked.sides, values, strict=True):
+        people, target = asked.people, side.target
+        taken = np.take_along_axis(side.model.Q, people.actions[:, :, None], 2)[:, :, 0]
+        assert chance @ scores.per_decision(target.weights, people.rewards) == pytest.approx(value, abs=1e-12)
+        dr = scores.doubly_robust(target.weights, people.rewards, taken, side.model.V)
+        assert chance @ dr == pytest.approx(value, abs=1e-12)
+
+
+@pytest.mark.parametrize("by_model", [False, True])
+@pytest.mark.parametrize("compared", [False, True])
+@pytest.mark.parametrize("turn", [False, True], ids=["lower", "upper"])
+def test_every_bet_is_a_supermartingale(listed, by_model, compared, turn):
+    """E[exp(gain - lambda v)] <= 1 exactly, for every lambda and several guesses, by listing all paths; and the cuts
+    bind somewhere, so that they are tried."""
+    asked, chance, values = listed
+    sides = asked.sides[: 2 if compared else 1]
+    parts = [part_of(asked, side, turn != (i == 1), by_model) for i, side in enumerate(sides)]
+    mean = [2.0 - v if turn != (i == 1) else v for i, v in enumerate(values[: len(parts)])]
+    lam = bets.lambdas(2, len(parts))
+    for guess in (0.0, 0.7, 1.5, 3.0):
+        apart = [bets.log_wealth([part_at(p, i) for p in parts], np.array([guess]), lam)[0] for i in range(len(chance))]
+        wealth = chance @ np.exp(np.array(apart) - lam * sum(mean))
+        assert (wealth <= 1.0 + 1e-12).all()
+        assert wealth.min() > 0.5
+    plain = chance @ sum((p.weights * p.rewards).sum(1) + p.moves.sum(1) for p in parts)
+    assert plain == pytest.approx(sum(mean), abs=1e-12)
+
+
+def part_at(part, i):
+    return bets.Part(*(field[i : i + 1] for field in part))
+
+
+def test_cuts_leave_the_mean_alone(listed):
+    """With the cut t_h the score of a bet keeps its mean, and never falls below its floor: the twin, path by path."""
+    asked, chance, values = listed
+    part, g = part_of(asked, asked.sides[0], False, True), 0.6
+    for lam in (0.5, 0.3, 0.25, 0.1):
+        room, cut, totals = bets.RISK / lam, 0, []
+        for i in range(len(chance)):
+            total = 0.0
+            for h in range(2):
+                before = 1.0 if h == 0 else part.weights[i, h - 1]
+                t = min(1.0, (total - g + room) / max(before * part.worst[i, h], 1e-300))
+                cut += t < 1.0
+                total += t * before * (part.V[i, h] - part.ratio[i, h] * part.Q[i, h])
+                assert total - g >= -room - 1e-12
+                total += part.weights[i, h] * part.rewards[i, h]
+            totals.append(total)
+            wealth = bets.log_wealth([part_at(part, i)], np.array([g]), np.array([lam]))[0, 0]
+            assert wealth == pytest.approx(math.log1p(lam * (total - g)) + lam * g, abs=1e-12)
+        assert chance @ np.array(totals) == pytest.approx(values[0], abs=1e-12)
+        assert cut > 0 or lam < 0.3
+
+
+def test_bounds_solve_their_equation():
+    g = np.random.default_rng(0)
+    lam = bets.lambdas(3, 1)
+    wealth = np.cumsum(g.normal(0.3, 1.0, (200, lam.size)) * lam, 0)
+    counts = np.array([1, 7, 200])
+    share = np.exp(bets.shares(lam))
+    assert share.sum() == pytest.approx(1.0)
+    for n, v in zip(counts, bets.lower_bounds(wealth, lam, counts, 0.025), strict=True):
+        assert math.log((share * np.exp(wealth[n - 1] - lam * n * v)).sum()) == pytest.approx(math.log(40.0), abs=1e-6)
+
+
+# Coverage ------------------------------------------------------------------------------------------
+def test_proved_bounds_hold_at_all_times_while_the_logger_learns():
+    """60 runs, delta = 0.05, every one of 120 people: more than 8 of 60 missed has probability below 0.004 if one run
+    is missed with chance 0.05. The slow test has 1,000 runs."""
+    world, policy = small_world(), np.ones((2, 2), np.int64)
+    made = learned_logs(world, 60, 120, seed=1, floor=0.2)
+    counts, missed = np.arange(1, 121), np.zeros(4, int)
+    for kind, log in zip(made[0], logs_of(world, made), strict=True):
+        for i, (asked, v, by_model) in enumerate(all_asked(world, log, policy, kind, 0.2)):
+            lower, upper = proved_bounds(asked, by_model, counts)
+            true = np.cumsum(v) / counts
+            missed[i] += bool(((true < lower - 1e-9) | (true > upper + 1e-9)).any())
+    assert (missed <= 8).all()
+
+
+def test_wrong_probabilities_are_noticed():
+    """Every action logged with chance 1/2, while most were taken with 0.9: the bounds miss, or contradict."""
+    world, policy = small_world(), np.ones((2, 2), np.int64)
+    made = learned_logs(world, 10, 400, seed=2, floor=0.2)
+    missed, crossed = 0, 0
+    for kind, log in zip(made[0], logs_of(world, made), strict=True):
+        wrong = replaced(log, probabilities=lambda b: np.full_like(b, 0.5))
+        row = nr.evaluate(policy, wrong).row("PDIS", "proved")
+        true = exact(world, policy, kind).mean()
+        missed += not row.lower <= true <= row.upper
+        crossed += row.upper < row.lower
+        assert row.told == (row.upper >= row.lower) or row.says
+        assert ("contradict" in row.says) == (row.upper < row.lower)
+    assert missed >= 8
+    assert crossed >= 1
+
+
+def test_a_model_knows_only_the_people_before():
+    world = small_world()
+    made = learned_logs(world, 1, 60, seed=5)
+    log = next(logs_of(world, made))
+    later = replaced(Log(log.problem, log.episodes[30:]), rewards=lambda r: 1.0 - r)
+    changed = Log(log.problem, (*log.episodes[:30], *later))
+    people = people_of(log)
+    of = Policies(world.problem, "policy", np.ones((2, 2), np.int64), people.X)
+    first, second = (predicted(one, people_of(one), [of])[0].Q for one in (log, changed))
+    assert np.array_equal(first[:31], second[:31])
+    assert not np.array_equal(first[45:], second[45:])
+
+
+# Asymptotic ----------------------------------------------------------------------------------------
+def test_sequence_and_wald_by_their_formulas():
+    g = np.random.default_rng(3)
+    e, guess = g.normal(0.2, 1.5, 400), g.random(400)
+    found = asymptotic.repeated(guess, e, 0.05)
+    V, scale = 400 * e.var(), e[:50].var()
+    t = 1000 * scale / (2 * math.log(20) + math.log(1 + 2 * math.log(20)))
+    assert found.half == pytest.approx(math.sqrt((V + t) * (math.log(1 + V / t) + 2 * math.log(20))) / 400)
+    assert found.estimate == pytest.approx((guess + e).mean())
+    once = asymptotic.wald(guess, e, 0.05)
+    assert once.half == pytest.approx(1.96 * e.std() / 20, rel=0.01)
+    assert once.half < found.half
+    even = asymptotic.stabilised(guess, np.where(np.arange(400) < 200, e, 3.0 * e), 1.0, 0.05)
+    plain = asymptotic.wald(guess, np.where(np.arange(400) < 200, e, 3.0 * e), 0.05)
+    assert even.half < plain.half  # those with the larger variance count less
+
+
+def test_scales_are_known_beforehand():
+    e = np.random.default_rng(0).normal(size=300)
+    other = np.where(np.arange(300) < 120, e, 5.0)
+    assert np.array_equal(asymptotic.recent_scale(e, 1.0)[:121], asymptotic.recent_scale(other, 1.0)[:121])
+
+
+# The answer ----------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def clinic():
+    world = nr.worlds.clinic()
+    return world, world.log(400, seed=1, rule=RULE, explore=0.3)
+
+
+def test_rows_subgroups_and_text(clinic):
+    world, log = clinic
+    floor = world.log_chances(0.3, RULE)
+    found = nr.evaluate(RULE, log, floor=floor, subgroups={"half": lambda x: x[1] > 0, "some": np.arange(400) < 250})
+    assert {row.subgroup for row in found} == {"everyone", "half", "some"}
+    true = np.array([world.values(RULE, e.context)[0, e.states[0]] for e in log])
+    for name, kept in (("everyone", np.ones(400, bool)), ("some", np.arange(400) < 250)):
+        for estimator, rung in (("PDIS", "proved"), ("DR", "proved"), ("DR", "asymptotic"), ("WPDIS", "asymptotic")):
+            row = found.row(estimator, rung, name)
+            assert row.lower <= true[kept].mean() <= row.upper
+            assert row.people == kept.sum()
+    text = str(found)
+    assert text == repr(found)
+    assert "rung" in text
+    assert "proved" in text
+    assert max(map(len, text.splitlines()[:8])) <= 120
+    assert len(found.table()) == len(found)
+    assert found.table()[0]["estimator"] == "PDIS"
+    with pytest.raises(ValueError, match="must be those of a row"):
+        found.row("IPS")
+
+
+def test_policies_in_every_form_are_one(clinic):
+    _, log = clinic
+    chances = np.zeros((6, 4, 3))
+    h, s = np.ogrid[:6, :4]
+    chances[h, s, np.array(RULE)] = 1.0
+    rows = [
+        nr.evaluate(given, log).rows
+        for given in (RULE, chances, [RULE] * 400, lambda x: RULE, lambda x: chances, np.stack([chances] * 400))
+    ]
+    assert all(row == rows[0] for row in rows)
+
+
+def test_differences_units_and_the_log_itself(clinic):
+    _, log = clinic
+    wait = np.array([[0, 0, 0, 1]] * 6)
+    apart = nr.evaluate(wait, log, against=RULE).row("PDIS", "asymptotic").estimate
+    alone = [nr.evaluate(one, log).row("PDIS", "asymptotic").estimate for one in (wait, RULE)]
+    assert apart == pytest.approx(alone[0] - alone[1], abs=1e-12)
+    done = nr.evaluate(RULE, log, against="log").row("PDIS", "asymptotic").estimate
+    assert done == pytest.approx(alone[1] - np.mean([e.rewards.sum() for e in log]), abs=1e-12)
+    same = nr.evaluate(RULE, log, against=RULE)
+    assert all(row.lower == row.upper == 0.0 for row in same)
+    assert "the same" in str(same)
+
+
+def test_rewards_in_other_units():
+    def made(low, high):
+        p = nr.Problem(2, 2, 2, 1, weight_bound=1.0, reward_bound=5.0, reward_range=(low, high))
+        mean = low + (high - low) * np.array([[[0.2], [0.6]], [[0.7], [0.4]]])
+        world = nr.World(p, np.zeros((2, 2, 2, 1)), mean, contexts=[[1.0]])
+        return nr.evaluate([[1, 0]] * 2, world.log(150, seed=1, rule=[[0, 1]] * 2, explore=0.5), floor=0.25)
+
+    for plain, other in zip(made(0.0, 1.0), made(-1.0, 3.0), strict=True):
+        for name in ("estimate", "lower", "upper"):
+            near = 1e-9 if "PDIS" in plain.estimator else 0.5  # the model's prior knows the units
+            assert getattr(other, name) == pytest.approx(-2.0 + 4.0 * getattr(plain, name), abs=near)
+
+
+def test_the_data_cannot_tell(clinic):
+    world, log = clinic
+    far = np.array([[0, 2, 2, 2]] * 6)
+    found = nr.evaluate(far, log)
+    row = found.row("PDIS", "asymptotic")
+    assert not row.told
+    assert (row.lower, row.upper) == (0.0, 6.0)
+    assert "no crowd" in row.says
+    assert "agent=" in row.says or "better here" in row.says
+    assert "cannot tell" in str(found)
+    sure = nr.evaluate(far, log, agent=nr.LRORL(world.problem))
+    by_sets = sure.row("model sets")
+    agent = nr.LRORL(world.problem)
+    agent.learn_from(log)
+    direct = agent.compare(far, contexts=[e.context for e in log], start=2)
+    assert (by_sets.lower, by_sets.upper) == pytest.approx((direct.lower, direct.upper), abs=1e-9)
+    assert by_sets.rung == "proved"
+    assert math.isnan(by_sets.effective)
+
+
+def test_wald_is_never_shown_at_repeated_looks(clinic):
+    _, log = clinic
+    repeated, once = nr.evaluate(RULE, log), nr.evaluate(RULE, log, looks="once")
+    assert not any("Wald" in row.method for row in repeated)
+    assert once.row("DR", "asymptotic").method == "Wald"
+    assert once.row("DR", "asymptotic").half_width < 0.75 * repeated.row("DR", "asymptotic").half_width
+    learned = nr.evaluate(RULE, log, looks="once", learning=True)
+    assert learned.row("DR", "asymptotic").method == "Wald with stabilised variances"
+    assert not learned.row("WPDIS").told
+
+
+def test_learning_is_seen_in_the_probabilities():
+    world = small_world()
+    made = learned_logs(world, 1, 100, seed=5, floor=0.3)
+    log = next(logs_of(world, made))
+    assert "stabilised" in nr.evaluate(np.ones((2, 2), np.int64), log, looks="once").row("PDIS", "asymptotic").method
+
+
+def test_missing_numbers_are_said_and_taken_for_the_worst(clinic):
+    _, log = clinic
+    whole = nr.evaluate(RULE, log)
+    g = np.random.default_rng(0)
+    lost = replaced(log, rewards=lambda r: np.where(g.random(len(r)) < 0.05, np.nan, r))
+    some = nr.evaluate(RULE, lost)
+    assert some.row("PDIS", "proved").lower < whole.row("PDIS", "proved").lower
+    assert some.row("PDIS", "proved").upper > whole.row("PDIS", "proved").upper
+    assert some.row("PDIS", "asymptotic").people < some.row("PDIS", "proved").people == 400
+    assert "take the worst" in str(some)
+    bare = replaced(Log(log.problem, log.episodes[:100]), probabilities=lambda b: b * np.nan)
+    left = nr.evaluate(RULE, Log(log.problem, (*bare, *log.episodes[100:])))
+    assert left.row("PDIS", "proved").people == 300
+    assert "100 of 400 people have no probability" in str(left)
+
+
+def test_a_log_without_probabilities(clinic):
+    world, log = clinic
+    bare = replaced(log, probabilities=lambda b: b * np.nan)
+    found = nr.evaluate(RULE, bare, agent=nr.LRORL(world.problem))
+    assert found.row("model sets").people == 400
+    assert not any(row.estimator in ("PDIS", "WPDIS", "DR") for row in found)
+    assert "log has no probabilities of its actions" in str(found)
+
+
+def test_bad_questions(clinic):
+    world, log = clinic
+    for sentence, args, options in (
+        ("log must be what", (RULE, [1]), {}),
+        ("log must have at least one episode", (RULE, Log(log.problem, ())), {}),
+        ("policy must be actions", ([[0]], log), {}),
+        ("policy must be probabilities", (np.full((6, 4, 3), 0.5), log), {}),
+        ("against must be actions", (RULE, log), {"against": [[7]]}),
+        ("delta must be", (RULE, log), {"delta": 1.5}),
+        ("looks must be", (RULE, log), {"looks": "often"}),
+        ("learning must be", (RULE, log), {"learning": 3}),
+        ("floor must be from 0 to 1", (RULE, log), {"floor": 2.0}),
+        ("floor must be at most every logged probability", (RULE, log), {"floor": 0.5}),
+        ("subgroups must be", (RULE, log), {"subgroups": [1]}),
+        (r"subgroups\['none'\] must have", (RULE, log), {"subgroups": {"none": lambda x: False}}),
+        (r"subgroups\['odd'\] must be", (RULE, log), {"subgroups": {"odd": [1, 0]}}),
+        ("agent must have confidence sets", (RULE, log), {"agent": nr.UniformRandom(world.problem)}),
+    ):
+        with pytest.raises(ValueError, match=sentence):
+            nr.evaluate(*args, **options)
+
+
+def test_short_logs_have_no_asymptotic_interval(clinic):
+    _, log = clinic
+    few = Log(log.problem, log.episodes[:20])
+    row = nr.evaluate(RULE, few).row("DR", "asymptotic")
+    assert not row.told
+    assert "too few" in row.says
+    world = small_world()
+    five = next(logs_of(world, learned_logs(world, 1, 5, 0)))
+    asked = next(all_asked(world, five, np.ones((2, 2), np.int64), None, 0.1))[0]
+    assert [row.people for row in weighted_rows("x", asked)] == [5] * 5
