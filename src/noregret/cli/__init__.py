@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from ..storage.version import __version__
-from . import bench, bounds, compare, frontier, referral, report, study, trial, verify
+from . import bench, bounds, compare, decisions, frontier, referral, report, study, trial, verify
 
 
 class _Commands(typer.core.TyperGroup):
@@ -54,5 +54,6 @@ app.command("plan-trial")(trial.plan)
 app.command()(bounds.bounds)
 app.command()(frontier.frontier)
 app.command()(report.report)
+app.command("report-decisions")(decisions.decisions)
 app.command()(verify.verify)
 app.command()(bench.bench)

@@ -18,14 +18,13 @@ from ..checks import Floats
 from ..evidence.plug_in import plug_in
 from ..problem.links import MultinomialLogit
 from ..problem.log import Log, LoggedEpisode
-from ..simulation.fitted import world_of
+from ..simulation.gain import believed_gain, mean_gain, proved_gain
 from ..worlds import World
 from ..worlds.individual import Episodes
 
 RUNGS = ("proved", "asymptotic", "believed")
 ASKED = 100  # people, evenly spaced among all
 DELTA = 0.05
-DRAWS = 100  # models of the posterior
 
 
 class Played(NamedTuple):
@@ -62,51 +61,24 @@ def played(agent: Any, world: World, people: int, seed: int) -> Played:
 
 def closing(agent: Any, world: World, people: int, seed: int) -> dict[str, Any]:
     """ "true": the gain, and for each rung its interval (lower, upper), None where there is none."""
-    found = played(agent, world, people, seed)
-    chosen = np.unique(np.linspace(0, people - 1, min(people, ASKED)).round().astype(np.int64))
-    made: dict[str, Any] = {"people": len(chosen), "true": _true(world, found, chosen)}
-    made["proved"] = _proved(agent, world, found, chosen)
-    made["asymptotic"] = _asymptotic(world, found, chosen)
-    made["believed"] = _believed(agent, world, found, chosen)
-    return made
-
-
-def _true(world: World, found: Played, chosen: NDArray[np.int64]) -> float:
-    total, rule = 0.0, ruled(world)
-    for k in chosen:
-        x = found.X[k]
-        total += found.begin @ (world.values(found.policies[k], x)[0] - world.values(rule, x)[0])
-    return float(total / len(chosen))
-
-
-def _proved(agent: Any, world: World, found: Played, chosen: NDArray[np.int64]) -> tuple[float, float] | None:
-    if not getattr(agent, "certifies", False) or agent.refuted is not None:
-        return None
-    made = agent.compare(found.policies[chosen], ruled(world), found.X[chosen], start=found.begin)
-    return made.lower, made.upper
-
-
-def _asymptotic(world: World, found: Played, chosen: NDArray[np.int64]) -> tuple[float, float] | None:
-    """At one look. The plans were chosen by the past, as a stopped experiment's are: `plug_in` asks for more."""
-    if not isinstance(world.problem.link, MultinomialLogit):
-        return None
-    made = plug_in(found.log, found.policies[chosen], ruled(world), found.X[chosen], start=found.begin, delta=DELTA)
-    return made.lower, made.upper
-
-
-def _believed(agent: Any, world: World, found: Played, chosen: NDArray[np.int64]) -> tuple[float, float] | None:
-    """Quantiles over models drawn from the agent's posterior at the end."""
-    if agent.believer() is None:
-        return None
-    gains, X = [], found.X[chosen]
-    for number in range(DRAWS):
-        drawn = world_of(agent, X, number, initial_state=found.begin, rule=ruled(world))
-        gains.append(_true(drawn, found, chosen))
-    low, high = np.quantile(gains, (0.5 * DELTA, 1.0 - 0.5 * DELTA))
-    return float(low), float(high)
-
-
-def ruled(world: World) -> NDArray[np.int64]:
-    """The world's rule."""
     assert world.rule is not None
-    return world.rule
+    found, rule = played(agent, world, people, seed), world.rule
+    chosen = np.unique(np.linspace(0, people - 1, min(people, ASKED)).round().astype(np.int64))
+    asked = found.policies[chosen], rule, found.X[chosen], found.begin
+    return {
+        "people": len(chosen),
+        "true": mean_gain(world, *asked),
+        "proved": proved_gain(agent, *asked),
+        "asymptotic": _asymptotic(found, *asked),
+        "believed": believed_gain(agent, *asked, DELTA),
+    }
+
+
+def _asymptotic(
+    found: Played, policies: NDArray[Any], rule: NDArray[Any], X: Floats, begin: Floats
+) -> tuple[float, float] | None:
+    """At one look. The plans were chosen by the past, as a stopped experiment's are: `plug_in` asks for more."""
+    if not isinstance(found.log.problem.link, MultinomialLogit):
+        return None
+    made = plug_in(found.log, policies, rule, X, start=begin, delta=DELTA)
+    return made.lower, made.upper

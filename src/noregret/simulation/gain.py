@@ -1,0 +1,42 @@
+"""The gain of plans over a rule in an agent's own model: proved by its sets, believed by its posterior."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..checks import Floats
+from ..worlds import World
+from .fitted import world_of
+
+DRAWS = 100  # models of the posterior
+
+
+def mean_gain(world: World, policies: NDArray[Any], rule: NDArray[Any], X: Floats, begin: Floats) -> float:
+    """The mean over people X [n, d] of sum_s begin(s) (V^policy(s) - V^rule(s)), exact in that world. policies [n, H,
+    S], rule [H, S], begin [S]."""
+    gains = [begin @ (world.values(plan, x)[0] - world.values(rule, x)[0]) for plan, x in zip(policies, X, strict=True)]
+    return float(np.mean(gains))
+
+
+def proved_gain(
+    agent: Any, policies: NDArray[Any], rule: NDArray[Any], X: Floats, begin: Floats
+) -> tuple[float, float] | None:
+    """An interval by the agent's sets, for all questions at once (`agent.compare`); None where it proves nothing."""
+    able = agent.certifier()
+    if able is None or agent.refuted is not None or not hasattr(able, "compare"):
+        return None
+    made = able.compare(policies, rule, X, start=begin)
+    return made.lower, made.upper
+
+
+def believed_gain(
+    agent: Any, policies: NDArray[Any], rule: NDArray[Any], X: Floats, begin: Floats, delta: float
+) -> tuple[float, float] | None:
+    """Quantiles over models drawn from the agent's posterior; None where it keeps none."""
+    if agent.believer() is None:
+        return None
+    drawn = (world_of(agent, X, number, initial_state=begin, rule=rule) for number in range(DRAWS))
+    gains = [mean_gain(world, policies, rule, X, begin) for world in drawn]
+    low, high = np.quantile(gains, (0.5 * delta, 1.0 - 0.5 * delta))
+    return float(low), float(high)
