@@ -199,7 +199,7 @@ def cases() -> list[Case]:
         add("shared", agent, ["design", "design-wide"], predictor="plug-in", certificates="close")
         add("shared", agent, ["design", "design-wide"], sets="stored")
     add("shared", "certified-psrl", ["design-wide", "programme"], kappa=0.05, exploration="posterior")
-    add("shared", "lr-orl", ["design-wide"], bonus="sharp", regularization=2.0)
+    add("shared", "lr-orl", ["design"], bonus="sharp", regularization=2.0)
     add("shared", "lr-orl", ["design-wide"], optimism="randomised")
     more = ["logit-wide-linear", "logit-small-linear", "logit-masked-known-logistic", "clinic"]
     for agent in ("lr-orl", "certified-psrl"):
