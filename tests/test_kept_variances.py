@@ -8,6 +8,7 @@ import pytest
 
 import noregret as nr
 from noregret.estimators.likelihood.precision import covariance_at, products_of
+from noregret.numerics.linear_algebra import OFTEN, rank_one, refresh_due, refresh_inverse
 
 pytestmark = pytest.mark.deep
 
@@ -110,6 +111,27 @@ def test_variances_are_kept_over_a_hundred_thousand_visits(kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_variances_are_kept_over_a_million_visits(kind, d, small):
     assert unsafe(kind, small, d, 1_000_000, near=False) < TOLERATED
+
+
+@pytest.mark.parametrize("late", [0, 20_003])
+def test_inverses_are_made_anew_as_often_as_their_size_asks(late):
+    """lambda = 1e-3. Where all directions are seen, from the beginning or from person `late` on, entries are small and
+    a thousand updates do no harm; before that an inverse with entries of 1/lambda is made anew often."""
+    d, lam, g = 3, 1e-3, np.random.default_rng(1)
+    gram, inverse, logdet, zx, often = lam * np.eye(d), np.eye(d) / lam, np.zeros(1), np.zeros(d), [0, 0]
+    args = gram, inverse, logdet, 0.0, np.zeros((d, d)), np.zeros(d)
+    for t in range(1, 40_001):
+        x = g.normal(size=d) if t >= late else np.array([1.0, 0.0, 0.0])
+        zx[:] = inverse @ x
+        rank_one(gram, inverse, logdet, x, zx, float(x @ zx), 1.0)
+        if t % OFTEN == 0 and refresh_due(gram, inverse, t, 1):
+            often[t >= max(late, 2000)] += 1
+            refresh_inverse(*args)
+        if t in (late + 3, late + 40, late + 900, 39_999):
+            exact = inverse_of(gram)
+            assert max(abs(u @ (exact - inverse) @ u) / (u @ exact @ u) for u in (x, *np.eye(d))) < TOLERATED
+    assert often[1] <= 40  # once in a thousand
+    assert late == 0 or often[0] > 60
 
 
 def test_agents_refuse_a_regularization_that_rounding_would_lose():

@@ -7,7 +7,7 @@ import noregret as nr
 from live import regret_by_verbs
 from noregret.estimators.likelihood.shared import natural_regularization, shared_parts
 from noregret.estimators.likelihood.shared_visit import learn_shared
-from noregret.planning.optimism import bonus, shortfall
+from noregret.planning.optimism import bonus, plan_optimistically, shortfall
 from reference_shared import SharedSet
 
 TABLES = {
@@ -269,7 +269,7 @@ def test_a_shortfall_is_what_the_recursion_says(kind):
     """The recursion of docs/beyond.md, section 7, in plain Python. V~ and Q~ are taken half larger than they are, so
     that U + C decides somewhere."""
     world = designed(known=True)
-    agent, g = nr.LRORL(world.problem, bonus=kind), np.random.default_rng(3)
+    agent, g = nr.LRORL(world.problem, bonus=kind, certificates="close"), np.random.default_rng(3)
     play(agent, world, 400)
     agent.state.transitions.radius[:] /= 100.0
     for k in range(4):
@@ -311,3 +311,64 @@ def test_a_shortfall_is_much_smaller_where_sets_are_small():
         plan = agent.certify(x, world.optimal(x).policy)
         parts.append(plan.certificate / (plan.upper[0] - plan.lower[0]).max())
     assert np.mean(parts) < 0.97
+
+
+@pytest.mark.parametrize("part", [1.0, 0.4])
+def test_actions_that_are_ruled_out_change_no_plan(part):
+    """`optimum` finds the first-order terms of rivals alone; here the bonus of every pair. With sets as small as a
+    few thousand people would make them some actions are ruled out; not all others, with all of the bonus."""
+    world, ruled_out = designed(known=True), 0
+    agent = nr.LRORL(world.problem)
+    play(agent, world, 400)
+    agent.state.transitions.radius[:] /= 5.0
+    par, work = agent.par.search, agent.work
+    for k in range(8):
+        agent.certify(world.context(5, k), np.zeros((5, 4), int))  # describes the individual
+        local, policy, values = work.local, np.zeros((5, 4), int), np.zeros((6, 4))
+        plan_optimistically(par, local, work.search, local.low, k, part, policy, values)
+        ruled_out += int(np.isinf(work.search.first).sum())
+        V, reward = np.zeros(4), local.low + part * (local.high - local.low)
+        for h in range(4, -1, -1):
+            Q = np.array(
+                [
+                    [local.P[s, a] @ V + part * bonus(par, local, s, a, V, 1.0, work.search) for a in range(3)]
+                    for s in range(4)
+                ]
+            )
+            Q = np.clip(reward + Q, 0.0, 5.0 - h)
+            V = Q.max(1)
+            assert np.allclose(values[h], V, rtol=0, atol=1e-12)
+            assert (Q[np.arange(4), policy[h]] >= V - 1e-9).all()
+    assert 0 < ruled_out <= 8 * 4 * 2 - (part == 1.0)  # at the first step; two of three actions at most
+
+
+def test_one_individual_is_described_as_the_formulas_say():
+    """P, second, half and rows of `derive_shared`, D and the rest in NumPy, with more outcomes than features."""
+    world = nr.worlds.shared_logit(14, 2, horizon=3, context_dim=2, features=3, bound=2.0)
+    agent = nr.LRORL(world.problem)
+    play(agent, world, 60)
+    agent.state.transitions.radius[:] /= 400.0
+    x = world.context(5, 1)
+    agent.certify(x, np.zeros((3, 14), int))
+    local, theta = agent.work.local, agent.state.transitions.weights[0].reshape(3, 2)
+    phi = world.problem.blocks.features
+    z = phi @ theta @ x
+    P = np.exp(z) / np.exp(z).sum(-1, keepdims=True)
+    assert np.allclose(local.P, P, rtol=0, atol=1e-12)
+    X = np.kron(np.eye(3), x[:, None])  # [p, q]
+    cov = phi @ (X.T @ np.linalg.inv(agent.state.transitions.gram[0]) @ X) @ np.swapaxes(phi, -1, -2)
+    assert np.allclose(np.swapaxes(local.root, -1, -2) @ local.root, cov, rtol=0, atol=1e-9)
+    V, decided = np.random.default_rng(0).random(14), 0
+    g = P * (V - (P @ V)[..., None])
+    first = np.linalg.norm((local.rows @ V).reshape(14, 2, 3), axis=-1)
+    assert np.allclose(first, local.rho * np.sqrt(np.einsum("saj,sajk,sak->sa", g, cov, g)), rtol=0, atol=1e-9)
+    for s, a in np.ndindex(14, 2):
+        p, rho, size = P[s, a], local.rho[s, a], local.span[s, a]
+        values = np.linalg.eigvals((np.diag(p) - np.outer(p, p)) @ cov[s, a]).real
+        least, most = rho**2 * values.max(), rho**2 * (values**4).sum() ** 0.25
+        decided += most < size**2 / 4
+        psi = (np.exp(size) - size - 1) / size**2
+        assert np.isclose(local.second[s, a], min(most, size**2 / 4) * psi, rtol=1e-8, atol=0)
+        assert least <= most * (1 + 1e-12)
+        assert local.half[s, a] <= np.tanh(size / 4) + 1e-12
+    assert decided > 0

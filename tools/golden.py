@@ -141,6 +141,10 @@ def world_of(name: str) -> nr.World:
         return nr.worlds.clinic()
     if name == "design":
         return nr.worlds.shared_logit(4, 2, horizon=3, context_dim=2, features=3, bound=2.0)
+    if name == "design-wide":  # more outcomes than features, and rewards by a design
+        psi = np.random.default_rng(2).dirichlet(np.ones(3), size=(14, 2))
+        design, rewards = nr.worlds.random_design(14, 2, 3, 2, bound=2.0, seed=1), nr.RewardDesign(psi, 2.0)
+        return nr.worlds.random_logit(14, 2, 6, 4, seed=1, design=design, reward_design=rewards)
     if name == "programme":
         return nr.worlds.programme(horizon=3, context_dim=4)
     if name == "sparse":
@@ -189,6 +193,14 @@ def cases() -> list[Case]:
         if agent.startswith("glm"):
             add("design", agent, ["design", "programme"], confidence="centred")
             add("design", agent, ["design"], regularization=2.0, bonus_scale=0.05)
+    for agent in ("lr-orl", "certified-psrl", "psrl-glm"):
+        add("shared", agent, ["design", "design-wide", "programme"])
+    for agent in ("lr-orl", "certified-psrl"):
+        add("shared", agent, ["design", "design-wide"], predictor="plug-in", certificates="close")
+        add("shared", agent, ["design", "design-wide"], sets="stored")
+    add("shared", "certified-psrl", ["design-wide", "programme"], kappa=0.05, exploration="posterior")
+    add("shared", "lr-orl", ["design"], bonus="sharp", regularization=2.0)
+    add("shared", "lr-orl", ["design-wide"], optimism="randomised")
     more = ["logit-wide-linear", "logit-small-linear", "logit-masked-known-logistic", "clinic"]
     for agent in ("lr-orl", "certified-psrl"):
         for bonus in ("taylor", "sharp"):

@@ -17,6 +17,7 @@ import numpy as np
 from ..checks import Floats
 from ..compiler.jit import inlined, kernel, merged
 from ..compiler.memory import room_for
+from ..numerics.linear_algebra import times
 from ..problem.layout import Layout
 from ..problem.links import exp
 from ..theory.widths import upper_curvature
@@ -49,6 +50,8 @@ class LocalWork(NamedTuple):
     mean: Floats  # [M], cov P; [Q]
     root: Floats  # [M], of P
     B: Floats  # [M, M]; [Q, Q]
+    centred: Floats  # [Q, M], root_j - m, where weights are shared
+    weighted: Floats  # [Q, M], P_j times it
     table: Floats  # [4, M+1], of `prior_caps`
     smallest: Floats  # [M], likewise
 
@@ -67,7 +70,7 @@ def local_sets(layout: Layout, rank: int = 0) -> LocalSets:
 
 def local_work(M: int, rank: int = 0) -> LocalWork:
     f, n = np.zeros, max(M, rank)
-    return LocalWork(f(n), f(n), f((n, n)), f((4, M + 1)), f(M))
+    return LocalWork(f(n), f(n), f((n, n)), f((rank, M)), f((rank, M)), f((4, M + 1)), f(M))
 
 
 @inlined
@@ -246,18 +249,25 @@ def rows_of(local, i, p, rho, work):
     if rows.shape[0] > 0:
         Q = root.shape[1]
         for k in range(Q):
+            mean = work.mean[k]
             for j in range(rows.shape[1]):
-                rows[i * Q + k, j] = rho * p[j] * (root[i, k, j] - work.mean[k])
+                rows[i * Q + k, j] = rho * p[j] * (root[i, k, j] - mean)
 
 
 @inlined
-def means_of(root, p, n, mean):
-    """mean [Q] <- sum_j p_j root_j."""
+def spread_of(root, p, work):
+    """work.B [Q, Q] <- D of a pair, with work.mean = m; see `derive_shared`."""
+    D, centred, weighted = work.B, work.centred, work.weighted
     for k in range(root.shape[0]):
-        total = 0.0
-        for j in range(n):
-            total += p[j] * root[k, j]
-        mean[k] = total
+        mean = work.mean[k]
+        for j in range(root.shape[1]):
+            v = root[k, j] - mean
+            centred[k, j] = v
+            weighted[k, j] = p[j] * v
+    for k in range(root.shape[0]):
+        times(centred[: k + 1], weighted[k], D[k])
+        for m in range(k):
+            D[m, k] = D[k, m]
 
 
 @inlined
@@ -288,9 +298,9 @@ def derive_first_shared(local, layout, work):
     P, z, root, rho, count = (
         merged(local.P), merged(local.z), merged(local.root), merged(local.rho), merged(layout.count),
     )  # fmt: skip
+    softmax_of_all(z, count, P)
     for i in range(P.shape[0]):
-        softmax(z[i], count[i], P[i])
-        means_of(root[i], P[i], count[i], work.mean)
+        times(root[i], P[i], work.mean)
         rows_of(local, i, P[i], rho[i], work)
     first_alone(local)
 
@@ -306,16 +316,11 @@ def derive_shared(local, layout, bound, work, spans):
     Q = local.root.shape[2]
     P, count, half, root = merged(local.P), merged(layout.count), merged(local.half), merged(local.root)
     z, rho, span, second = merged(local.z), merged(local.rho), merged(local.span), merged(local.second)
+    D = work.B
+    softmax_of_all(z, count, P)
     for i in range(S * A):
-        n, p, mean, D = count[i], P[i], work.mean, work.B
-        softmax(z[i], n, p)
-        means_of(root[i], p, n, mean)
-        for k in range(Q):
-            for m in range(k + 1):
-                total = 0.0
-                for j in range(n):
-                    total += p[j] * (root[i, k, j] - mean[k]) * (root[i, m, j] - mean[m])
-                D[k, m] = D[m, k] = total
+        times(root[i], P[i], work.mean)
+        spread_of(root[i], P[i], work)
         least = 0.0  # of tr D^4: the squares of the diagonal of D^2
         for k in range(Q):
             square = 0.0
@@ -329,7 +334,7 @@ def derive_shared(local, layout, bound, work, spans):
             most = min(most, rho2 * largest_eigenvalue(D, Q, least) * (1.0 + 1e-12))
         second[i] = most * upper_curvature(size) if most > 0.0 else 0.0
         half[i] = 2.0 - 4.0 / (exp(0.5 * size) + 1.0)  # 2 tanh(r/4)
-        rows_of(local, i, p, rho[i] if known else 0.0, work)
+        rows_of(local, i, P[i], rho[i] if known else 0.0, work)
     prior_caps(P, count, exp(bound), work.table, work.smallest, half)
     for i in range(S * A):
         half[i] *= 0.5

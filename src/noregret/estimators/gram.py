@@ -34,7 +34,7 @@ def counted(par, state, s, a, factor, column):
     it was. factor [d, d], column [d]: scratch."""
     state.samples[s, a] += 1
     n, due = state.samples[s, a], False
-    if n % OFTEN == 0 and refresh_due(state.gram[s, a], n, par.regularization):
+    if n % OFTEN == 0 and refresh_due(state.gram[s, a], state.inverse[s, a], n, 1):
         gram, due = state.gram[s, a], True
         start = gram.shape[0] * math.log(par.regularization)
         apply_refresh(par.refresh, (gram, state.inverse[s, a], state.logdet[s, a : a + 1], start, factor, column))

@@ -88,11 +88,10 @@ def least_regularization(kappa: float, context_bound: float, context_dim: int) -
 @kernel
 def updates_allowed(trace, lam, most):
     """How many rank-one updates an inverse may take before it should be made anew, a power of two times OFTEN below
-    `most`, or that; trace: of its matrix, lam = lambda.
+    `most`, or that; trace: of its matrix, whose inverse has no entry above 1/lam.
 
-    Where some direction was never seen the inverse has entries of size 1/lambda, and each update rounds them by
-    ROUNDING/lambda or so: after k the error is about k ROUNDING/lambda at most. The quadratic form of a unit vector is
-    at least 1/trace, hence k <= LOST lambda/(ROUNDING trace)."""
+    Each update rounds entries of size 1/lam by ROUNDING/lam or so: after k the error is about k ROUNDING/lam at most.
+    The quadratic form of a unit vector is at least 1/trace, hence k <= LOST lam/(ROUNDING trace)."""
     k = OFTEN
     while k < most and 2.0 * k * ROUNDING * trace <= LOST * lam:
         k *= 2
@@ -100,13 +99,17 @@ def updates_allowed(trace, lam, most):
 
 
 @inlined
-def refresh_due(gram, samples, lam):
-    """Whether a Gram matrix that began with lam I should be inverted directly after so many samples, a multiple of
-    OFTEN: every REFRESH of them, oftener where `updates_allowed` says so."""
-    trace = 0.0
+def refresh_due(gram, inverse, samples, each):
+    """Whether a Gram matrix should be inverted directly after so many samples, a multiple of OFTEN: every REFRESH of
+    them, oftener where `updates_allowed` says so. each: rank-one updates per sample.
+
+    No entry of the inverse is above the largest on its diagonal, which is 1/lambda as long as some direction was never
+    seen, and falls once all of them are."""
+    trace, largest = 0.0, 0.0
     for b in range(gram.shape[0]):
         trace += gram[b, b]
-    return samples % REFRESH == 0 or samples % updates_allowed(trace, lam, REFRESH) == 0
+        largest = max(largest, inverse[b, b])
+    return samples % REFRESH == 0 or samples % updates_allowed(trace, 1.0 / (largest * each), REFRESH) == 0
 
 
 def refresh_address(dim: int) -> Any:
@@ -152,6 +155,26 @@ def rows_times(rows, x, out):
         for b in range(d):
             p += rows[i, b] * x[b]
         out[i] = p
+        i += 1
+
+
+@kernel
+def chosen_times(rows, chosen, count, x, out):
+    """out[i] = rows[chosen[i]] x of the first `count` rows chosen, four at a time."""
+    i = 0
+    while i + 4 <= count:
+        e, f, g, h = chosen[i], chosen[i + 1], chosen[i + 2], chosen[i + 3]
+        p, q, r, t = 0.0, 0.0, 0.0, 0.0
+        for b in range(x.shape[0]):
+            v = x[b]
+            p += rows[e, b] * v
+            q += rows[f, b] * v
+            r += rows[g, b] * v
+            t += rows[h, b] * v
+        out[i], out[i + 1], out[i + 2], out[i + 3] = p, q, r, t
+        i += 4
+    while i < count:
+        out[i] = dot(rows[chosen[i]], x)
         i += 1
 
 

@@ -24,15 +24,16 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..beliefs.local import LocalSets, covariance_of, is_shared
 from ..checks import Floats
 from ..compiler.jit import inlined, kernel, merged
 from ..compiler.slots import EMPTY, slot
-from ..numerics.linear_algebra import times, weighted_rows
+from ..numerics.linear_algebra import chosen_times, weighted_rows
 from ..numerics.random import PERTURBATION, inverse_normal, tie_key, uniforms
 from ..problem.layout import Layout
-from .bellman import choose, expectation, expectations
+from .bellman import TIED_WITHIN, choose, expectation, expectations
 from .maximise import MaximisationWork, largest_mean, maximisation_work
 
 TAYLOR, SHARP = 0, 1
@@ -56,12 +57,14 @@ class SearchWork(NamedTuple):
     best: Floats  # [1], a maximum found
     reward: Floats  # [S, A], as planned with
     Q: Floats  # [S, A]
-    kept: Floats  # [H, S, A], Q of optimism with all of the bonus, or empty
+    kept: Floats  # [H, S, A], Q of optimism with all of the bonus, where `shortfall` will ask for it; else empty
     ahead: Floats  # [S], at least the optimal values of the next step
     first: Floats  # [S, A], rho sqrt(g' cov g) of all pairs
     factor: Floats  # [S, A], on them
     products: Floats  # [M(M-1)/2], of next values
     squares: Floats  # [S A Q], where weights are shared
+    pairs: NDArray[np.int64]  # [S A], some of them
+    rows: NDArray[np.int64]  # [S A Q], theirs, where weights are shared
     cov: Floats  # [M, M], under SHARP
     maximum: MaximisationWork
 
@@ -78,13 +81,13 @@ def search_parts(
     close: bool = False,
 ) -> tuple[SearchPar, SearchWork]:
     """Parameters with compiled passes, and scratch; draws > 0: first-order terms are perturbed, with so many draws.
-    horizon: H, which `shortfall` needs; bounds, close: `assess` and `shortfall` are compiled, too."""
+    horizon: H where plans are certified by `shortfall`; bounds, close: `assess` and `shortfall` are compiled, too."""
     S, A, M = layout.outcomes.shape
     f, policy, values = np.zeros, np.zeros((1, 1), np.int64), np.zeros((1, 1))
     work = SearchWork(
         f(M), f(M), f(1), f((S, A)), f((S, A)), f((horizon, S, A)), f(S), f((S, A)), np.ones((S, A)),
         f(M * (M - 1) // 2),
-        f(local.rows.shape[0]), f((M, M)),
+        f(local.rows.shape[0]), np.zeros(S * A, np.int64), np.zeros(local.rows.shape[0], np.int64), f((M, M)),
         maximisation_work(M),
     )  # fmt: skip
     par = SearchPar(layout, seed, TAYLOR if draws > 0.0 else kind, float(draws), EMPTY, EMPTY, EMPTY, EMPTY, EMPTY)
@@ -148,13 +151,9 @@ def first_matters(par, local, work):
 def first_orders(local, V, work):
     """work.first [S, A] <- rho sqrt(g' cov g) of all pairs, 0 where rho is infinite, from local.slopes or .rows."""
     if is_shared(local):
-        rank, first = local.root.shape[2], merged(work.first)
-        times(local.rows, V, work.squares)
-        for i in range(first.shape[0]):
-            total = 0.0
-            for k in range(rank):
-                total += work.squares[i * rank + k] * work.squares[i * rank + k]
-            first[i] = math.sqrt(total)
+        for i in range(work.pairs.shape[0]):
+            work.pairs[i] = i
+        first_of(local, V, work.pairs.shape[0], work)
         return
     products, first, last, at = work.products, merged(work.first), V.shape[0] - 1, 0
     for j in range(last):
@@ -166,21 +165,53 @@ def first_orders(local, V, work):
         first[i] = math.sqrt(max(first[i], 0.0))
 
 
+@kernel
+def first_of(local, V, n, work):
+    """work.first of the first n pairs in work.pairs, where weights are shared: the length of their rows times V."""
+    rank, first = local.root.shape[2], merged(work.first)
+    for i in range(n):
+        for k in range(rank):
+            work.rows[i * rank + k] = work.pairs[i] * rank + k
+    chosen_times(local.rows, work.rows, n * rank, V, work.squares)
+    for i in range(n):
+        total = 0.0
+        for k in range(rank):
+            total += work.squares[i * rank + k] * work.squares[i * rank + k]
+        first[work.pairs[i]] = math.sqrt(total)
+
+
 @inlined
 def first_along(local, policy, V, work):
     """work.first of the pairs (s, policy[s]) alone; all of them where weights are not shared."""
     if is_shared(local):
-        rank, A = local.root.shape[2], work.first.shape[1]
         for s in range(policy.shape[0]):
-            start, total = (s * A + policy[s]) * rank, 0.0
-            for k in range(rank):
-                t = 0.0
-                for j in range(V.shape[0]):
-                    t += local.rows[start + k, j] * V[j]
-                total += t * t
-            work.first[s, policy[s]] = math.sqrt(total)
+            work.pairs[s] = s * work.first.shape[1] + policy[s]
+        first_of(local, V, policy.shape[0], work)
     else:
         first_orders(local, V, work)
+
+
+@inlined
+def first_of_rivals(par, local, V, scale, most, work):
+    """work.first of the actions that may be the best of their state, where weights are shared; inf for the others:
+    with all of their bonus they are worse than another action without its first-order term. Policy and values are the
+    same, and most actions are ruled out. work.Q: the means of V; most: no Q is larger."""
+    (S, A), reward, Q, available, n = work.first.shape, work.reward, work.Q, par.layout.available, 0
+    low, high = low_and_high(V)
+    for s in range(S):
+        best = -math.inf
+        for a in range(A):
+            if available[s, a]:
+                least = least_of(local, s, a, 0.0, Q[s, a], low, high)
+                best = max(best, reward[s, a] + Q[s, a] + scale * least)
+        best = min(best, most) - 2.0 * TIED_WITHIN
+        for a in range(A):
+            largest = least_of(local, s, a, math.inf, Q[s, a], low, high)
+            work.first[s, a] = math.inf
+            if available[s, a] and reward[s, a] + Q[s, a] + scale * largest >= best:
+                work.pairs[n] = s * A + a
+                n += 1
+    first_of(local, V, n, work)
 
 
 @inlined
@@ -260,6 +291,8 @@ def plan_optimistically(par, local, work, mean, k, scale, policy, values):
     (H, S), layout, Q, reward = policy.shape, par.layout, work.Q, work.reward
     A, key, shared = Q.shape[1], tie_key(par.seed, k), together(par, local)
     matters = shared and first_matters(par, local, work)
+    keeps = work.kept.shape[0] == H and scale == 1.0
+    exact = keeps or par.draws > 0.0  # for all actions, not for the best alone
     for s in range(S):
         values[H, s] = 0.0
         for a in range(A):
@@ -270,9 +303,12 @@ def plan_optimistically(par, local, work, mean, k, scale, policy, values):
         low, high = low_and_high(V)
         if par.draws > 0.0:
             _call_perturb(par.perturb, (par.seed, par.draws, k, h, work.factor))
-        if matters:
-            first_orders(local, V, work)
         expectations(local.P, layout, V, Q)
+        if matters:
+            if is_shared(local) and not exact:
+                first_of_rivals(par, local, V, scale, float(H - h), work)
+            else:
+                first_orders(local, V, work)
         for s in range(S):
             for a in range(A):
                 if shared:
@@ -280,7 +316,7 @@ def plan_optimistically(par, local, work, mean, k, scale, policy, values):
                 else:
                     b = bonus(par, local, s, a, V, 1.0, work) if layout.available[s, a] else 0.0
                 Q[s, a] = min(max(reward[s, a] + Q[s, a] + scale * b, 0.0), float(H - h))
-        if work.kept.shape[0] == H and scale == 1.0:
+        if keeps:
             for s in range(S):
                 for a in range(A):
                     work.kept[h, s, a] = Q[s, a]

@@ -7,7 +7,7 @@ import numpy as np
 from ...checks import Floats
 from ...compiler.announcements import announced
 from ...compiler.jit import direct
-from ...compiler.memory import apart
+from ...compiler.memory import apart, room_for
 from ...planning.bellman import Plan
 from ...problem.policies import action_chances, is_randomised
 from .lottery import judge_chances
@@ -17,6 +17,8 @@ from .sets import judge_closely
 def certified(agent: Any, x: Floats, policy: Any) -> Plan:
     """The plan of a policy: actions [H, S], or probabilities [H, S, A]. agent: a `SetAgent` that certifies."""
     p, work = agent.problem, agent.work
+    if not agent.par.close:  # room for what a shortfall asks for
+        work = work._replace(search=work.search._replace(kept=room_for((p.horizon, p.n_states, p.n_actions))))
     randomised, f = is_randomised(policy), np.zeros
     made = action_chances(p, policy) if randomised else p.policy(policy)
     scratch = (f(made.shape),) if randomised else ()

@@ -215,7 +215,7 @@ class SetAgent(Betting, Agent):
         with announced(f"the planner of {self.name}"):
             close = self.bounds_values and self.certificates == "close"
             search, search_work = search_parts(
-                p.layout, local, self.seed, bonus, self._perturbations(), H if self.uses_sets else 0,
+                p.layout, local, self.seed, bonus, self._perturbations(), H if close else 0,
                 bounds=self.uses_sets, close=close,
             )  # fmt: skip
             explores = search_parts(p.layout, local, self.seed, TAYLOR, bounds=False)[0] if self.explores else search

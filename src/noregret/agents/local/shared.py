@@ -43,7 +43,7 @@ def normals_needed(problem: Problem, draws: int) -> int:
 @kernel
 def describe_shared(par, state, work, x):
     """work.local <- the sets of the individual with context x."""
-    describe_blocks(par.transitions, state.transitions, work.transitions, x, work.local)
+    describe_blocks(par.transitions, state.transitions, work.transitions, x, work.local, 1)
     finish(par, state, work, x, par.transitions.weight_bound * norm_of(x), 0)
 
 
@@ -51,7 +51,7 @@ def describe_shared(par, state, work, x):
 def describe_mixed(par, state, work, x):
     """The same from stored sets."""
     of = par.transitions.shared
-    describe_blocks(of, state.transitions, work.transitions.shared, x, work.local)
+    describe_blocks(of, state.transitions, work.transitions.shared, x, work.local, 1)
     finish(par, state, work, x, of.weight_bound * norm_of(x), 0)
 
 

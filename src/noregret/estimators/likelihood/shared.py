@@ -230,19 +230,21 @@ def root_of(par, work, b):
 
 @kernel
 def rooted_logits(par, work, s, a, z, root):
-    """z [n], root [Q, M] <- phi t and L'phi', L = work.factor: products of its columns are the covariances."""
+    """z [n], root [Q, M] <- phi t and L'phi', L = work.factor: products of its columns are the covariances. The rest of
+    root is 0."""
     b, n, columns = par.block[s, a], par.outcomes[s, a], par.columns[s, a]
-    q, t, L = par.size[b], work.t[b], work.factor
+    q, t, L, (Q, M) = par.size[b], work.t[b], work.factor, root.shape
+    for i in range(Q):
+        for j in range(n if i < q else 0, M):
+            root[i, j] = 0.0
     for j in range(n):
         z[j] = 0.0
-    for i in range(root.shape[0]):
-        for j in range(root.shape[1]):
-            root[i, j] = 0.0
     for k in range(q):
-        v = t[k]
+        v, w = t[k], L[k, k]
         for j in range(n):
             z[j] += v * columns[k, j]
-        for i in range(k + 1):
+            root[k, j] = w * columns[k, j]
+        for i in range(k):
             v = L[k, i]
             for j in range(n):
                 root[i, j] += v * columns[k, j]
@@ -282,8 +284,8 @@ def rooted_span(par, work, s, a, root, rho, z, norm):
 
 
 @kernel
-def describe_blocks(par, state, work, x, local):
-    """local.z, root, rho and span of all pairs, for the individual with context x."""
+def describe_blocks(par, state, work, x, local, spans):
+    """local.z, root and rho of all pairs, for the individual with context x; spans=1: their spans, too."""
     norm = norm_of(x)
     for b in range(par.size.shape[0]):
         look_at(par, state, work, b, x)
@@ -294,4 +296,5 @@ def describe_blocks(par, state, work, x, local):
             z, root = local.z[s, a], local.root[s, a]
             rooted_logits(par, work, s, a, z, root)
             local.rho[s, a] = rho
-            local.span[s, a] = rooted_span(par, work, s, a, root, rho, z, norm)
+            if spans == 1:
+                local.span[s, a] = rooted_span(par, work, s, a, root, rho, z, norm)

@@ -30,7 +30,7 @@ def learn_shared(par, state, work, s, a, y, x):
         visit_predictions(par, state, work, s, a, y, x)
     else:
         visit_features(par, state, work, s, a, y, x)
-    if n % OFTEN == 0 and refresh_due(state.gram[b], n, par.regularization[b]):
+    if n % OFTEN == 0 and refresh_due(state.gram[b], state.inverse[b], n, 1):
         apply_refresh(par.refresh, (state.gram[b], state.inverse[b], work.logdet, 0.0, work.factor, work.column))
 
 
@@ -201,13 +201,15 @@ def move_block(state, work, b, q, p):
 @inlined
 def add_information(par, state, work, b, D):
     """Lambda += X D X'."""
-    q, start, xs, gram = par.size[b], par.start[b], work.xs, state.gram[b]
+    q, start, xs, gram, row = par.size[b], par.start[b], work.xs, state.gram[b], work.column
     for i in range(q):
-        for k in range(q):
-            for c in range(start[i], start[i + 1]):
-                u = D[i, k] * xs[c]
-                for e in range(start[k], start[k + 1]):
-                    gram[c, e] += u * xs[e]
+        for k in range(q):  # row i of D X'
+            for e in range(start[k], start[k + 1]):
+                row[e] = D[i, k] * xs[e]
+        for c in range(start[i], start[i + 1]):
+            v = xs[c]
+            for e in range(start[q]):
+                gram[c, e] += v * row[e]
 
 
 @kernel

@@ -336,7 +336,7 @@ def newton_visit(par, state, work, s, a, y, x):
     move_block(state, work, b, q, p)
     shrink_inverse(state.inverse[b], work, q, p)
     state.radius[b] += gained - moved
-    if visits % OFTEN == 0 and refresh_due(state.gram[b], visits, par.regularization[b]):
+    if visits % OFTEN == 0 and refresh_due(state.gram[b], state.inverse[b], visits, 1):
         apply_refresh(par.refresh, (state.gram[b], state.inverse[b], work.logdet, 0.0, work.factor, work.column))
 
 

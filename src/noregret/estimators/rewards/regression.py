@@ -63,7 +63,7 @@ def advance(par, state, work, s, a, x, step):
         theta[b] -= size * work.h[b]
     state.samples[s, a] += 1
     n = state.samples[s, a]
-    due = n % OFTEN == 0 and refresh_due(gram, n, par.regularization)
+    due = n % OFTEN == 0 and refresh_due(gram, inverse, n, 1)
     if due:
         apply_refresh(par.refresh, (gram, inverse, logdet, par.start, work.factor, work.h))
     return due

@@ -73,7 +73,7 @@ def descend(par, state, work, x, s, a, reward):
     rank_one(gram, inverse, newton.logdet[s, a : a + 1], x, v, q, share * sigma(after) * sigma(-after))
     newton.samples[s, a] += 1
     n, start = newton.samples[s, a], d * math.log(par.regularization)
-    if n % OFTEN == 0 and refresh_due(gram, n, par.regularization):
+    if n % OFTEN == 0 and refresh_due(gram, inverse, n, 1):
         apply_refresh(par.newton.refresh, (gram, inverse, newton.logdet[s, a : a + 1], start, factor, work.newton.zx))
 
 

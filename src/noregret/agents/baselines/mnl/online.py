@@ -47,8 +47,8 @@ def extend(gram, row, weight):
 def counted(par, state, work, b):
     """Count a step of block b, and invert its matrix directly if that is due."""
     state.samples[b] += 1
-    n, lam = state.samples[b], par.regularization[b] / par.outcomes  # as many updates a step
-    if n % OFTEN == 0 and refresh_due(state.gram[b], n, lam):
+    n = state.samples[b]
+    if n % OFTEN == 0 and refresh_due(state.gram[b], state.inverse[b], n, par.outcomes):
         args = state.gram[b], state.inverse[b], work.logdet, 0.0, work.matrices[0], work.vectors[0]
         apply_refresh(par.refresh, args)
 
