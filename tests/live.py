@@ -87,6 +87,7 @@ DESIGNED = (
 )  # fmt: skip
 COMPOSED = (
     "fixed-policy", "certified", "certified-psrl-stored", "certified-stored", "referral", "referral-function",
+    "certified-psrl-lottery",
     *DESIGNED,
 )  # fmt: skip
 BANDITS = ("oful", "linucb", "glm-ucb", "ol2m", "gloc", "ofuglb", "glb-omd")
@@ -125,6 +126,8 @@ def make(name, world, seed=3):
         return nr.CertifiedPSRL(p, seed=seed)
     if name in ("certified-psrl-stored", "certified-psrl-design-stored"):
         return nr.CertifiedPSRL(p, sets="stored", seed=seed)
+    if name == "certified-psrl-lottery":
+        return nr.CertifiedPSRL(p, sets="stored", plans=2, floor=0.2, seed=seed)
     if name == "certified-stored":
         return nr.Certified(nr.PSRLGLM(p, seed=seed), sets="stored-plain", bonus="taylor", reward_sets="bernstein")
     if name.startswith("referral"):

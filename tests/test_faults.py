@@ -16,7 +16,7 @@ from noregret.agents import contents, files
 pytestmark = pytest.mark.deep
 
 # One of each kind: their verbs come to every line that the verbs of the others come to
-KINDS = ("certified-psrl-stored", "certified-stored", "referral-function", "cece", "uniform-random")
+KINDS = ("certified-psrl-lottery", "certified-stored", "referral-function", "cece", "uniform-random")
 
 
 def everything(agent):
@@ -28,6 +28,7 @@ def everything(agent):
         now = (
             agent._x.tolist(), agent.policy.tolist(), path.states[: max(n, step + (step > 0))].tolist(),
             path.actions[:n].tolist(), repr(path.rewards[:step].tolist()), agent._others[:n].tolist(),
+            agent._out.plans.tolist(), agent._out.floor.tolist(),
         )  # fmt: skip
     coder = None if agent.encoder is None else agent.encoder.to_dict()
     return (

@@ -38,6 +38,7 @@ AGENTS = {
     "certified-psrl": lambda: nr.CertifiedPSRL(problem(), seed=1),
     "stored": lambda: nr.CertifiedPSRL(problem(), sets="stored", seed=1),
     "referral": lambda: nr.Referral(nr.CertifiedPSRL(problem(), seed=1), rule, 1.0),
+    "lottery": lambda: nr.CertifiedPSRL(problem(), plans=2, floor=0.2, seed=1),
 }
 
 
@@ -61,6 +62,7 @@ def everything(live):
         (
             q.who, q.episode, q.context, q.policy.tolist(), q.upper.tolist(), q.certificate, q.referred, q.fingerprint,
             q.drawn.tolist(), q.states, q.actions, repr(q.rewards), q.others, q.ended, q.until,
+            q.floor,
         )
         for q in live._people.values()
         if not q.learned
@@ -121,8 +123,12 @@ VERBS = {
     "save": lambda v, p: v.save(p),
 }
 WITH_AGENTS = ("begin", "refutation", "end", "abandon")  # verbs that change the agent
+OWN = {
+    "certified-psrl": tuple(VERBS),
+    "lottery": ("begin", "act"),
+}  # what is tried every time, of the others WITH_AGENTS
 CASES = [
-    pytest.param(name, verb, marks=[] if name == "certified-psrl" or verb in WITH_AGENTS else pytest.mark.slow)
+    pytest.param(name, verb, marks=[] if verb in OWN.get(name, WITH_AGENTS) else pytest.mark.slow)
     for name in AGENTS
     for verb in VERBS
 ]

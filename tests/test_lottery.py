@@ -355,6 +355,10 @@ def test_what_a_floor_may_cost():
     assert f"plus {lost:.4g}, what the floor may cost" in agent.guarantee
     assert "the mean width of its plans" in agent.guarantee
     assert "floor" not in nr.CertifiedPSRL(world.problem, plans=2).guarantee
+    drawn = "the shortfall of what is drawn, in the mean over the draw"
+    assert drawn in nr.Certified(nr.PSRLGLM(world.problem, plans=2)).guarantee
+    assert drawn in nr.Referral(agent, rule_of(world.problem), 1.0).guarantee
+    assert "gets a draw that is, in the mean over it, at most 1 worse" in agent._owner.guarantee
 
 
 def test_doubt_does_not_look_at_what_was_drawn():
@@ -379,6 +383,21 @@ def test_doubt_does_not_look_at_what_was_drawn():
             else:
                 assert plan.floor == 0.2
     assert 0 < kept < 48
+
+
+def test_belief_is_that_of_the_draw():
+    """`plan.belief` and the criterion "belief" of `Referral` are about the lottery: with all actions at random they are
+    those of uniform play, whatever was drawn."""
+    world = masked()
+    limit, x, rule = 0.0, world.context(1, 0), rule_of(world.problem)
+    gaps = [
+        nr.Referral(nr.PSRLGLM(world.problem, seed=3, **options), rule, limit, "belief").begin_episode(x).gap
+        for options in ({"floor": 1.0}, {"plans": 3, "floor": 1.0}, {"plans": 3, "floor": 0.1})
+    ]
+    assert math.isclose(gaps[0], gaps[1], rel_tol=1e-9)
+    assert gaps[2] != gaps[1] > 0.0
+    agent = nr.PSRLGLM(world.problem, seed=3, plans=3, floor=1.0)
+    assert math.isclose(agent.begin_episode(x).belief(39).quantile, gaps[0], rel_tol=1e-9)
 
 
 # Files, Live, and what cannot be ----------------------------------------------------------------------------------

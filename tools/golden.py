@@ -285,6 +285,11 @@ def cases() -> list[Case]:
         places = [*SOME, "logit-masked-logistic", "linear-masked-linear", "bandit-logistic"]
         add("adaptive", agent, dict.fromkeys(places), exploration="adaptive")
     add("adaptive", "certified-psrl", ["logit-dense-linear"], exploration="adaptive", sets="stored", kappa=4.0)
+    for agent in ("psrl-glm", "certified-psrl"):
+        places = ["logit-dense-linear", "logit-masked-logistic", "linear-masked-known"]
+        add("lottery", agent, places, exploration="adaptive", plans=3, floor=0.2)
+    add("lottery", "psrl-glm", ["logit-dense-linear"], exploration="posterior", plans=3)
+    add("lottery", "certified-psrl", ["logit-dense-linear"], exploration="adaptive", certificates="close", floor=0.2)
     for agent in ("ucrl-mnl", "ucrl-mnl-ol", "rrl-mnl", "orrl-mnl"):
         add("mnl", agent, ["logit-dense-linear", "logit-masked-known"], bonus_scale=0.001)
     signed = ["logit-dense-signed", "logit-masked-signed"]

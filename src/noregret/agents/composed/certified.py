@@ -174,8 +174,12 @@ class Certified(Agent):
         return int(self.agent._lottery())
 
     def _promise(self) -> str | None:
-        own = self.agent._promise()
-        return f"{self.judge._promise()}{'' if own is None else f'; {own}'}"
+        own, said = self.agent._promise(), str(self.judge._promise())
+        if self._lottery() > 0:
+            said = said.replace(
+                "the plan's shortfall from it", "the shortfall of what is drawn, in the mean over the draw"
+            )
+        return f"{said}{'' if own is None else f'; {own}'}"
 
     def _assumed(self) -> tuple[str, ...]:
         own = () if self.agent._promise() is None else self.agent._assumed()

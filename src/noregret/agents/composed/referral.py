@@ -172,7 +172,8 @@ class Referral(Agent):
         own, limit = self.agent._promise(), self.options["threshold"]
         if own is None or self.options["criterion"] != "certificate":
             return None
-        return f"{own}; whoever is not referred gets a policy at most {limit:g} worse than optimal"
+        what = "a policy" if self._lottery() == 0 else "a draw that is, in the mean over it,"
+        return f"{own}; whoever is not referred gets {what} at most {limit:g} worse than optimal"
 
     def _assumed(self) -> tuple[str, ...]:
         return self.agent._assumed()
