@@ -16,7 +16,7 @@ import noregret as nr
 from noregret.agents.lottery import STREAM, price, step_chances
 from noregret.planning.optimism import bonus
 from noregret.planning.randomised import bound_randomised, shortfall_randomised
-from noregret.simulation.logged import written
+from noregret.simulation.logs import written
 
 BINS = (0.0, 0.02, 0.05, 0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.98, 1.0)
 TILTS = (-1.0, -0.3, -0.1, 0.1, 0.3, 1.0)

@@ -1,7 +1,7 @@
 """Simulation: where the truth and the learner meet."""
 
 from .fitted import world_of
-from .logged import logged
+from .logs import logged
 from .referral import ReferralStudy, referral_study
 from .run import Run, save_tables, simulate
 
