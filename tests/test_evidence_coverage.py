@@ -65,8 +65,8 @@ def test_one_look_at_a_log_of_somebody_who_learned():
 
 def test_unweighted_intervals_fail_where_luck_decides_what_is_explored():
     """Two equal actions, exploration k^-0.7, at least 0.02: textbook intervals, 1.96 standard errors without weights,
-    cover less than 93% by PDIS and WPDIS. Stabilised, PDIS is within 2% of 95% and DR covers more. The model is 0.1 off.
-    """
+    cover less than 93% by PDIS and WPDIS. Stabilised, PDIS is within 2% of 95% and DR covers more. The model is 0.1
+    off."""
     world, policy = even_world(), np.ones((1, 2), np.int64)
     made, hits = learned_logs(world, RUNS, 1000, seed=13, floor=0.02, decay=0.7), np.zeros(4)
     table = exact_table(world, policy) + 0.1
