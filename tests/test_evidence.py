@@ -366,6 +366,13 @@ def test_missing_numbers_are_said_and_taken_for_the_worst(clinic):
     assert "100 of 400 people have no probability" in str(left)
 
 
+def test_a_log_without_order_says_so(clinic):
+    _, log = clinic
+    shuffled = Log(log.problem, log.episodes[:60], ordered=False)
+    assert "order of arrival is not known" in str(nr.evaluate(RULE, shuffled))
+    assert "order of arrival" not in str(nr.evaluate(RULE, Log(log.problem, log.episodes[:60])))
+
+
 def test_a_log_without_probabilities(clinic):
     world, log = clinic
     bare = replaced(log, probabilities=lambda b: b * np.nan)
