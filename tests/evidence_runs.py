@@ -3,8 +3,8 @@
 import numpy as np
 
 import noregret as nr
-from noregret.evidence.models import predicted
-from noregret.evidence.people import people_of, target_of
+from noregret.evidence.models import Predicted, predicted, values_by
+from noregret.evidence.people import People, people_of, target_of
 from noregret.evidence.weighted import Asked, Side
 from noregret.problem.asked import Policies
 from noregret.problem.log import Log, LoggedEpisode
@@ -69,6 +69,29 @@ def exact(world, policy, kind):
     """[n]: the value of the policy for every person."""
     values = np.array([world.values(policy, x)[0, world.start(0, 0)] for x in world.contexts.support])
     return values[kind]
+
+
+def people_in(world, made, i):
+    """The people of run i, without a log."""
+    kind, states, actions, rewards, chances = (part[i] for part in made)
+    seen = np.ones(actions.shape, bool)
+    X, H = world.contexts.support[kind], actions.shape[1]
+    return People(np.arange(len(kind)), X, states[:, :H], actions, rewards, chances, seen)
+
+
+def simply_asked(world, made, i, policy, table):
+    """The question of a value, of run i, with a model that somebody made beforehand: Q [kinds, H, S, A]."""
+    people, steps = people_in(world, made, i), np.arange(policy.shape[0])
+    target = target_of(people, Policies(world.problem, "policy", policy, people.X))
+    Q = table[made[0][i][:, None], steps, people.states]
+    side = Side(target, Predicted(Q, (target.chances * Q).sum(2)))
+    return Asked(people, [side], None, 0.05, "once", True)
+
+
+def exact_table(world, policy):
+    """Q [kinds, H, S, A] of the policy, in truth."""
+    chances = (policy[..., None] == np.arange(world.problem.n_actions)).astype(float)
+    return np.stack([values_by(world.transitions(x), world.rewards(x), chances)[0] for x in world.contexts.support])
 
 
 def all_asked(world, log, policy, kind, floor, compared=True):

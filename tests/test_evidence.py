@@ -366,6 +366,13 @@ def test_missing_numbers_are_said_and_taken_for_the_worst(clinic):
     assert "100 of 400 people have no probability" in str(left)
 
 
+def test_a_log_without_order_says_so(clinic):
+    _, log = clinic
+    shuffled = Log(log.problem, log.episodes[:60], ordered=False)
+    assert "order of arrival is not known" in str(nr.evaluate(RULE, shuffled))
+    assert "order of arrival" not in str(nr.evaluate(RULE, Log(log.problem, log.episodes[:60])))
+
+
 def test_a_log_without_probabilities(clinic):
     world, log = clinic
     bare = replaced(log, probabilities=lambda b: b * np.nan)
@@ -407,3 +414,18 @@ def test_short_logs_have_no_asymptotic_interval(clinic):
     five = next(logs_of(world, learned_logs(world, 1, 5, 0)))
     asked = next(all_asked(world, five, np.ones((2, 2), np.int64), None, 0.1))[0]
     assert [row.people for row in weighted_rows("x", asked)] == [5] * 5
+
+
+def test_the_log_of_an_agent_that_learned():
+    """Its probabilities are exact, and change as it learns."""
+    world = nr.worlds.clinic(horizon=3)
+    log = nr.logged(nr.PSRLGLM(world.problem, plans=4, floor=0.4), world, people=300, seed=1)
+    rule = RULE[:3]
+    true = np.mean([world.values(rule, e.context)[0, e.states[0]] for e in log])
+    for looks in ("once", "repeated"):
+        found = nr.evaluate(rule, log, floor=0.4 / 3, looks=looks)
+        for estimator in ("PDIS", "DR"):
+            row = found.row(estimator, "proved")
+            assert row.lower <= true <= row.upper
+        method = found.row("DR", "asymptotic").method
+        assert method == ("asymptotic confidence sequence" if looks == "repeated" else "Wald with stabilised variances")

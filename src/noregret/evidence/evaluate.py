@@ -79,6 +79,8 @@ def evaluate(
     groups = _groups(subgroups, X)
     people = people_of(log)
     notes = _notes(people, len(log))
+    if not log.ordered:
+        notes.append("the order of arrival is not known: intervals hold if whoever logged did not learn meanwhile")
     asked = None
     if len(people.X):
         known = _floor(floor, people, p)
