@@ -83,6 +83,16 @@ def test_small_groups_are_left_out(recorded, tmp_path):
     assert "1 group of fewer than 5 people not shown." in page
 
 
+def test_belief_is_shown_where_it_was_asked_for(recorded, tmp_path):
+    made = [replace(d, belief=0.1 * (d.episode % 3), belief_quantile=0.5, belief_draws=20) for d in recorded[0]]
+    page = nr.report.write_board(made, tmp_path).read_text()
+    mean = np.mean([d.belief for d in made if d.step == 0])
+    assert rows_of(page, "Belief")["everybody"] == {
+        "asked": "40", "mean": f"{mean:.3g}", "median of 95% quantiles": "0.5",
+    }  # fmt: skip
+    assert "<caption>Belief" not in nr.report.write_board(recorded[0], tmp_path).read_text()
+
+
 def test_what_was_refuted_stands_at_the_top(recorded, tmp_path):
     made = [replace(d, refuted="returns were too high") for d in recorded[0]]
     page = nr.report.write_board(made, tmp_path).read_text()

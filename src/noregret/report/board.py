@@ -237,10 +237,10 @@ def _certificates(people: Sequence[Person]) -> Floats:
 
 
 def _sure(people: Sequence[Person], groups: Mapping[str, Any], most: float | None, folder: Path) -> list[Any]:
-    values = _certificates(people)
+    values, rows = _certificates(people), []
+    believed = _believed(people, groups)
     if not np.isfinite(values).any():
-        return [Text("No plan had a certificate.", "note")]
-    rows = []
+        return [Text("No plan had a certificate.", "note"), *believed]
     for name, who in groups.items():
         known = values[who & np.isfinite(values)]
         entries = {"group": name, "with certificate": f"{known.size:,}"}
@@ -256,7 +256,24 @@ def _sure(people: Sequence[Person], groups: Mapping[str, Any], most: float | Non
     note = "A certificate bounds how far the plan falls short of optimal, with the agent's probability (protocol)."
     picture = _figure(people, values).save(folder / FIGURES, FIGURE)
     shown = Shown(picture, "One point a person, in the order they came; the line is a running median.", ())
-    return [Table("Certificates", rows, [note], NO_WORDS), shown]
+    return [Table("Certificates", rows, [note], NO_WORDS), *believed, shown]
+
+
+def _believed(people: Sequence[Person], groups: Mapping[str, Any]) -> list[Table]:
+    """What the posterior said of the plans, where it was asked."""
+    known = np.array([p.first.belief is not None and p.first.belief_quantile is not None for p in people])
+    if not known.any():
+        return []
+    mean, high = (np.array([getattr(p.first, name) or 0.0 for p in people]) for name in ("belief", "belief_quantile"))
+    rows = []
+    for name, who in groups.items():
+        some = who & known
+        rows.append(Row({
+            "group": name, "asked": f"{some.sum():,}", "mean": f"{mean[some].mean():.3g}" if some.any() else NONE,
+            "median of 95% quantiles": f"{np.median(high[some]):.3g}" if some.any() else NONE,
+        }))  # fmt: skip
+    note = "How far plans fall short of optimal by models drawn from the posterior: believed, not proved."
+    return [Table("Belief", rows, [note], NO_WORDS)]
 
 
 def _figure(people: Sequence[Person], certificates: Floats) -> Drawing:

@@ -78,7 +78,10 @@ def model_section(found: ModelCheck) -> Section:
             "seen": f"{r['seen']:.0f}", "expected": f"{r['expected']:.0f}", "z": f"{r['z']:+.1f}",
         }) for r in far if r["visits"]
     ]  # fmt: skip
-    made: list[Any] = [Table(f"Alarms: {found.level}", rows, [note], WORDS), Text(found.worth.sentence)]
+    made: list[Any] = [
+        Table(f"Alarms: {found.level}", rows, [note], WORDS),
+        Text(f"{found.worth.sentence[0].upper()}{found.worth.sentence[1:]}."),
+    ]
     if worst:
         made.append(Table("Next states that fit the model worst", worst, words={"action", "next state"}))
     return Section("model", "Is the model right?", made)
