@@ -145,7 +145,8 @@ def values_of(world, rule, seed, episodes):
     for k in range(episodes):
         x = world.context(seed, k)
         if x.tobytes() not in known:
-            known[x.tobytes()] = float(world.optimal(x).values[0, world.initial_state]), float(world.value(rule, x))
+            best = world.optimal(x).policy
+            known[x.tobytes()] = float(world.value(best, x)), float(world.value(rule, x))
         made.append(known[x.tobytes()])
     return np.array(made).T
 
