@@ -400,9 +400,6 @@ class Agent(FromData, Declared):
         """Whether it has an expert, or a baseline, who is a function."""
         return self._ask is not None
 
-    def prepare(self, x: Floats) -> None:
-        """Before a plan for x is made on a copy: whoever has to be asked about everybody is asked."""
-
     def met(self, individuals: int) -> None:
         """So many more were met by the compiled loop, or the open episode is kept elsewhere: the clock moves on."""
         self._set_clock(self.episode + individuals)
