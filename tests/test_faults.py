@@ -17,8 +17,8 @@ pytestmark = pytest.mark.deep
 
 # One of each kind: their verbs come to every line that the verbs of the others come to
 KINDS = (
-    "certified-psrl-stored", "certified-stored", "certified-psrl-lottery", "referral-function", "conservative-function",
-    "cece", "uniform-random",
+    "certified-psrl-lottery", "certified-stored", "referral-function", "conservative-function", "cece",
+    "uniform-random",
 )  # fmt: skip
 
 
