@@ -88,6 +88,7 @@ DESIGNED = (
 COMPOSED = (
     "fixed-policy", "certified", "certified-psrl-stored", "certified-stored", "referral", "referral-function",
     "certified-psrl-lottery",
+    "conservative", "conservative-function",
     *DESIGNED,
 )  # fmt: skip
 BANDITS = ("oful", "linucb", "glm-ucb", "ol2m", "gloc", "ofuglb", "glb-omd")
@@ -133,6 +134,9 @@ def make(name, world, seed=3):
     if name.startswith("referral"):
         expert = nr.UniformRandom(p, seed=seed) if name == "referral" else lambda x: table_of(p)
         return nr.Referral(nr.CertifiedPSRL(p, seed=seed), expert, 2.5)
+    if name.startswith("conservative"):
+        baseline = nr.UniformRandom(p, seed=seed) if name == "conservative" else lambda x: table_of(p)
+        return nr.Conservative(nr.CertifiedPSRL(p, seed=seed), baseline, 0.5)
     name = name.removesuffix("-design")
     told = {"weights": world.weights, "reward_weights": world.reward_weights} if name == "oracle" else {}
     return nr.make_agent(name, p, seed=seed, **told, **SMALL.get(name, {}))

@@ -195,6 +195,8 @@ COMPOSED = {
     "referral of certified, stored": lambda w: nr.Referral(
         nr.Certified(nr.PSRLGLM(w.problem), delta=0.5, sets="stored", bonus="taylor"), first_actions(w), 2.5
     ),
+    "conservative, lr-orl beside the oracle": lambda w: nr.Conservative(nr.LRORL(w.problem), oracle(w), 0.6),
+    "conservative, certified": lambda w: nr.Conservative(nr.Certified(nr.PSRLGLM(w.problem)), first_actions(w), 0.6),
     "referral by doubt, psrl-glm": lambda w: nr.Referral(nr.PSRLGLM(w.problem, 3), oracle(w), 0.4, "doubt"),
     "referral by doubt, certified-psrl": lambda w: nr.Referral(nr.CertifiedPSRL(w.problem), oracle(w), 0.4, "doubt"),
 }

@@ -42,7 +42,8 @@ def world_for(name, S, A, H, d, contexts=None, weight_bound=2.0, spread=None, pa
         weight_bound=None if linear else weight_bound, reward_bound=4.0 if logistic else 2.0 * math.sqrt(d),
         rewards="logistic" if logistic else "linear", initial_states=(0,), **designs,
     )  # fmt: skip
-    cls = {"fixed-policy": nr.agents.FixedPolicy, "referral": nr.CertifiedPSRL}.get(name.split("-fun")[0])
+    known = {"fixed-policy": nr.agents.FixedPolicy, "referral": nr.CertifiedPSRL, "conservative": nr.CertifiedPSRL}
+    cls = known.get(name.split("-fun")[0])
     cls = cls or (nr.LRORL if name.startswith("certified") else nr.agents.registry.agent_class(name))
     refusal = cls.refusal(problem)
     if refusal is not None:

@@ -16,7 +16,10 @@ from noregret.agents import contents, files
 pytestmark = pytest.mark.deep
 
 # One of each kind: their verbs come to every line that the verbs of the others come to
-KINDS = ("certified-psrl-lottery", "certified-stored", "referral-function", "cece", "uniform-random")
+KINDS = (
+    "certified-psrl-lottery", "certified-stored", "referral-function", "conservative-function", "cece",
+    "uniform-random",
+)  # fmt: skip
 
 
 def everything(agent):

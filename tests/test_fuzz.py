@@ -91,6 +91,7 @@ MADE = {
     "Referral": (
         nr.Referral, lambda: {"agent": nr.LRORL(P), "expert": np.zeros((2, 3), int), "threshold": 1.0}, [],
     ),
+    "Conservative": (nr.Conservative, lambda: {"agent": nr.LRORL(P), "baseline": np.zeros((2, 3), int)}, []),
     "Live": (nr.Live, lambda: {"agent": nr.UniformRandom(P)}, []),
     "FixedPolicy": (nr.agents.FixedPolicy, {"problem": P, "policy": np.zeros((2, 3), int)}, []),
     "kmeans": (nr.agents.kmeans, {"contexts": [X, [0.8, 0.6]], "n_cells": 1}, []),
@@ -114,7 +115,7 @@ def kept_arguments(target):
 
 def right_arguments(target):
     """Made once, but for agents that the one that is made takes over."""
-    return MADE[target][1]() if target in ("Certified", "Referral") else kept_arguments(target)
+    return MADE[target][1]() if target in ("Certified", "Referral", "Conservative") else kept_arguments(target)
 
 
 @functools.cache

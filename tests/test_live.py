@@ -19,7 +19,20 @@ from noregret.agents.probabilities import NotAsked
 from noregret.verification import chance
 
 # What planning itself writes, beside learning: counters, records, kept plans
-BY_PLANS = ("gate", "forced", ".Q", "stale", "planned", "policy", "values", "referred", "gap")
+BY_PLANS = (
+    "gate",
+    "forced",
+    ".Q",
+    "stale",
+    "planned",
+    "policy",
+    "values",
+    "referred",
+    "gap",
+    "held",
+    "margin",
+    "budget",
+)
 
 
 def of_plans(names):

@@ -15,6 +15,7 @@ from scipy import stats
 import noregret as nr
 import reference
 from noregret.problem.scale import RewardScale
+from noregret.simulation.engine import FusedSession, Setup
 from test_cli import noregret
 
 LOW, HIGH = -1.0, 3.0
@@ -226,6 +227,29 @@ def test_thresholds_of_a_referral_are_in_the_users_units(plain, signed):
     assert np.allclose(runs[1].final, UNIT * runs[0].final, rtol=0.2)
     with pytest.raises(ValueError, match="expert was made for a problem of another shape"):
         nr.Referral(nr.LRORL(plain.problem), nr.UniformRandom(signed.problem), 1.0)
+
+
+def test_a_conservative_agent_counts_from_the_lowest(signed):
+    """V(played) - (1 - alpha) V(baseline) is at least what the account says, V counted from H times the lowest."""
+    rule, low = [[0, 1, 0]] * 3, 3 * LOW
+    knows, total = nr.LRORL(signed.problem, delta=0.5), 0.0
+    session = FusedSession(knows, Setup(signed, 1, 2000))
+    session.prepare()
+    while session.done < 2000:
+        session.advance()
+    agent = nr.Conservative(knows, rule, 0.5)
+    for k in range(40):
+        person = signed.individual(k, 1)
+        x = person.context
+        plan = agent.begin_episode(x)
+        total += signed.value(plan.policy, x) - low - 0.5 * (signed.value(rule, x) - low)
+        assert 0.0 <= plan.budget <= total + 1e-9
+        assert plan.budget <= UNIT * 3 * (k + 1)
+        while person.steps < 3:
+            agent.observe(*person.step(agent.act(person.state)))
+        agent.end_episode()
+    assert plan.budget > 0.0
+    assert "the values above -3, the lowest possible, of all plans so far" in agent.guarantee
 
 
 def test_bounds_on_the_regret_and_diagnostics_scale(plain, signed):

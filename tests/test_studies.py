@@ -306,11 +306,12 @@ def test_files_are_whole_or_refused():
         ("certified-psrl", {"sets": "stored"}),
         ("omg-cmdp", {}),
         ("referral", {"agent": "certified-psrl", "expert": "oracle", "threshold": 1.0}),
+        ("conservative", {"agent": "certified-psrl", "baseline": "oracle", "alpha": 0.5}),
     ],
 )
 def test_checkpoints_change_nothing(monkeypatch, agent, options):
     """Stopped after every chunk, sent elsewhere as bytes: the same numbers to the last bit."""
-    one = replace(cell(agent, 150, **options), diagnostics=agent != "referral")
+    one = replace(cell(agent, 150, **options), diagnostics=agent not in ("referral", "conservative"))
     whole = work(Task(one, patience=1e9))
     monkeypatch.setattr(engine, "CHUNK", 64)
     assert whole.failure is None, whole.failure

@@ -315,6 +315,9 @@ def cases() -> list[Case]:
     add("composed", "referral[lr-orl,uniform-random]", TWO, threshold=3.0)
     add("composed", "referral[psrl-glm,rule]", TWO, threshold=0.3, criterion="doubt")
     add("composed", "referral[certified,rule]", ["logit-dense-linear"], threshold=2.5)
+    add("composed", "conservative[certified-psrl,rule]", SOME, alpha=0.3)
+    add("composed", "conservative[lr-orl,asked]", TWO, alpha=0.5)
+    add("composed", "conservative[certified,uniform-random]", ["logit-dense-linear"], alpha=0.5)
     names = [case.name for case in made]
     twice = [name for name, count in Counter(names).items() if count > 1]
     left_out = set(nr.agents.names()) - {case.agent for case in made}
@@ -349,13 +352,13 @@ def built(name: str, world: nr.World, options: dict[str, Any]) -> nr.Agent:
     kind, _, inner = name.rstrip("]").partition("[")
     if kind == "certified":
         return nr.Certified(made(inner, problem), **options)
-    if kind == "referral":
+    if kind in ("referral", "conservative"):
         first, second = inner.split(",")
         agent = nr.Certified(made("psrl-glm", problem)) if first == "certified" else made(first, problem)
         rule = rule_for(problem)
         experts = {"rule": lambda: rule, "asked": lambda: lambda x: rule}
         expert = experts.get(second, lambda: made(second, problem))()
-        return nr.Referral(agent, expert, **options)
+        return (nr.Referral if kind == "referral" else nr.Conservative)(agent, expert, **options)
     return made(name, problem, **options)
 
 

@@ -5,6 +5,7 @@ from typing import Any as _Any
 from . import agents, estimators, planning, studies, theory, worlds
 from .agents import Agent, make_agent
 from .agents.composed.certified import Certified
+from .agents.composed.conservative import Conservative
 from .agents.composed.referral import Referral
 from .agents.controls import CertaintyEquivalence, EpsilonGreedy, Oracle, UniformRandom
 from .agents.data import worlds_made_with as _worlds_made_with
@@ -54,6 +55,7 @@ __all__ = [
     "Certified",
     "CertifiedPSRL",
     "Comparison",
+    "Conservative",
     "Decision",
     "Design",
     "Encoder",

@@ -47,6 +47,7 @@ from .baselines.tabular.rlsvi import TabularRLSVI
 from .baselines.tabular.ucbvi import UCBVI, UCBVIBF
 from .baselines.tabular.ucrl2 import UCRL2
 from .composed.certified import Certified
+from .composed.conservative import Conservative
 from .composed.referral import Referral
 from .controls import CertaintyEquivalence, EpsilonGreedy, FixedPolicy, Oracle, UniformRandom
 from .glm.orl import GLMORL
@@ -67,12 +68,12 @@ register(
     OFUL, LinUCB, GLMUCB, OL2M, GLOC, OFUGLB, GLBOMD,
     EpsilonGreedy, CertaintyEquivalence, UniformRandom, Oracle,
 )  # fmt: skip
-register(FixedPolicy, Referral, Certified, composed=True)
+register(FixedPolicy, Referral, Certified, Conservative, composed=True)
 
 __all__ = [
     "CECE", "GLBOMD", "GLMORL", "GLMRLSVI", "GLMUCB", "GLOC", "LRORL", "LSVIUCB", "OFUGLB", "OFUL", "OL2M", "OMGCMDP",
     "ORLC", "ORLCSI", "ORRLMNL", "PSRL", "PSRLGLM", "RRLMNL", "UCBVI", "UCBVIBF", "UCRL2", "UCRLMNL", "UCRLMNLOL",
-    "AbbasiYadkoriNeu", "Agent", "CECEx", "CertaintyEquivalence", "Certified", "CertifiedPSRL", "CoverRmax",
-    "EpsilonGreedy", "FixedPolicy", "KWIKLRRmax", "LinUCB", "Oracle", "Referral", "TabularRLSVI", "UniformRandom",
-    "draw_model", "kmeans", "make_agent", "names",
+    "AbbasiYadkoriNeu", "Agent", "CECEx", "CertaintyEquivalence", "Certified", "CertifiedPSRL", "Conservative",
+    "CoverRmax", "EpsilonGreedy", "FixedPolicy", "KWIKLRRmax", "LinUCB", "Oracle", "Referral", "TabularRLSVI",
+    "UniformRandom", "draw_model", "kmeans", "make_agent", "names",
 ]  # fmt: skip

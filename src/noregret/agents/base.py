@@ -397,7 +397,7 @@ class Agent(FromData, Declared):
 
     @property
     def asks_function(self) -> bool:
-        """Whether it hands people to an expert who is a function."""
+        """Whether it has an expert, or a baseline, who is a function."""
         return self._ask is not None
 
     def met(self, individuals: int) -> None:

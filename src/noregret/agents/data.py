@@ -213,6 +213,9 @@ class FromData(Shared):
         """How many plans what it plays is drawn from (`agents.lottery`); 0: it plays its plan."""
         return 0
 
+    def prepare(self, x: Floats) -> None:
+        """Before a plan for x is made on a copy: whoever has to be asked about everybody is asked."""
+
     def _hands_over(self, state: Any, k: int) -> bool:
         """Whether by this `state` individual k is handed to an expert who is a function, and has to be asked."""
         return False

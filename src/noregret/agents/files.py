@@ -35,10 +35,10 @@ def load(
 ) -> Agent:
     """The agent that `save` wrote, ready to go on.
 
-    A custom link is code, not data: hand it in again (`link`); likewise the `expert` of a `Referral`, where it was a
-    function, and the class of an agent of your own (`agent`: a class derived from `nr.Agent`, its name as
-    "module:Class", or a list of these). memory: bytes that may be taken for what the file asks for; None: 32 MiB, or 16
-    times the file's length.
+    A custom link is code, not data: hand it in again (`link`); likewise, where it was a function, the expert of a
+    `Referral` or the baseline of a `Conservative` (`expert`), and the class of an agent of your own (`agent`: a class
+    derived from `nr.Agent`, its name as "module:Class", or a list of these). memory: bytes that may be taken for what
+    the file asks for; None: 32 MiB, or 16 times the file's length.
 
     A file that is damaged, cut short, of another program or of a newer version is refused with a sentence; nothing in a
     file is ever run.

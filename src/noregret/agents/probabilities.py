@@ -158,6 +158,7 @@ def plans_ahead(agent: Any, x: Floats, draws: int) -> NDArray[np.int16]:
     state = agent._roomier(state, agent.episode + 1)
     check.memory(f"draws = {draws}", 2.0 * draws * out.policy.size)
     given[:] = x
+    agent.prepare(x)
     k, made = agent.episode, np.zeros((draws, *out.policy.shape), np.int16)
     agent.plan_on(agent.par, state, work, given, k, out)
     own = agent._hands_over(state, k)

@@ -29,7 +29,8 @@ class Shared:
     _refutation: str | None
     _caveats: tuple[str, ...]
     _owner: Any = None  # the agent that this one is a part of
-    _ask: Any = None  # the expert who is a function, of a `Referral`
+    _ask: Any = None  # the expert of a `Referral`, or the baseline of a `Conservative`, where it is a function
+    asks_everybody = False  # whether that function is asked about everybody, not only where somebody is handed over
     _changes: int = 0  # how often what it knows has changed
     _keeper: Any = None  # weak reference to the `Live` that has taken it over
 

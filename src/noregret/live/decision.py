@@ -98,7 +98,8 @@ class Decision:
         proof = "" if self.certificate is None else f", plan at most {self.certificate:.3g} short of optimal"
         if self.belief is not None and self.belief_quantile is not None:
             proof += f", believed {self.belief:.3g} short of optimal (95%: at most {self.belief_quantile:.3g})"
-        handed = ", planned by the expert" if self.referred else ""
+        whose = "baseline's" if self.agent == "conservative" else "expert's"
+        handed = f", the plan is the {whose}" if self.referred else ""
         false = "" if self.refuted is None else f", no promise: {self.refuted}"
         return f"{self.who}, step {self.step}, state {state}: action {action} {how}{chance}{proof}{handed}{false}"
 
@@ -139,7 +140,8 @@ class Decision:
                 f"replay: the agent is not the one that decided, its fingerprint is {found[:12]}..., not "
                 f"{self.fingerprint[:12]}...; load the file saved before episode {self.episode}"
             )
-        twin, asked = copy_of(agent, ask=False), agent.asks_function
+        asked = agent.asks_function and not agent.asks_everybody
+        twin = copy_of(agent, ask=not asked)
         plan = twin.begin_episode(np.array(self.context))
         advice, referred = int(plan.policy[self.step, self.state]), getattr(plan, "referred", None)
         if asked and referred:

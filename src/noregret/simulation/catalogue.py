@@ -2,8 +2,8 @@
 `module:Class` is something of the user's own, and is imported.
 
 What a name alone cannot say is said here, at the seam between the truth and the learner: the oracle is told the truth,
-cells of the contexts are found, a referral gets its two agents, the rule is the world's, a world of the lower bound is
-tuned to the episodes.
+cells of the contexts are found, agents made of others get their parts, the rule is the world's, a world of the lower
+bound is tuned to the episodes.
 """
 
 import inspect
@@ -14,6 +14,7 @@ import numpy as np
 from .. import checks as check
 from ..agents import kmeans, make_agent
 from ..agents.composed.certified import Certified
+from ..agents.composed.conservative import Conservative
 from ..agents.composed.referral import Referral
 from ..agents.controls import FixedPolicy, Oracle
 from ..agents.lottery import NONE
@@ -21,9 +22,9 @@ from ..agents.registry import agent_class, why_not
 from ..worlds import World, make_world, world_maker
 from ..worlds.contexts import Adversary
 
-# Made of other agents: options `agent` and `expert` are tables with a name.
-COMPOSED: dict[str, Any] = {cls.name: cls for cls in (Referral, Certified)}
-PARTS = ("agent", "expert")
+# Made of other agents: options `agent`, `expert` and `baseline` are tables with a name.
+COMPOSED: dict[str, Any] = {cls.name: cls for cls in (Referral, Certified, Conservative)}
+PARTS = ("agent", "expert", "baseline")
 RULE = "rule"  # an agent that follows the world's rule: what is done today
 _TABLES = {"design", "reward_design"}  # of worlds: no plain values either, and their default, None, is not written down
 _GIVEN = {"problem", "seed", "weights", "reward_weights", *PARTS}  # not by a user, or not as a plain value

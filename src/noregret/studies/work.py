@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..agents.composed.conservative import Conservative
 from ..agents.composed.referral import Referral
 from ..agents.files import own_classes
 from ..simulation.catalogue import RULE
@@ -99,6 +100,8 @@ def _finished(cell: Cell, session: Any, world: Any, seconds: float) -> Finished:
     if isinstance(agent, Referral):
         kept = np.where(agent.referred, 0.0, agent.gaps)
         columns |= {"referred": agent.referred.cumsum()[points - 1], "kept_certificate": kept.cumsum()[points - 1]}
+    if isinstance(agent, Conservative):
+        columns |= {"referred": agent.held.cumsum()[points - 1]}
     p, options = world.problem, getattr(agent, "options", {})
     inner = getattr(getattr(agent, "agent", agent), "options", {})
     facts = {
