@@ -16,7 +16,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_array
 
 from ..checks import Floats
 from ..problem.design import Blocks, every_entry, places
@@ -26,7 +25,7 @@ from .log_steps import Steps
 
 _PENALTY = 1e-3  # lambda over 1/bound^2
 _ROUNDS = 100
-_CLOSE = 1e-12  # a Newton step that promises less than this part of the loss is the last one
+_CLOSE = 1e-10  # a Newton step that promises less than this part of the loss is the last one
 _MEMORY = 1e8  # bytes at a time
 _TERMS = 6  # of a series; a person of leverage 1/2 is off by 2^-7
 _VAGUE = 3.0  # a standard error above the bound over this says next to nothing
@@ -123,13 +122,14 @@ def _parts(
     made = []
     for b in np.flatnonzero(blocks.size > 0):
         pairs = []
-        for s, a in np.argwhere(blocks.block == b):
-            t = order[ends[s * A + a] : ends[s * A + a + 1]]
+        for i, j in np.argwhere(blocks.block == b):
+            t = order[ends[i * A + j] : ends[i * A + j + 1]]
             if t.size:
-                pairs.append(Pair(int(s), int(a), steps.person[t], target[t], weight[t]))
+                pairs.append(Pair(int(i), int(j), steps.person[t], target[t], weight[t]))
         features = np.ascontiguousarray(blocks.features[..., : blocks.size[b]])
         at = places(blocks, int(b), problem.context_dim)
-        members = np.nonzero((blocks.block == b) & problem.layout.available)
+        s, a = np.nonzero((blocks.block == b) & problem.layout.available)
+        members = s.astype(np.int64), a.astype(np.int64)
         made.append(Part(kind, int(b), features, used, members, tuple(pairs), at, float(blocks.bound[b]), noise))
     return made
 
@@ -190,10 +190,9 @@ def _at_pair(
             loss = float(W @ (np.logaddexp(0.0, z) - target * z))
         e, c = away[:, None] * F[0], slope[:, None] * np.outer(F[0], F[0]).ravel()
     if into is not None:
-        rows = np.unique(person)
-        which = csr_array((W, (np.searchsorted(rows, person), np.arange(person.size))), (rows.size, person.size))
-        into[0][rows] += which @ e
-        into[1][rows] += which @ c
+        first = np.flatnonzero(np.diff(person, prepend=-1))  # people come in order
+        into[0][person[first]] += np.add.reduceat(W[:, None] * e, first, axis=0)
+        into[1][person[first]] += np.add.reduceat(W[:, None] * c, first, axis=0)
     return loss
 
 
@@ -223,17 +222,18 @@ def fit(part: Part, X: Floats) -> Fitted:
         gradient = slope + penalty * now
         move = -np.linalg.solve(information + penalty * np.eye(now.size), gradient)
         gain, whole = -float(gradient @ move), loss + 0.5 * penalty * float(now @ now)
-        if gain <= _CLOSE * (1.0 + abs(whole)):
-            break
-        share = 1.0
+        last, share = gain <= _CLOSE * (1.0 + abs(whole)), 1.0
         while True:
             tried = theta.copy()
             tried[part.at] = now + share * move
             found = totals(part, tried.reshape(q, d), X)
-            if found[0] + 0.5 * penalty * float(tried @ tried) <= whole - 1e-4 * share * gain or share < 1e-8:
+            better = found[0] + 0.5 * penalty * float(tried @ tried) <= whole - 1e-4 * share * gain
+            if last or better or share < 1e-8:  # the last one gains less than rounding shows
                 break
             share *= 0.5
         theta, (loss, slope, information) = tried, found
+        if last:
+            break
     return Fitted(part, theta.reshape(q, d), information, penalty)
 
 

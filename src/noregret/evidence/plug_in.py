@@ -31,6 +31,7 @@ from .plug_in_values import Question, answer, policies, touched
 
 _FEW = 20.0  # effective people below this are no crowd
 _LARGE_PART = 0.5  # of half the width: more that nobody knows is too much
+_LARGE_BIAS = 1.0  # of a standard error; that of a half is twice as much, and the difference is noisy
 _LOOKED_AT = 50  # contexts, where directions that no data inform are tried
 _CERTAIN = 1.0 - 1e-12
 
@@ -46,6 +47,7 @@ class PlugIn:
     people, steps, parameters  in the log; unknown weights of the model
     effective_people           (sum phi^2)^2/sum phi^4: on how many the standard error rests; n/3 for a bell curve
     unknown                    how much weights that no data inform could change the answer; part of the width
+    bias                       what the mean of the answers of two halves of the people has more than that of all
     weighted                   "no", "step" or "path": how steps were weighted for a logger that learned
     largest_weight             of a step, 1 where there are none
     looks                      "one": valid at one look, whose time was fixed beforehand; "any": at all times together
@@ -64,6 +66,7 @@ class PlugIn:
     parameters: int
     effective_people: float
     unknown: float
+    bias: float
     weighted: Literal["no", "step", "path"]
     largest_weight: float
     looks: Literal["one", "any"]
@@ -84,7 +87,7 @@ def sequence_factor(people: int, delta: float, tuned_for: int = 1000) -> float:
     so that it is narrowest at `tuned_for` people, and must be the same at every look.
 
     >>> [round(sequence_factor(n, 0.05), 2) for n in (100, 1000, 10000)]
-    [3.83, 3.03, 3.25]
+    [3.86, 3.04, 3.24]
     """
     log = -2.0 * math.log(delta)
     c = (log + math.log1p(log)) * people / tuned_for
@@ -150,7 +153,8 @@ def plug_in(
     parameters = sum(one.part.at.size for one in fitted)
     estimate, half = seen.estimate, math.hypot(factor * seen.error, seen.unknown)
     far = math.hypot(math.sqrt(float(chdtri(max(parameters, 1), delta))) * seen.error, seen.unknown)
-    why = _cannot(seen, factor)
+    bias = _bias(p, steps, W, asked, estimate)
+    why = _cannot(seen, bias, factor)
     low, high = (p.horizon * r for r in p.reward_range)
     limits = (low, high) if other is None else (low - high, high - low)
     return PlugIn(
@@ -164,6 +168,7 @@ def plug_in(
         parameters,
         seen.effective,
         seen.unknown,
+        bias,
         kind,
         float(W.max()),
         looks,
@@ -273,7 +278,20 @@ def _named(part: Part, p: Problem) -> str:
     return f"{what} of action {p.action_text(a)} in state {p.state_text(s)}"
 
 
-def _cannot(seen: _Seen, factor: float) -> str | None:
+def _bias(p: Problem, steps: Steps, W: Floats, asked: Question, estimate: float) -> float:
+    """Quenouille's: the estimate has a bias of about c/n, a half's is 2 c/n. People are halved in turn."""
+    if len(steps.X) < 2:
+        return math.inf
+    halves = []
+    for first in (0, 1):
+        at = steps.person % 2 == first
+        half = Steps(*steps[:2], *(part[at] for part in steps[2:]))
+        fitted = [fit(part, steps.X) for part in parts_of(p, half, W[at])]
+        halves.append(float(asked.share @ answer(fitted, p, asked, False).values))
+    return 0.5 * sum(halves) - estimate
+
+
+def _cannot(seen: _Seen, bias: float, factor: float) -> str | None:
     """Why the data cannot tell; None: they can."""
     if seen.unknown > _LARGE_PART * factor * seen.error and seen.unknown > 0.0:
         return (
@@ -282,6 +300,11 @@ def _cannot(seen: _Seen, factor: float) -> str | None:
         )
     if 0.0 < seen.effective < _FEW:
         return f"the answer rests on {seen.effective:.0f} people or so, too few for a central limit theorem"
+    if abs(bias) > _LARGE_BIAS * seen.error:
+        return (
+            f"half of the people would have said {bias:+.2g}, so that a bias is not small beside the standard error "
+            f"{seen.error:.2g}: there are too many weights for so few people"
+        )
     return None
 
 

@@ -66,7 +66,7 @@ def _model(fitted: list[Fitted], problem: Problem, X: Floats) -> tuple[Floats, F
     S, A, M = problem.layout.outcomes.shape
     z, r = np.zeros((len(X), S, A, M)), np.zeros((len(X), S, A))
     if problem.known_rewards is not None:
-        r = np.einsum("sad,nd->nsa", problem.known_rewards, X, optimize=True)
+        r = np.moveaxis(np.asarray(problem.known_rewards, float) @ X.T, 2, 0)
     for one in fitted:
         at, u = one.part.members, X @ one.theta.T
         moved = np.einsum("nq,pmq->npm", u, one.part.features[at], optimize=True)
