@@ -251,7 +251,7 @@ def some_chances(world, g):
 def test_bounds_of_randomised_policies_are_what_the_recursions_say(bonus_kind):
     """docs/beyond.md, section 7, in plain Python; and what is asked about is bounded."""
     world, g = masked(), np.random.default_rng(3)
-    agent = nr.LRORL(world.problem, bonus=bonus_kind)
+    agent = nr.LRORL(world.problem, bonus=bonus_kind, certificates="close")
     agent.learn_from(nr.logged(nr.UniformRandom(world.problem), world, 150, 1))
     may = world.problem.layout.available
     for k in range(3):
