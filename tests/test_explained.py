@@ -74,6 +74,25 @@ def test_belief_and_why_are_those_of_the_twin(make):
     assert np.isclose(one.mean, np.mean(short, axis=0)[2])
 
 
+def test_a_lottery_is_the_mean_of_its_plans():
+    agent = learned(lambda p: nr.CertifiedPSRL(p, plans=3, floor=0.2))
+    plan, n, h, s = agent.begin_episode(X), 19, 1, 1
+    met = CLINIC.problem.layout.available
+    chance = met / met.sum(1, keepdims=True)
+    said, why = plan.belief(draws=n), plan.why(s, h, draws=n)
+    for m, (P, r) in enumerate(drawn(agent, agent.episode, n)):
+        own = np.zeros(4)
+        for policy in plan.plans:
+            V = np.zeros(4)
+            for step in range(CLINIC.problem.horizon - 1, -1, -1):
+                q = r + P @ V
+                V = 0.8 * q[np.arange(4), policy[step]] + 0.2 * (chance * q).sum(1)
+            own += V / 3.0
+        assert np.allclose(said.values[m], values(P, r, None, met)[0][0] - own, atol=1e-9)
+    for a in np.flatnonzero(met[s]):
+        assert why.lower[a] <= why.value[a] <= why.upper[a]
+
+
 def test_places_of_quantiles():
     """The k-th of n with k/(n + 1) >= .95, and no smaller k."""
     for n in range(19, 400):
