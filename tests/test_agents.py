@@ -197,7 +197,10 @@ COMPOSED = {
     ),
     "conservative, lr-orl beside the oracle": lambda w: nr.Conservative(nr.LRORL(w.problem), oracle(w), 0.6),
     "conservative, certified": lambda w: nr.Conservative(nr.Certified(nr.PSRLGLM(w.problem)), first_actions(w), 0.6),
-    "referral by doubt, psrl-glm": lambda w: nr.Referral(nr.PSRLGLM(w.problem, 3), oracle(w), 0.4, "doubt"),
+    "referral by doubt, psrl-glm": lambda w: nr.Referral(
+        nr.PSRLGLM(w.problem, "posterior", 3), oracle(w), 0.4, "doubt"
+    ),
+    "referral by belief, psrl-glm": lambda w: nr.Referral(nr.PSRLGLM(w.problem), oracle(w), 0.4, "belief"),
     "referral by doubt, certified-psrl": lambda w: nr.Referral(nr.CertifiedPSRL(w.problem), oracle(w), 0.4, "doubt"),
 }
 

@@ -314,6 +314,7 @@ def cases() -> list[Case]:
     add("composed", "referral[certified-psrl,asked]", TWO, threshold=2.5)
     add("composed", "referral[lr-orl,uniform-random]", TWO, threshold=3.0)
     add("composed", "referral[psrl-glm,rule]", TWO, threshold=0.3, criterion="doubt")
+    add("composed", "referral[psrl-glm,rule]", TWO[:1], threshold=0.3, criterion="belief")
     add("composed", "referral[certified,rule]", ["logit-dense-linear"], threshold=2.5)
     add("composed", "conservative[certified-psrl,rule]", SOME, alpha=0.3)
     add("composed", "conservative[lr-orl,asked]", TWO, alpha=0.5)

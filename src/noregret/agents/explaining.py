@@ -3,6 +3,7 @@
 A plan keeps a reference to the agent, the context, and how often the agent had learned; nothing is computed or copied
 until somebody asks. An agent that has learned since no longer knows what the plan rested on, and says so."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -73,12 +74,10 @@ class Explainer:
         assert p is not None
         check.memory(f"draws = {n}", 8.0 * n * (p.n_states + 2 * p.n_actions))
         agent.prepare_doubt()
-        drawn = getattr(plan, "plans", None)
-        plans = np.ascontiguousarray(plan.policy[None] if drawn is None else drawn)
+        plans = np.ascontiguousarray(plan.policy[None] if plan.plans is None else plan.plans)
         room = room_for_draws(n, p.n_states, p.n_actions)
         x, plans, room = apart((self.x, plans, room))
-        floor = float(getattr(plan, "floor", 0.0))
-        args = agent.par, agent.state, agent.work, x, self.episode, plans, floor, h, s, *room
+        args = agent.par, agent.state, agent.work, x, self.episode, plans, float(plan.floor), h, s, *room
         with announced(f"what {agent.name} believes"):
             direct(ask_draws, *args)(*args)
         made: tuple[Floats, Floats, Floats] = room
@@ -112,10 +111,9 @@ class Explainer:
             return None, None
         lower, upper = np.full(p.n_actions, np.nan), np.full(p.n_actions, np.nan)
         for a in np.flatnonzero(p.layout.available[s]):
-            policy = plan.policy.copy()
-            policy[h, s] = a
-            found = judge.certify(self.x, policy)
-            lower[a], upper[a] = found.lower[h, s], found.values[h, s]
+            found = [judge.certify(self.x, policy) for policy in _changed(plan, h, s, int(a))]
+            lower[a] = np.mean([one.lower[h, s] for one in found])
+            upper[a] = np.mean([one.values[h, s] for one in found])
         return lower, upper
 
     def _effects(self, h: int, s: int, action: int, zero: Floats) -> tuple[tuple[Effect, ...], float, int | None]:
@@ -143,6 +141,18 @@ class Explainer:
             name = names[i] if names else f"x[{i}]"
             made.append(Effect(name, float(self.x[i]), float(zero[i]), own - advantage(other)[0]))
         return tuple(made), own, rival
+
+
+def _changed(plan: Plan, h: int, s: int, a: int) -> list[Any]:
+    """The policy with action a at (h, s); of a lottery every plan so, with its floor elsewhere, all equally likely."""
+    if plan.plans is None:
+        policy = plan.policy.copy()
+        policy[h, s] = a
+        return [policy]
+    made = [replace(plan, policy=one, plans=one[None]).chances for one in plan.plans]
+    for chances in made:
+        chances[h, s] = np.arange(chances.shape[2]) == a
+    return made
 
 
 def check_belief(agent: Any, draws: Any, name: str = "belief") -> int:

@@ -111,6 +111,8 @@ class IndividualModel:
     def __str__(self) -> str:
         """A row per pair, its likeliest next states first; the middle of a large model is left out."""
         (states, actions), (P, r), pairs = self._names(), self._shown(), self._pairs()
+        states = [f"state {s}" for s in states] if isinstance(states, range) else states
+        actions = [f"action {a}" for a in actions] if isinstance(actions, range) else actions
 
         def number(value: float, unsure: float | None) -> str:
             return f"{value:.2f}" if unsure is None else f"{value:.2f} +- {unsure:.2f}"

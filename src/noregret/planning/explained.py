@@ -142,8 +142,9 @@ class Explanation:
         where = f"state {state}" if p.state_names else state
         said = [f"step {self.step}, {where}: {self._name(self.action)}", aligned(rows), self._rungs()]
         if self.against is not None:
-            ahead = f"in the fitted model ahead of {self._name(self.against)} by {self.advantage:.2f}"
-            said.append(f"{ahead}; for that (+) or against it (-), beside {_baseline(self.effects)}:")
+            where = "ahead of" if self.advantage >= 0.0 else "behind"
+            ahead = f"in the fitted model {where} {self._name(self.against)} by {abs(self.advantage):.2f}"
+            said.append(f"{ahead}; for the advice (+) or against it (-), beside {_baseline(self.effects)}:")
             order = sorted(self.effects, key=lambda e: -abs(e.change))
             lines = [[f"  {e.feature} = {e.value:.3g}", f"{e.change:+.2f}"] for e in order[:MOST_FEATURES]]
             said += [aligned(lines)] if lines else []
