@@ -256,7 +256,7 @@ def test_right_worlds_are_green():
 
 @pytest.mark.slow
 def test_right_worlds_are_green_in_1000_worlds():
-    """More than 360 of 1000 has probability below 1e-4. Seen: none in the first 1000."""
+    """More than 360 of 1000 has probability below 1e-4. Seen: none."""
     red, refuted = alarmed(range(1000), ("right", "steep"), 100, 0.3)
     print(f"red in {red} of 1000 right worlds (upper limit {binomial_upper(red, 1000):.3g}), refuted in {refuted}")
     assert red <= 360
