@@ -98,7 +98,8 @@ class Agent(FromData, Declared):
         self.problem, self.seed = problem, check.integer("seed", seed, 0)
         self._settle()
         check.memory(f"{self.name} with these sizes and options", 8.0 * self._kept())
-        self.par, self._own_state, self.work = apart(self.build())
+        par, state, work = apart(self.build())
+        self.par, self._own_state, self.work = self._with_masks(par), state, work
         self._x: Floats = apart(np.zeros(problem.context_dim))
         self._next_x: Floats = apart(np.zeros(problem.context_dim))  # of an episode that may come to nothing
         self._out, self._path = buffers(problem, self._lottery())
@@ -182,22 +183,24 @@ class Agent(FromData, Declared):
 
     # The four verbs -----------------------------------------------------------------------------------------------
     @locked
-    def begin_episode(self, x: ArrayLike | Mapping[str, Any]) -> Plan:
+    def begin_episode(self, x: ArrayLike | Mapping[str, Any], unavailable: Any = None) -> Plan:
         """Plan for an individual with context x [d], or with a row by column names where the agent has an `encoder`.
-        Arrays of the returned plan are the caller's."""
+        unavailable: actions that this person cannot get (`problem.masks.allowed_actions`): values, certificates and
+        regret are then about what is left. Arrays of the returned plan are the caller's."""
         self._own_verb("begin_episode")
-        return self.plan_for(x)
+        return self.plan_for(x, unavailable)
 
-    def plan_for(self, x: Any) -> Plan:
+    def plan_for(self, x: Any, unavailable: Any = None) -> Plan:
         """What `begin_episode` does, for whoever has taken the agent over."""
         if self.is_open:
             raise RuntimeError("begin_episode: the last episode is still open, call end_episode first")
         self._next_x[:] = self.problem.context(self.encoded(x))
+        masks = self._masks(self.mask_of(unavailable))
         self.examine()
         self.make_room(1)
         plan, k = self.kernels()[0], self.episode
         heads, told = self._heads(self.par, self.state, self.work), np.array((k, 0, 0, 1))
-        opened(plan, heads, (self._next_x, k, self._out), self._x, self._others, self._clock, told)
+        opened(plan, heads, (self._next_x, k, self._out), self._x, self._others, masks, self._clock, told)
         return explained(self.plan_made(), self)
 
     def plan_made(self) -> Plan:
@@ -209,11 +212,12 @@ class Agent(FromData, Declared):
         upper = values.copy() if bounded else None
         return Plan(self._out.policy.copy(), values, upper, lower, gap, self.problem, **lottery_of(self._out))
 
-    def plan_on(self, par: Any, state: Any, work: Any, x: Floats, k: int, out: PlanBuffer) -> None:
-        """Run `plan_kernel` on arrays laid out like the agent's, such as copies: the agent itself does not change."""
-        mark, lay = np.zeros(4, np.int64), Heads()
-        heads = lay(par, state, work)
-        opened(self.kernels()[0], heads, (x, k, out), np.zeros_like(x), np.zeros_like(self._others), mark, mark)
+    def plan_on(self, par: Any, state: Any, work: Any, x: Floats, k: int, out: PlanBuffer, mask: Any) -> None:
+        """Run `plan_kernel` on arrays laid out like the agent's, such as copies: the agent itself does not change.
+        mask [S, A]: what is available."""
+        mark, lay, plan, others = np.zeros(4, np.int64), Heads(), self.kernels()[0], np.zeros_like(self._others)
+        masks = *self._masks(mask)[:3], np.empty_like(mask)
+        opened(plan, lay(par, state, work), (x, k, out), np.zeros_like(x), others, masks, mark, mark)
 
     def replan_on(self, par: Any, state: Any, work: Any, x: Floats, k: int, path: Trajectory, out: PlanBuffer) -> None:
         """Likewise `replan_kernel`, after `pause` steps of `path`."""
@@ -246,7 +250,7 @@ class Agent(FromData, Declared):
         if not self.is_open:
             raise RuntimeError("act: no episode is open, call begin_episode first")
         h, s = self._step, self._next(state)
-        chosen = int(self._out.policy[h, s]) if action is None else self.problem.action(action, s)
+        chosen = int(self._out.policy[h, s]) if action is None else self._open_action(action, s)
         path, others, clock = self._path, self._others, self._clock
         path.states[h], path.actions[h], others[h], clock[ASKED] = s, chosen, action is not None, 1  # one breath
         return chosen

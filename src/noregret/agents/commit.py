@@ -28,10 +28,21 @@ def copy(source, to):
         to[i] = source[i]
 
 
+@inlined
+def put(source, to):
+    for s in range(to.shape[0]):
+        for a in range(to.shape[1]):
+            to[s, a] = source[s, a]
+
+
 @entrance
-def opened(plan, agent, args, kept, others, mark, told):
-    """Plan, args (x, k, out); then keep the context, forget whose actions they were, and open."""
+def opened(plan, agent, args, kept, others, masks, mark, told):
+    """Plan, args (x, k, out), with the actions available to this person; then keep the context and these, forget whose
+    actions they were, and open. masks [S, A]: theirs; everybody's; what planners look at; what is kept."""
+    put(masks[0], masks[2])
     call_plan(plan, agent, args)
+    put(masks[1], masks[2])
+    put(masks[0], masks[3])
     copy(args[0], kept)
     for h in range(others.shape[0]):
         others[h] = False

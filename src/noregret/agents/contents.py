@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 from ..problem.design import Design, RewardDesign
+from ..problem.masks import barred
 from ..problem.problem import Problem
 from ..storage.archive import digest, seal
 from ..storage.atomic import write_whole
@@ -90,6 +91,9 @@ def contents(agent: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     header["problem"] = _describe_problem(agent.problem, "", arrays)
     header["clock"] = [agent.episode, agent._step, agent._asked, agent.is_open]
     header["others"] = [int(h) for h in np.flatnonzero(agent._others)]
+    away = barred(agent.problem, agent.mask) if agent.is_open else None
+    if away is not None:
+        header["unavailable"] = away  # to the person of the open episode
     header["refuted"], header["caveats"] = agent._refutation, list(agent._caveats)
     if agent.encoder is not None:
         header["encoder"] = agent.encoder.to_dict()
@@ -102,6 +106,7 @@ def fingerprint(agent: Any) -> str:
     with agent.lock.held:
         header, arrays = contents(agent)
         header["clock"], header["others"] = agent.episode, []
+        header.pop("unavailable", None)
         kept = {name: a for name, a in arrays.items() if name != "context" and not name.startswith(("plan.", "path."))}
         return digest(header, kept)
 

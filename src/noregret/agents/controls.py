@@ -13,6 +13,7 @@ from ..numerics.random import EXPLORE, uniforms
 from ..planning.bellman import planner_address
 from ..problem.layout import Layout
 from ..problem.links import apply_gradient, sigmoid
+from ..problem.masks import check_policy
 from ..problem.problem import Problem
 from .base import Agent, told
 from .declared import CONSTANTS, REGULARIZATION, REWARD_REGULARIZATION, option
@@ -69,7 +70,7 @@ class UniformRandom(Agent):
     """
 
     name, group = "uniform-random", "control"
-    any_range = True
+    any_range = masks = True
     plan_kernel = staticmethod(uniform_plan)
     learn_kernel = staticmethod(nothing)
 
@@ -77,7 +78,7 @@ class UniformRandom(Agent):
         return UniformPar(self.seed, self.problem.layout), *NONE_KEPT
 
     def _chances(self, h: int, s: int) -> Floats:
-        available = self.problem.layout.available[s]  # steps are independent
+        available = self.mask[s]  # steps are independent
         return np.asarray(available / available.sum())
 
 
@@ -105,7 +106,7 @@ class FixedPolicy(Agent):
     """
 
     name, group = "fixed-policy", "control"
-    any_range = True
+    any_range = masks = True
     plan_kernel = staticmethod(fixed_plan)
     learn_kernel = staticmethod(nothing)
 
@@ -119,6 +120,9 @@ class FixedPolicy(Agent):
         chances = np.zeros(self.problem.n_actions)
         chances[self._out.policy[h, s]] = 1.0
         return chances
+
+    def admits(self, mask: Any) -> None:
+        check_policy(self.problem, self.par.policy, mask, f"the policy of {self.label}")
 
 
 class OraclePar(NamedTuple):
@@ -160,7 +164,7 @@ class Oracle(Agent):
     """
 
     name, group = "oracle", "control"
-    any_range = True
+    any_range = masks = True
     plan_kernel = staticmethod(oracle_plan)
     learn_kernel = staticmethod(nothing)
 

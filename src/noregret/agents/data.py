@@ -13,8 +13,8 @@ from ..problem.encoder import Encoder
 from ..problem.log import Log
 from ..problem.problem import Problem
 from .locks import locked
+from .masks import Masked
 from .probabilities import ActionProbabilities, action_probabilities
-from .shared import Shared
 
 # Conditions of what an agent promises after it learned a log, read after "provided that"
 CAVEAT = (
@@ -36,7 +36,7 @@ def worlds_made_with(make: Any) -> None:
     _WORLDS[:] = [make]
 
 
-class FromData(Shared):
+class FromData(Masked):
     """The part of `Agent` that takes data from elsewhere."""
 
     problem: Problem

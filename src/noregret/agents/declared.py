@@ -86,6 +86,7 @@ class Declared:
     # counts what only the truth can tell (`agents.diagnostics`): (par, state, work, truth, path, out, meter)
     watch_kernel: Any = staticmethod(watch_values)
     fused = True  # whether the compiled loop may run it; False: part of it is Python
+    masks = False  # whether it plans without the actions that are not available to one person
     pause = 0  # after so many steps of every episode the rest is planned anew; 0: never
     bounds_values = False  # whether plan values bound the optimal values from above, with the agent's probability
     promised: str | None = None  # what holds with probability 1 - delta where they do, the rest of a sentence

@@ -9,6 +9,7 @@ import numpy as np
 from .. import checks as check
 from ..problem.encoder import Encoder
 from ..problem.links import LinearCombination, Link, MultinomialLogit
+from ..problem.masks import from_barred
 from ..problem.problem import Problem
 from ..storage.archive import unseal
 from .base import Agent
@@ -152,9 +153,11 @@ def revived(
     if opened:
         for one in (policy, *plans):
             p.policy(one, "the plan")
+        agent._mask[...] = from_barred(p, header.get("unavailable"))
+        agent.check_open()
         for h in range(agent._step):
             s, a = int(path.states[h]), int(path.actions[h])
-            p.action(a, s)  # the next state may be one that refutes the support
+            agent._open_action(a, s)  # the next state may be one that refutes the support
             p.reward(p.scale.outside(float(path.rewards[h])))
         p.context(agent._x)
     agent._others[_steps_in(header.get("others", []), p.horizon)] = True

@@ -138,7 +138,7 @@ def _draw(agent: Any, draws: int) -> NDArray[np.int64]:
     again = 0 < agent.pause <= agent._impossible()
     for j in range(draws):
         par = reseeded(agent.par, other_seed(agent.seed, k, j))
-        agent.plan_on(par, state, work, x, k, out)
+        agent.plan_on(par, state, work, x, k, out, agent.mask)
         if again:
             agent.replan_on(par, state, work, x, k, path, out)
         made[j] = out.policy
@@ -147,9 +147,10 @@ def _draw(agent: Any, draws: int) -> NDArray[np.int64]:
     return made
 
 
-def plans_ahead(agent: Any, x: Floats, draws: int) -> NDArray[np.int16]:
+def plans_ahead(agent: Any, x: Floats, draws: int, mask: Any) -> NDArray[np.int16]:
     """The plans [draws, H, S] with other seeds that `drawn_policies` would draw after begin_episode(x), before anything
     is begun; -1 throughout where a draw has the same expert decide, a function, who will be asked at `begin_episode`.
+    mask [S, A]: what is available to them.
 
     Plans write to the state, so a copy first plans with the agent's own seed. None are returned, [0, H, S], where some
     draws would ask a function that the agent itself does not ask. The agent is not changed."""
@@ -160,10 +161,10 @@ def plans_ahead(agent: Any, x: Floats, draws: int) -> NDArray[np.int16]:
     given[:] = x
     agent.prepare(x)
     k, made = agent.episode, np.zeros((draws, *out.policy.shape), np.int16)
-    agent.plan_on(agent.par, state, work, given, k, out)
+    agent.plan_on(agent.par, state, work, given, k, out, mask)
     own = agent._hands_over(state, k)
     for j in range(draws):
-        agent.plan_on(reseeded(agent.par, other_seed(agent.seed, k, j)), state, work, given, k, out)
+        agent.plan_on(reseeded(agent.par, other_seed(agent.seed, k, j)), state, work, given, k, out, mask)
         made[j] = out.policy
         if agent._hands_over(state, k):
             if not own:

@@ -16,6 +16,7 @@ from ..agents.contents import fingerprint
 from ..agents.files import copy_of
 from ..agents.probabilities import from_policies, known_exactly, of_lottery
 from ..problem.encoder import Encoder
+from ..problem.masks import from_barred
 from ..problem.problem import Problem
 from ..storage.tables import is_missing
 from ..storage.version import __version__
@@ -45,6 +46,7 @@ class Decision:
     belief        what is believed of the plan's shortfall, its mean over belief_draws posterior draws, and
                   belief_quantile, what it is below with probability 95% (`Plan.belief`); not proved. None where `Live`
                   was not told to ask (belief=n)
+    unavailable   pairs [state, action] that this person could not get; None: all could be had
 
     >>> import noregret as nr
     >>> world = nr.worlds.clinic()
@@ -87,6 +89,7 @@ class Decision:
     belief: float | None = None
     belief_quantile: float | None = None
     belief_draws: int | None = None
+    unavailable: list[list[int]] | None = None
 
     def __str__(self) -> str:
         state = self.state if self.state_name is None else self.state_name
@@ -142,7 +145,8 @@ class Decision:
             )
         asked = agent.asks_function and not agent.asks_everybody
         twin = copy_of(agent, ask=not asked)
-        plan = twin.begin_episode(np.array(self.context))
+        mask = ~from_barred(agent.problem, self.unavailable)
+        plan = twin.begin_episode(np.array(self.context), None if self.unavailable is None else mask)
         advice, referred = int(plan.policy[self.step, self.state]), getattr(plan, "referred", None)
         if asked and referred:
             advice = self.advice
@@ -210,7 +214,8 @@ def decided(agent: Agent, person: Person, s: int, time: str, with_chance: bool, 
         certificate=person.certificate if agent.refuted is None else None, referred=person.referred,
         agent=agent.name, options=json.loads(json.dumps(described(agent))), seed=agent.seed, version=__version__,
         fingerprint=person.fingerprint, time=time, **_names(p, s, chosen, advice),
-        row=None if person.row is None else dict(person.row), refuted=agent.refuted, **_believed(person, draws),
+        row=None if person.row is None else dict(person.row), refuted=agent.refuted, unavailable=person.unavailable,
+        **_believed(person, draws),
     )  # fmt: skip
 
 

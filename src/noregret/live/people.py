@@ -18,14 +18,16 @@ from ..agents.files import rebuilt
 from ..agents.limits import stored_episodes
 from ..checks import Floats
 from ..problem.links import Link
+from ..problem.masks import check_policy, from_barred
 from ..problem.problem import Problem
 from ..storage.archive import seal, unseal
 from ..storage.atomic import write_whole
 
 Who = int | str
 LONGEST = 200  # characters of a key
-_SCALARS = ("who", "episode", "certificate", "referred", "fingerprint", "row", "ended", "until", "belief", "floor")
-_LATER: dict[str, Any] = {"belief": None, "floor": None}  # what files of earlier versions do not have
+_SCALARS = ("who", "episode", "certificate", "referred", "fingerprint", "row", "ended", "until", "belief", "floor",
+            "unavailable")  # fmt: skip
+_LATER: dict[str, Any] = {"belief": None, "floor": None, "unavailable": None}  # what files of earlier versions do not have
 _FLAGS = ("bounded", "has_draws")
 
 
@@ -40,7 +42,8 @@ class Person:
     states [steps + 1, or as many as were acted in], actions, rewards, others: what was done and what came of it;
     policy [H, S], upper [H+1, S] or None, certificate, referred: the plan; drawn [draws, H, S] plans with other random
     numbers or, where floor is not None, those of the lottery that the policy was drawn from (`agents.lottery`); belief:
-    (mean, 95% quantile) of what is believed of the plan's shortfall; until: how many people must have begun before this
+    (mean, 95% quantile) of what is believed of the plan's shortfall; unavailable: pairs [state, action] that they cannot
+    get; until: how many people must have begun before this
     one is learned, None: `Live.close` says when"""
 
     who: Who
@@ -53,6 +56,7 @@ class Person:
     fingerprint: str
     drawn: NDArray[np.int16]
     row: dict[str, Any] | None = None
+    unavailable: list[list[int]] | None = None
     states: tuple[int, ...] = ()
     actions: tuple[int, ...] = ()
     rewards: tuple[float, ...] = ()
@@ -75,6 +79,14 @@ class Person:
     @property
     def learned(self) -> bool:
         return bool(self.mark[0])
+
+    def action(self, p: Problem, action: Any, state: int) -> int:
+        """Somebody else's action for this person."""
+        made = p.action(action, state)
+        if self.unavailable is not None and [state, made] in self.unavailable:
+            said = f"{p.action_text(made)} is not available to this person in state {p.state_text(state)}"
+            raise ValueError(f"action {said}")
+        return made
 
     def due(self, begun: int) -> bool:
         """Whether nothing more is waited for, when so many people have begun."""
@@ -243,16 +255,17 @@ def _possible(person: Person, p: Problem) -> None:
     x = p.context(person.context)
     if x.tolist() != list(person.context):
         raise ValueError(f"the context of {check.shown(person.who)} is longer than the problem allows")
-    drawn = person.drawn.astype(np.int64)
+    mask, drawn = from_barred(p, person.unavailable), person.drawn.astype(np.int64)
+    check_policy(p, person.policy, mask, f"the plan of {check.shown(person.who)}")
     if drawn.size and (drawn.min() < 0 or drawn.max() >= p.n_actions):
         raise ValueError(f"the drawn plans of {check.shown(person.who)} take actions that are none")
-    if drawn.size and not p.layout.available[np.arange(p.n_states), drawn].all():
+    if drawn.size and not mask[np.arange(p.n_states), drawn].all():
         raise ValueError(f"the drawn plans of {check.shown(person.who)} take an action that is not available")
     for s in person.states:
         p.state(s)
     if person.states:
         p.started(person.states[0])
     for s, a in zip(person.states, person.actions, strict=False):
-        p.action(a, s)
+        person.action(p, a, s)
     for r in person.rewards:
         p.reward(r)

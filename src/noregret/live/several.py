@@ -143,8 +143,9 @@ class Live(Ward):
 
     # One individual -----------------------------------------------------------------------------------------------
     @locked
-    def begin(self, who: Who, x: ArrayLike | dict[str, Any]) -> Plan:
-        """Plan for a new individual with context x [d], or with a row where the agent has an encoder."""
+    def begin(self, who: Who, x: ArrayLike | dict[str, Any], unavailable: Any = None) -> Plan:
+        """Plan for a new individual with context x [d], or with a row where the agent has an encoder. unavailable:
+        actions that they cannot get, as for `Agent.begin_episode`."""
         self._settle()
         who = key_of(who)
         if who in self._people:
@@ -155,16 +156,16 @@ class Live(Ward):
         agent = self.agent
         agent.examine()  # before the plans are drawn, which depend on it
         context = agent.problem.context(agent.encoded(x))
-        row = row_of(agent.encoder, x) if self.rows else None
+        row, mask = row_of(agent.encoder, x) if self.rows else None, agent.mask_of(unavailable)
         mark = fingerprint(agent) if self.audit else ""
         if self.draws > 0 and not len(agent.buffers[0].plans) and known_exactly(agent, 0, 0) is None:
-            drawn = plans_ahead(agent, context, self.draws)
+            drawn = plans_ahead(agent, context, self.draws, mask)
         else:
             drawn = np.zeros((0, agent.problem.horizon, agent.problem.n_states), np.int16)
         with finished(self._settle):
             self._coming = who, mark, drawn, row
             self._loose = True
-            plan = agent.plan_for(context)
+            plan = agent.plan_for(context, unavailable)
         return plan
 
     @locked
@@ -184,7 +185,7 @@ class Live(Ward):
                 f"state must be the next_state observed last, {p.state_text(person.states[h])}, got {p.state_text(s)}"
             )
         advice = int(person.policy[h, s])
-        chosen = advice if action is None else p.action(action, s)
+        chosen = advice if action is None else person.action(p, action, s)
         person = replace(
             person, states=(*person.states[:h], s), actions=(*person.actions[:h], chosen),
             others=(*person.others[:h], action is not None),

@@ -15,6 +15,7 @@ from .. import checks as check
 from ..agents.base import Agent
 from ..agents.explaining import explained
 from ..agents.locks import locked
+from ..problem.masks import barred
 from .outcomes import refutation
 from .people import Person, Who
 
@@ -89,7 +90,7 @@ class Ward:
         said = explained(plan, agent).belief(self.belief) if self.belief > 0 else None
         return Person(
             who, agent.episode, tuple(agent.context.tolist()), plan.policy, plan.upper, plan.certificate,
-            getattr(plan, "referred", None), mark, drawn, row, floor=floor,
+            getattr(plan, "referred", None), mark, drawn, row, floor=floor, unavailable=barred(agent.problem, agent.mask),
             belief=None if said is None else (max(said.mean, 0.0), said.quantile),
         )  # fmt: skip
 

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..agents.base import Agent, PlanBuffer, Trajectory
-from ..agents.commit import call_learn, call_plan, call_replan
+from ..agents.commit import call_learn, call_plan, call_replan, put
 from ..agents.diagnostics import COLUMNS
 from ..agents.refutation import until_due, upper_of, watched
 from ..agents.refutation import watch as bet
@@ -22,6 +22,7 @@ from ..compiler.jit import DISABLED, direct, inlined, kernel
 from ..compiler.memory import apart
 from ..compiler.slots import EMPTY, Heads, slot
 from ..planning.bellman import Plan
+from ..problem.masks import check_policy
 from ..worlds import World
 from ..worlds.contexts import Adversary
 from ..worlds.truth import behind, behind_lottery, detour, individual, remainder, shortfall, solve, transition
@@ -58,6 +59,7 @@ class People(NamedTuple):
 
     X: Floats  # [n, d], contexts
     starts: NDArray[np.int64]  # [n], initial states
+    masks: NDArray[np.bool_]  # [n, S, A], what they can get; or [0, S, A]: everything
     known: Acquaintances
     truths: Any  # [C+1]: where the truth about acquaintance c lies, and last that about anybody else
 
@@ -69,6 +71,7 @@ class Visit(NamedTuple):
     ready: int  # 1: the truth has this individual's MDP and optimal values already
     start: int
     k: int
+    mask: NDArray[np.bool_]  # [S, A], what they can get; or [0, A]: everything
 
 
 class Span(NamedTuple):
@@ -88,6 +91,8 @@ class Buffers(NamedTuple):
     path: Trajectory
     evidence: Floats  # `refutation`
     upper: Floats  # out.values, or [0, 0] where nothing can be tested by them
+    in_force: NDArray[np.bool_]  # [S, A], what the agent's planners look at
+    everybody: NDArray[np.bool_]  # [S, A]
 
 
 call_roll = slot("roll_out", heads=1)
@@ -97,7 +102,9 @@ call_watch = slot("watch", heads=4)  # par, state, work, truth; (path, out, mete
 
 @inlined
 def meet(truth, visit):
-    """The individual's MDP and its optimal values, unless they are there already."""
+    """The individual's MDP and its optimal values, of what they can get, unless they are there already."""
+    if visit.mask.shape[0] > 0:
+        put(visit.mask, truth.layout.available)
     if visit.ready == 0:
         individual(truth, visit.x)
         solve(truth)
@@ -171,11 +178,18 @@ def loop(kernels, agent, people, span, buffers, meter):
     out, path, X, known = buffers.out, buffers.path, people.X, people.known
     H, watching = out.policy.shape[0], span.watching
     pauses = span.pause > 0 and span.pause < H
+    masked, everything = people.masks.shape[0] > 0, buffers.everybody[:0]
     for i in range(X.shape[0]):
         x, k = X[i], span.first + i
+        mask = everything
+        if masked:
+            mask = people.masks[i]
+            put(mask, buffers.in_force)
         call_plan(kernels.plan, agent, (x, k, out))
+        if masked:
+            put(buffers.everybody, buffers.in_force)
         c = look_up(known, x)
-        truth, visit = people.truths[c], Visit(x, known.known[c], people.starts[i], k)
+        truth, visit = people.truths[c], Visit(x, known.known[c], people.starts[i], k, mask)
         if pauses:
             call_part(kernels.roll_part, (truth,), (visit, 0, span.pause, out.policy, path, meter.gap))
             call_replan(kernels.replan, agent, (x, k, span.pause, path, out))
@@ -235,7 +249,7 @@ class FusedSession(Session):
         """Compile what this kind of agent needs, or load it from the cache."""
         agent, p, m = self.agent, self.world.problem, self.meter
         plan, learn = agent.kernels()
-        visit, (out, path) = Visit(agent.context, 0, 0, 0), agent.buffers
+        visit, (out, path) = Visit(agent.context, 0, 0, 0, agent.mask), agent.buffers
         with announced(f"the simulator for {agent.name}"):
             if not self.adaptive:
                 self.contexts(1)  # compiles the source
@@ -262,9 +276,20 @@ class FusedSession(Session):
         a, m = self.agent, self.meter
         span = Span(self.done, self.episodes, self.every, self.pause, int(self.diagnostics))
         out, path = a.buffers
-        buffers = Buffers(out, path, a.evidence, upper_of(a, _NO_VALUES))
-        heads = self._lay(a.par, a.state, a.work)
-        return self.kernels, heads, People(X, starts, self.known, self.truths), span, buffers, m
+        buffers = Buffers(out, path, a.evidence, upper_of(a, _NO_VALUES), *a.planning_masks)
+        heads, people = self._lay(a.par, a.state, a.work), People(X, starts, self._masks(X), self.known, self.truths)
+        return self.kernels, heads, people, span, buffers, m
+
+    def _masks(self, X: Floats) -> NDArray[np.bool_]:
+        """What those who come can get, [n, S, A]; [0, S, A]: everything. The agent must keep to it."""
+        p = self.world.problem
+        made = np.zeros((0 if self.world.unavailable is None else len(X), p.n_states, p.n_actions), np.bool_)
+        for i in range(len(made)):
+            made[i] = self.world.allowed(X[i])
+        for mask in np.unique(made, axis=0):
+            self.agent.admits(mask)
+        kept: NDArray[np.bool_] = apart(made)
+        return kept
 
     def advance(self) -> int:
         """Run the next chunk; the number of episodes it had."""
@@ -290,9 +315,14 @@ class PythonSession(Session):
         agent, truth, m, H = self.agent, self.truth, self.meter, self.world.problem.horizon
         X, starts = self.contexts(1)
         k, s = self.done, int(starts[0])
-        plan = agent.begin_episode(X[0])
-        policy = self.world.checked(plan.policy, f"plan.policy of {type(agent).__name__}")
-        individual(truth, X[0])
+        x, more, who = X[0], {}, type(agent).__name__
+        if self.world.unavailable is not None:
+            truth.layout.available[...] = self.world.allowed(x)
+            more = {"unavailable": ~truth.layout.available}
+        plan = agent.begin_episode(x, **more)
+        policy = self.world.checked(plan.policy, f"plan.policy of {who}")
+        check_policy(self.world.problem, policy, truth.layout.available, f"plan.policy of {who}")
+        individual(truth, x)
         pause = getattr(agent, "pause", 0) or H
         gap = shortfall(truth, policy, s)
         if isinstance(plan, Plan) and plan.plans is not None:

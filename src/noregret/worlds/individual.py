@@ -26,6 +26,7 @@ class _Steps:
     context: Floats
     state: int
     episode: int
+    mask: Any  # [S, A], what they can get
 
     def __init__(self, world: Any, seed: int) -> None:
         self._world, self._truth, self.steps = world, world.truth(seed), 0
@@ -39,12 +40,17 @@ class _Steps:
         self.steps, self.state = self.steps + 1, int(self._after[0])
         return self._world.problem.scale.outside(float(self._reward[0])), self.state
 
+    @property
+    def unavailable(self) -> Any:
+        """What they cannot get, bool [S, A], for `Agent.begin_episode`; None: they can get everything."""
+        return None if self._world.unavailable is None else ~self.mask
+
     def _allowed(self, action: int) -> int:
         p = self._world.problem
         if self.steps == p.horizon:
             raise RuntimeError(f"step: the episode is over after {p.horizon} steps")
         a = check.integer("action", action, 0)
-        if a >= p.n_actions or not p.layout.available[self.state, a]:
+        if a >= p.n_actions or not self.mask[self.state, a]:
             raise ValueError(f"action {a} is not available in state {self.state}")
         return a
 
@@ -52,8 +58,8 @@ class _Steps:
 class Individual(_Steps):
     """One individual of a world, to be stepped through live, with the luck that the simulator would give them.
 
-    context [d], state, steps: who they are, where they are, and how many steps were taken;
-    step(action) -> (reward, next_state). Made by `World.individual`.
+    context [d], state, steps: who they are, where they are, and how many steps were taken; unavailable: what they
+    cannot get; step(action) -> (reward, next_state). Made by `World.individual`.
 
     >>> import noregret as nr
     >>> world = nr.worlds.clinic()
@@ -70,7 +76,7 @@ class Individual(_Steps):
         with announced("the world"):
             super().__init__(world, seed)
             self.episode, self.context = episode, world.context(seed, episode)
-            self.state = world.start(seed, episode, self.context)
+            self.state, self.mask = world.start(seed, episode, self.context), world.allowed(self.context)
             individual(self._truth, apart(self.context))
 
 
@@ -97,7 +103,7 @@ class Episodes(_Steps):
     def __init__(self, world: Any) -> None:
         with announced("the world"):
             super().__init__(world, 0)
-            self.context = np.zeros(world.problem.context_dim)
+            self.context, self.mask = np.zeros(world.problem.context_dim), world.problem.layout.available
             self.state, self.steps, self.seed, self.episode = 0, world.problem.horizon, 0, 0
             self._x = apart(self.context.copy())
             self._meet = direct(meet, self._truth, self._x)
@@ -111,7 +117,8 @@ class Episodes(_Steps):
         start = world.start(s, k, x)
         self.seed, self.episode, self.context, self.state, self.steps = s, k, x, start, 0
         self._truth = self._truth._replace(seed=s)
-        self._x[:] = x
+        self._x[:], self.mask = x, world.allowed(x)
+        self._truth.layout.available[...] = self.mask
         self._meet(self._truth, self._x)
 
     @property

@@ -15,6 +15,7 @@ from ..planning.bellman import Model, Operator, Plan, Solution, backward_inducti
 from ..planning.randomised import evaluate_chances
 from ..problem.links import LinearCombination
 from ..problem.log import Log
+from ..problem.masks import Mask, allowed_actions
 from ..problem.policies import action_chances, is_randomised
 from ..problem.problem import Problem
 from .contexts import Adversary, Contexts, Simplex, Sphere, Table
@@ -24,6 +25,7 @@ from .starts import InTurn, StartsByContext, allowed, distribution
 from .truth import Truth, draw_starts
 
 _SLACK = 1e-9
+_MET = 10_000  # people whose masks are kept
 
 
 class World:
@@ -45,6 +47,9 @@ class World:
                      studies of wrong assumptions
     clip             True: mean rewards outside the range are moved to its nearest end, as agents do with estimates, not
                      refused: for worlds made from a fitted model (`agent.world`)
+    unavailable      function from a context to the actions that somebody with it cannot get, as
+                     `Agent.begin_episode` takes them; None: everybody can get everything. `simulate` tells the agent,
+                     and the optimum is that of what is left
     rule             what is done today, actions [H, S] by number or name, the same for everybody: who logs (`log`)
 
     Episodes are numbered from 0. Everything random is a function of (seed, episode, step).
@@ -76,6 +81,7 @@ class World:
         *,
         rule: ArrayLike | None = None,
         clip: bool = False,
+        unavailable: Callable[[Floats], Any] | None = None,
     ) -> None:
         if not isinstance(problem, Problem):
             raise ValueError(f"problem must be a noregret.Problem, got {type(problem).__name__}")
@@ -89,6 +95,10 @@ class World:
             _within(problem.reward_design, "reward_weights", self.reward_weights[:, :, None], problem)
         self.contexts = self._source(contexts)
         self.initial_state, self._fill_starts = initial_state, self._starter(initial_state)
+        if unavailable is not None and not callable(unavailable):
+            raise ValueError(f"unavailable must be a function of a context, or None, got {check.shown(unavailable)}")
+        self.unavailable = unavailable
+        self._met: dict[bytes, Mask] = {}  # what is left to whom
         self.rule = None if rule is None else problem.policy(rule, "rule")
         if self.rule is not None:
             self.rule.setflags(write=False)
@@ -243,14 +253,30 @@ class World:
             rows = np.where(live, rows - middle, 0.0)
         return float(np.linalg.norm(rows, axis=2).sum(-1)[available].max())
 
+    def allowed(self, x: ArrayLike) -> Mask:
+        """What somebody with context x can get, bool [S, A]."""
+        if self.unavailable is None:
+            return self.problem.layout.available.copy()
+        given = self.problem.context(x)
+        key = given.tobytes()
+        if key not in self._met:
+            made = allowed_actions(self.problem, self.unavailable(given.copy()))
+            if len(self._met) >= _MET:
+                self._met = {}
+            self._met[key] = made
+        return self._met[key].copy()
+
     def optimal(self, x: ArrayLike) -> Plan:
-        """Optimal policy and values for context x."""
+        """Optimal policy and values for context x, of what somebody with it can get."""
         p = self.problem
         H, S, A = p.horizon, p.n_states, p.n_actions
         policy, values, none = np.zeros((H, S), np.int64), np.zeros((H + 1, S)), np.zeros((0, 0, 0))
         P, r, key = self._transitions(x), p.scale.inside(self.rewards(x)), np.uint64(0)
         backward_induction(
-            p.layout, Model(P, r, r, none), Operator(NONE, 0, key), Solution(np.zeros((S, A)), policy, values)
+            p.layout._replace(available=self.allowed(x)),
+            Model(P, r, r, none),
+            Operator(NONE, 0, key),
+            Solution(np.zeros((S, A)), policy, values),
         )
         values = p.scale.values(values)
         return Plan(policy, values, values, values, problem=p)
@@ -299,6 +325,8 @@ class World:
         >>> nr.PSRLGLM(world.problem).learn_from(log)
         200
         """
+        if self.unavailable is not None:
+            raise ValueError("log needs a world in which everybody can get everything")
         count, seed = check.integer("people", people), check.integer("seed", seed, 0)
         return recorded(self, count, seed, check.fraction("explore", explore), self._rule(rule))
 

@@ -114,7 +114,7 @@ class Certified(Agent):
     """
 
     name = "certified"
-    any_range = True
+    any_range = masks = True
     plan_kernel = staticmethod(certified_plan)
     learn_kernel = staticmethod(certified_learn)
     certificate_kernel = staticmethod(certificates)
@@ -218,11 +218,12 @@ class Certified(Agent):
     def _player(self) -> OwnAgent | None:
         return self.agent if isinstance(self.agent, OwnAgent) else None
 
-    def plan_for(self, x: Any) -> Plan:
+    def plan_for(self, x: Any, unavailable: Any = None) -> Plan:
         own = self._player()
         if own is not None and not self.is_open:
+            self.mask_of(unavailable)
             own.hear(self.problem.context(self.encoded(x)))
-        plan = super().plan_for(x)
+        plan = super().plan_for(x, unavailable)
         if own is not None:
             own.begun()
         return plan

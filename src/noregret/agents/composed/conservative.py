@@ -18,6 +18,7 @@ from ...checks import Floats
 from ...compiler.announcements import announced
 from ...planning.bellman import Plan
 from ...planning.margin import call_margin, margin, margin_work
+from ...problem.masks import check_policy
 from ...problem.problem import Problem
 from ..base import Agent, gap_to_lower
 from ..controls import FixedPolicy, first_actions
@@ -82,7 +83,7 @@ class Conservative(Agent):
     """
 
     name = "conservative"
-    any_range = True
+    any_range = masks = True
     plan_kernel = staticmethod(kernels.conservative_plan)
     learn_kernel = staticmethod(kernels.conservative_learn)
     certificate_kernel = staticmethod(gap_to_lower)
@@ -195,11 +196,12 @@ class Conservative(Agent):
         return type(self)(self.agent.fresh(seed), baseline, **self.options).with_encoder(self.encoder)
 
     # Verbs and records --------------------------------------------------------------------------------------------
-    def plan_for(self, x: Any) -> ConservativePlan:
+    def plan_for(self, x: Any, unavailable: Any = None) -> ConservativePlan:
         """Plan for an individual with context x [d] (or a row, see `Agent`); play that, or the baseline."""
         if self._ask is not None and not self.is_open:
             self.prepare(self.problem.context(self.encoded(x)))
-        plan = super().plan_for(x)
+            check_policy(self.problem, self.baseline.par.policy, self.mask_of(unavailable), "the baseline's policy")
+        plan = super().plan_for(x, unavailable)
         self._heard = None
         return plan  # type: ignore[return-value]
 

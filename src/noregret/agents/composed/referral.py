@@ -18,6 +18,7 @@ from ...checks import Floats
 from ...compiler.announcements import announced
 from ...compiler.memory import apart, copied
 from ...planning.bellman import Plan
+from ...problem.masks import check_policy
 from ...problem.problem import Problem
 from ..base import Agent
 from ..controls import FixedPolicy, first_actions
@@ -85,7 +86,7 @@ class Referral(Agent):
     """
 
     name = "referral"
-    any_range = True
+    any_range = masks = True
     plan_kernel = staticmethod(kernels.referral_plan)
     learn_kernel = staticmethod(kernels.referral_learn)
 
@@ -213,21 +214,23 @@ class Referral(Agent):
         return type(self)(self.agent.fresh(seed), expert, **self.options).with_encoder(self.encoder)
 
     # Verbs and records --------------------------------------------------------------------------------------------
-    def plan_for(self, x: Any) -> ReferralPlan:
+    def plan_for(self, x: Any, unavailable: Any = None) -> ReferralPlan:
         """Plan for an individual with context x [d] (or a row, see `Agent`), or have the expert plan."""
         if self._ask is not None and not self.is_open:
-            self._hear(self.problem.context(self.encoded(x)))
-        return super().plan_for(x)  # type: ignore[return-value]
+            self._hear(self.problem.context(self.encoded(x)), self.mask_of(unavailable))
+        return super().plan_for(x, unavailable)  # type: ignore[return-value]
 
-    def _hear(self, x: Floats) -> None:
+    def _hear(self, x: Floats, mask: Any) -> None:
         """Ask the function about an individual who is going to be handed over. Who is, a plan on a copy says: so the
         function may fail, or be interrupted, and nothing has changed."""
         self.make_room(1)
         seen: dict[int, Any] = {}
         state, work, out, k = *(copied(v, seen) for v in (self.state, self.work, self._out)), self.episode
-        self.plan_on(self.par, state, work, apart(x), k, out)
+        self.plan_on(self.par, state, work, apart(x), k, out, mask)
         if self._hands_over(state, k):
-            self.expert.par.policy[...] = self.problem.policy(self._ask(x.copy()), "the expert's policy")
+            said = self.problem.policy(self._ask(x.copy()), "the expert's policy")
+            check_policy(self.problem, said, mask, "the expert's policy")
+            self.expert.par.policy[...] = said
 
     def plan_made(self) -> ReferralPlan:
         plan, k = super().plan_made(), self.episode

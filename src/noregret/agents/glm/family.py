@@ -173,7 +173,7 @@ class GLMAgent(Agent):
                            every pair's weights, in centred coordinates for the logit (needed by "sparse")
     reward_regularization  lambda of the reward estimates; None: recommended (`estimators.rewards.forms`)"""
 
-    any_range = True
+    any_range = masks = True
     learn_kernel = staticmethod(learn)
     width_cap = math.inf  # of printed widths
     perturbs = False  # whether planning needs room for noise

@@ -97,7 +97,7 @@ class SetAgent(Betting, Agent):
                            At least R^2/1000: with less, rounding would make variances too small after many visits
     reward_regularization  lambda of the reward estimates, likewise"""
 
-    any_range = True
+    any_range = masks = True
     group = "beyond"
     draws_models = False  # whether it keeps a posterior
     uses_sets = True  # whether it keeps confidence sets

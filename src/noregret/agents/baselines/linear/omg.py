@@ -183,6 +183,7 @@ class OMGCMDP(GLMAgent):
     """
 
     name, group = "omg-cmdp", "contextual"
+    masks = False  # its iteration is over all that is available
     plan_kernel = staticmethod(plan)
     learn_kernel = staticmethod(learn)
 
