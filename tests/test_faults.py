@@ -32,6 +32,7 @@ def everything(agent):
             agent._x.tolist(), agent.policy.tolist(), path.states[: max(n, step + (step > 0))].tolist(),
             path.actions[:n].tolist(), repr(path.rewards[:step].tolist()), agent._others[:n].tolist(),
             agent._out.plans.tolist(), agent._out.floor.tolist(),
+            agent.mask.tolist(),
         )  # fmt: skip
     coder = None if agent.encoder is None else agent.encoder.to_dict()
     return (
@@ -56,6 +57,10 @@ class Case:
             warnings.simplefilter("ignore")
             self.log = nr.read_log(columns, self.agent.problem)
         self.x, self.start = self.world.context(3, 3), int(self.world.problem.starts[0])
+        self.taken = None  # from whoever comes: an action in one state, where the agent can do without
+        if self.agent.masks and self.agent._ask is None and "fixed" not in name:
+            self.taken = np.zeros(self.world.problem.layout.available.shape, bool)
+            self.taken[1, int(self.world.problem.layout.available[1].argmax())] = True
 
     def copy(self):
         return files.copy_of(self.agent)
@@ -85,7 +90,7 @@ class Case:
         p, s = agent.problem, int(agent._path.states[agent._step])
         last = int(p.layout.available[self.start].nonzero()[0][-1])
         return {
-            "begin": lambda: agent.begin_episode(self.x),
+            "begin": lambda: agent.begin_episode(self.x, self.taken),
             "act": lambda: agent.act(self.start),
             "other": lambda: agent.act(self.start, action=last),
             "observe": lambda: agent.observe(1.0, int(p.layout.outcomes[s, agent._path.actions[agent._step], 0])),

@@ -116,8 +116,8 @@ class Env(gymnasium.Env[Observation, np.int64]):
         a = int(check.integer("action", action.item() if one else action, 0))
         if a >= p.n_actions:
             raise ValueError(f"action must be from 0 to {p.n_actions - 1}, got {a}")
-        if self._replaces and not p.layout.available[e.state, a]:
-            a = int(p.layout.available[e.state].argmax())
+        if self._replaces and not e.mask[e.state, a]:
+            a = int(e.mask[e.state].argmax())
         before, cost = e.state, e.cost(a)
         reward, _ = e.step(a)
         self._said = (
@@ -142,7 +142,7 @@ class Env(gymnasium.Env[Observation, np.int64]):
 
     def _info(self) -> dict[str, Any]:
         e: Any = self._episodes
-        mask = self.world.problem.layout.available[e.state].astype(np.int8)
+        mask = e.mask[e.state].astype(np.int8)
         about = {"episode_index": e.episode, "step": e.steps, "optimal_value": e.optimal_value}
         return {"action_mask": mask, **about}
 

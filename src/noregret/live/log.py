@@ -11,6 +11,7 @@ from .. import checks as check
 from ..checks import Floats
 from ..problem.encoder import Encoder
 from ..problem.log import Log, LoggedEpisode
+from ..problem.masks import Mask, allowed_actions, barred
 from ..problem.problem import Problem
 from ..storage.tables import columns, is_missing, whole
 from ..storage.values import number_of
@@ -31,6 +32,8 @@ def read_log(source: Any, problem: Problem, encoder: Encoder | None = None, arri
     reward       from 0 to 1; empty where it was not seen. Without the column none was
     probability  above 0 and at most 1: the chance, given the past, with which whoever decided took this action; empty
                  where nobody wrote it down
+    unavailable  actions that this person could not get, numbers or names with ; between them, the same in all rows of
+                 an episode; empty where everything could be had. Closing rows may lack it
     context      the same in all rows of an episode: the encoder's columns; without one, columns x0, x1, ..., or the
                  problem's feature_names. Closing rows may lack them
     arrival, time   when the step was, or the episode began: numbers, dates, times or ISO 8601 text. The first step's
@@ -72,7 +75,7 @@ def read_log(source: Any, problem: Problem, encoder: Encoder | None = None, arri
     if lacking:
         raise ValueError(f"source must have the columns {', '.join(NEEDED)}; {', '.join(lacking)} not found")
     n = len(data["episode"])
-    for column in ("reward", "next_state", "probability"):
+    for column in ("reward", "next_state", "probability", "unavailable"):
         data.setdefault(column, [None] * n)
     names = _context_columns(data, problem, encoder)
     by = arrival_column(arrival, list(data), names)
@@ -188,6 +191,10 @@ def _episode(
     seen: list[float] = []
     chances: list[float] = []
     after: int | None = None
+    try:
+        mask = _left(problem, data["unavailable"][first])
+    except ValueError as error:
+        raise _wrong(first, error) from None
     for h, i in enumerate(rows):
         try:
             s = problem.state(whole(data["state"][i]))
@@ -197,12 +204,17 @@ def _episode(
                 raise ValueError(f"state {s} at step {h} is not the next_state of the step before, {after}")
             if not np.array_equal(contexts[i], contexts[first]):
                 raise ValueError(f"the context of episode {check.shown(key)} is not that of row {first}")
+            if not _is_closing(data, i) or not is_missing(data["unavailable"][i]):
+                if not np.array_equal(_left(problem, data["unavailable"][i]), mask):
+                    raise ValueError(f"unavailable of episode {check.shown(key)} is not that of row {first}")
             if _is_closing(data, i):
                 more = next((c for c in ("next_state", "reward", "probability") if not is_missing(data[c][i])), None)
                 if more is not None:
                     raise ValueError(f"{more} must be empty where action is: a closing row has a state only")
                 break
             a = problem.action(whole(data["action"][i]), s)
+            if not mask[s, a]:
+                raise ValueError(f"action {problem.action_text(a)} is not available to episode {check.shown(key)}")
             value, following = data["reward"][i], data["next_state"][i]
             r = problem.reward(math.nan if is_missing(value) else value)
             chance = _chance(data["probability"][i])
@@ -223,7 +235,20 @@ def _episode(
         return None, lost
     visited = np.array([*states, after], np.int64)
     found = np.array(actions, np.int64), np.array(seen), np.array(chances)
-    return LoggedEpisode(key, contexts[first].copy(), visited, *found), lost
+    return LoggedEpisode(
+        key, contexts[first].copy(), visited, *found, None if barred(problem, mask) is None else mask
+    ), lost
+
+
+def _left(problem: Problem, value: Any) -> Mask:
+    """What a cell of the column `unavailable` leaves, [S, A]: actions as text with ; between them, a number, a list."""
+    parts: list[Any] = []
+    if isinstance(value, list | tuple | np.ndarray):
+        parts = [whole(one) for one in value]
+    elif not is_missing(value):
+        parts = [part.strip() for part in value.split(";")] if isinstance(value, str) else [whole(value)]
+    named = [int(part) if isinstance(part, str) and part.isdigit() else part for part in parts if part != ""]
+    return allowed_actions(problem, named or None)
 
 
 def _chance(value: Any) -> float:

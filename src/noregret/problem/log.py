@@ -15,7 +15,7 @@ from .problem import Problem
 class LoggedEpisode:
     """What was seen of one individual: key as in the table, context [d], states [n+1], actions [n], rewards [n] (nan
     where not seen), probabilities [n]: the chance, given the past, with which whoever decided took each action (nan
-    where it was not written down)."""
+    where it was not written down), allowed: what the individual could get, bool [S, A], None: everything."""
 
     key: Any
     context: Floats
@@ -23,6 +23,7 @@ class LoggedEpisode:
     actions: NDArray[np.int64]
     rewards: Floats
     probabilities: Floats
+    allowed: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, eq=False)

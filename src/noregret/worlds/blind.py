@@ -48,6 +48,8 @@ def blind_optimum(world: World, limit: int = 20_000_000) -> BlindOptimum:
     p, X = world.problem, world.contexts.support
     if X is None or not check.alone(world.initial_state) or callable(world.initial_state):
         raise ValueError("world must have finitely many contexts and a fixed initial state")
+    if world.unavailable is not None:
+        raise ValueError("world must be one in which everybody can get everything")
     start, H = world.start(0, 0), p.horizon
     P = np.stack([world.transitions(x) for x in X])  # [N, S, A, S']
     r = np.stack([world.rewards(x) for x in X])

@@ -313,7 +313,8 @@ class World:
     def log(self, people: int, seed: int, explore: float = 0.25, rule: ArrayLike | None = None) -> Log:
         """The first so many individuals of that seed, treated by a rule: actions [H, S], None for the world's own. At
         every step, with chance `explore`, an available action is taken at random instead, all of them equally likely;
-        `log_chances` has the probabilities. For `agent.learn_from`.
+        `log_chances` has the probabilities. Where somebody cannot get what the rule says (`unavailable`), it is the
+        first action that they can. For `agent.learn_from`.
 
         Take another seed than that of the runs that follow: the same seed means the same people, and the same luck.
 
@@ -325,14 +326,14 @@ class World:
         >>> nr.PSRLGLM(world.problem).learn_from(log)
         200
         """
-        if self.unavailable is not None:
-            raise ValueError("log needs a world in which everybody can get everything")
         count, seed = check.integer("people", people), check.integer("seed", seed, 0)
         return recorded(self, count, seed, check.fraction("explore", explore), self._rule(rule))
 
     def log_chances(self, explore: float = 0.25, rule: ArrayLike | None = None) -> Floats:
         """The probability [H, S, A] of every action in `log`."""
-        return mixed(self.problem, self._rule(rule), check.fraction("explore", explore))
+        if self.unavailable is not None:
+            raise ValueError("log_chances are not those of everybody here: see the probabilities of the log")
+        return mixed(self.problem.layout.available, self._rule(rule), check.fraction("explore", explore))
 
     def _rule(self, given: Any) -> NDArray[np.int64]:
         if given is not None:
