@@ -27,7 +27,11 @@ Who = int | str
 LONGEST = 200  # characters of a key
 _SCALARS = ("who", "episode", "certificate", "referred", "fingerprint", "row", "ended", "until", "belief", "floor",
             "unavailable")  # fmt: skip
-_LATER: dict[str, Any] = {"belief": None, "floor": None, "unavailable": None}  # what files of earlier versions do not have
+_LATER: dict[str, Any] = {
+    "belief": None,
+    "floor": None,
+    "unavailable": None,
+}  # what files of earlier versions do not have
 _FLAGS = ("bounded", "has_draws")
 
 
