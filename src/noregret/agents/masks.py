@@ -19,6 +19,7 @@ class Masked(Shared):
     masks: bool
     label: Any
     _out: Any
+    _lottery: Any  # of `FromData`
 
     def _with_masks(self, par: Any) -> Any:
         """par with one array of what is available, which `opened` writes to."""
@@ -51,6 +52,8 @@ class Masked(Shared):
         """A sentence where it would not keep to what is available."""
         if not self.masks:
             raise ValueError(f"unavailable must be None, {self.name} cannot plan without actions for one person")
+        if self._lottery() > 0:
+            raise ValueError("unavailable must be None where a plan is drawn from several, or has a floor")
         for name, part in self._made_of().items():
             if not (self._ask is not None and name in ("expert", "baseline")):  # who is asked is looked at then
                 part.admits(mask)

@@ -46,9 +46,8 @@ class Person:
     states [steps + 1, or as many as were acted in], actions, rewards, others: what was done and what came of it;
     policy [H, S], upper [H+1, S] or None, certificate, referred: the plan; drawn [draws, H, S] plans with other random
     numbers or, where floor is not None, those of the lottery that the policy was drawn from (`agents.lottery`); belief:
-    (mean, 95% quantile) of what is believed of the plan's shortfall; unavailable: pairs [state, action] that they cannot
-    get; until: how many people must have begun before this
-    one is learned, None: `Live.close` says when"""
+    (mean, 95% quantile) of what is believed of the plan's shortfall; unavailable: pairs [state, action] that they
+    cannot get; until: how many people must have begun before this one is learned, None: `Live.close` says when"""
 
     who: Who
     episode: int
