@@ -30,11 +30,12 @@ def _gone() -> None:
 class Explainer:
     """What a plan asks. Copies of a plan have none."""
 
-    __slots__ = ("agent", "changes", "episode", "x")
+    __slots__ = ("agent", "changes", "episode", "masked", "x")
 
     def __init__(self, agent: Any, x: Floats) -> None:
         self.agent, self.x = agent, x
         self.changes, self.episode = agent.changes, agent.episode
+        self.masked = not np.array_equal(agent.mask, agent.problem.layout.available)
 
     def __reduce__(self) -> Any:
         return _gone, ()
@@ -49,6 +50,8 @@ class Explainer:
             raise RuntimeError(
                 f"{verb}: the agent has learned since this plan was made, what it rested on is gone; ask before that"
             )
+        if self.masked:
+            raise ValueError(f"{verb}: not for somebody to whom actions are not available")
         return self.agent
 
     @locked

@@ -91,7 +91,8 @@ class Ward:
         return Person(
             who, agent.episode, tuple(agent.context.tolist()), plan.policy, plan.upper, plan.certificate,
             getattr(plan, "referred", None), mark, drawn, row, floor=floor,
-            unavailable=barred(agent.problem, agent.mask), belief=None if said is None else (max(said.mean, 0.0), said.quantile),
+            unavailable=barred(agent.problem, agent.mask),
+            belief=None if said is None else (max(said.mean, 0.0), said.quantile),
         )  # fmt: skip
 
     def _settle(self) -> None:

@@ -60,7 +60,7 @@ def write_down(kernels, agent, people, span, buffers, meter, kept):
         x, k = X[i], span.first + i
         call_plan(kernels.plan, agent, (x, k, out))
         c = look_up(known, x)
-        truth, visit = people.truths[c], Visit(x, known.known[c], people.starts[i], k)
+        truth, visit = people.truths[c], Visit(x, known.known[c], people.starts[i], k, buffers.everybody[:0])
         call_roll(kernels.roll, (truth,), (visit, out, path, meter.gap))
         if c < known.X.shape[0]:
             known.known[c] = 1
@@ -97,6 +97,8 @@ def logged(agent: Agent, world: World, people: int, seed: int = 0) -> Log:
         raise ValueError(f"world must be a noregret.World, got {type(world).__name__}")
     if not world.problem.same_shape(agent.problem):
         raise ValueError("agent was made for a problem of another shape than the world's")
+    if world.unavailable is not None:
+        raise ValueError("logged needs a world in which everybody can get everything")
     if isinstance(world.contexts, Adversary):
         raise ValueError("logged needs a world whose contexts do not look at the agent")
     contexts, kept = written(agent, world, check.integer("people", people), check.integer("seed", seed, 0))
