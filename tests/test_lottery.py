@@ -67,7 +67,7 @@ def chances_by_hand(plans, floor, available, path, others):
 def test_weights_follow_bayes_rule_and_paths_have_the_product():
     """Against the formula in plain Python, and against the draw itself: an index and an action for every (h, s)."""
     world, g = masked(), np.random.default_rng(1)
-    layout, may = world.problem.layout, world.problem.layout.available
+    may = world.problem.layout.available
     for trial in range(40):
         floor = (0.0, 0.3, 1.0)[trial % 3]
         plans = np.array([[[g.choice(np.flatnonzero(may[s])) for s in range(3)] for _ in range(3)] for _ in range(4)])
@@ -77,7 +77,7 @@ def test_weights_follow_bayes_rule_and_paths_have_the_product():
         actions = np.array([a for _, a in path])
         wanted = chances_by_hand(plans, floor, may, path, others)
         for h in range(3):
-            found = step_chances(plans, floor, layout, (states[:h], actions[:h], others[:h]), int(states[h]))
+            found = step_chances(plans, floor, may, (states[:h], actions[:h], others[:h]), int(states[h]))
             assert np.allclose(found, wanted[h], rtol=0, atol=1e-12)
         if not others.any():  # the sum over what can be drawn: plans, and at each step the plan's action or any
             whole = 0.0

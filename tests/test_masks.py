@@ -290,3 +290,69 @@ def test_a_world_logs_what_could_be_had():
     person = next(q for q in map(WORLD.individual, itertools.count()) if not q.mask[q.state, 2])
     with pytest.raises(ValueError, match="action 2 is not available in state 0"):
         person.step(2)
+
+
+# With several plans and a floor -------------------------------------------------------------------------------------
+LOTTERY = {"plans": 3, "floor": 0.3}
+
+
+def test_a_lottery_keeps_to_what_is_left():
+    """No plan of it, nothing that is drawn, and no chance of an action that cannot be had; chances by the formula of
+    `agents.lottery` with the actions that are left, in NumPy."""
+    agent, g = nr.PSRLGLM(P, **LOTTERY), np.random.default_rng(3)
+    for k in range(40):
+        taken, person = random_taken(g), BASE.individual(k)
+        plan = agent.begin_episode(person.context, taken)
+        assert all(not taken[np.arange(S)[None], one].any() for one in (plan.policy, *plan.plans))
+        assert (plan.chances[:, taken] == 0.0).all()
+        np.testing.assert_allclose(plan.chances.sum(2), 1.0)
+        weights = np.full(3, 1.0 / 3.0)
+        for h in range(H):
+            s, left = person.state, ~taken[person.state]
+            each = 0.3 * left / left.sum() + 0.7 * (plan.plans[:, h, s, None] == np.arange(A))
+            found = agent.action_probabilities(s)
+            np.testing.assert_allclose(found.probabilities, weights @ each, atol=1e-15)
+            assert found.exact
+            a = agent.act(s)
+            weights = weights * each[:, a] / (weights @ each[:, a])
+            agent.observe(*person.step(a))
+        agent.end_episode()
+
+
+def test_regret_of_a_lottery_is_against_what_was_allowed():
+    """Both engines, and the value of the draw in NumPy."""
+    agent = nr.CertifiedPSRL(P, **LOTTERY)
+    run = nr.simulate(agent, WORLD, 60, diagnostics=True)
+    slow = nr.simulate(agent, WORLD, 60, compiled=False)
+    np.testing.assert_allclose(run.regret, slow.regret, atol=1e-12)
+    assert run.diagnostics["certificate_failures"][0, -1] == 0
+    again, lost = agent.fresh(0), 0.0
+    for k in range(60):
+        person = WORLD.individual(k)
+        x, s0, mask = person.context, person.state, WORLD.allowed(person.context)
+        plan = again.begin_episode(x, ~mask)
+        p, r, value = WORLD.transitions(x), WORLD.rewards(x), 0.0
+        for one in plan.plans:
+            V = np.zeros(S)
+            for h in reversed(range(H)):
+                Q = r + p @ V
+                mean = np.where(mask, Q, 0.0).sum(1) / mask.sum(1)
+                V = 0.7 * Q[np.arange(S), one[h]] + 0.3 * mean
+            value += V[s0] / 3
+        lost += best_of(WORLD, x, mask)[0, s0] - value
+        for _ in range(H):
+            again.observe(*person.step(again.act(person.state)))
+        again.end_episode()
+    assert run.final[0] == pytest.approx(lost)
+
+
+def test_live_records_chances_of_what_is_left(tmp_path):
+    live = nr.Live(nr.PSRLGLM(P, **LOTTERY))
+    live.begin("A", BASE.context(0, 0), unavailable=[0])
+    live.save(tmp_path / "live.npz")
+    live = nr.Live.load(tmp_path / "live.npz")
+    decision = live.act("A", BASE.individual(0).state)
+    assert decision.action != 0
+    assert decision.error == 0.0
+    assert 0.15 - 1e-12 <= decision.probability <= 1.0  # floor over the two that are left, at least
+    assert decision.replay(nr.PSRLGLM(P, **LOTTERY)) == decision

@@ -210,7 +210,8 @@ class Agent(FromData, Declared):
         gap = self._gap(inside, lower) * scale.unit if bounded and lower is not None else None
         values, lower = scale.values(inside), None if lower is None else scale.values(lower)
         upper = values.copy() if bounded else None
-        return Plan(self._out.policy.copy(), values, upper, lower, gap, self.problem, **lottery_of(self._out))
+        more = lottery_of(self._out) | self._masked()
+        return Plan(self._out.policy.copy(), values, upper, lower, gap, self.problem, **more)
 
     def plan_on(self, par: Any, state: Any, work: Any, x: Floats, k: int, out: PlanBuffer, mask: Any) -> None:
         """Run `plan_kernel` on arrays laid out like the agent's, such as copies: the agent itself does not change.

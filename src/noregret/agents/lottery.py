@@ -24,7 +24,7 @@ from .. import checks as check
 from ..checks import Floats
 from ..compiler.jit import kernel
 from ..numerics.random import LOTTERY, uniforms
-from ..problem.layout import Layout
+from ..problem.masks import Mask
 from ..problem.problem import Problem
 from .buffers import PlanBuffer
 from .declared import option
@@ -88,27 +88,27 @@ def lottery_of(out: PlanBuffer) -> dict[str, Any]:
     return {"plans": out.plans.copy(), "floor": float(out.floor[0])} if len(out.plans) else {}
 
 
-def chances_of(plans: NDArray[Any], floor: float, layout: Layout, h: int, s: int) -> Floats:
-    """p_i(a), [N, A]."""
-    may = layout.available[s]
+def chances_of(plans: NDArray[Any], floor: float, mask: Mask, h: int, s: int) -> Floats:
+    """p_i(a), [N, A]. mask [S, A]: what is available to this person."""
+    may = mask[s]
     made = np.tile(floor * may / may.sum(), (len(plans), 1))
     made[np.arange(len(plans)), plans[:, h, s]] += 1.0 - floor
     return made
 
 
-def weights_of(plans: NDArray[Any], floor: float, layout: Layout, past: Past) -> Floats:
+def weights_of(plans: NDArray[Any], floor: float, mask: Mask, past: Past) -> Floats:
     """Weights [N] of the plans [N, H, S] after these steps; nan throughout where no plan can have taken them."""
     weights = np.full(len(plans), 1.0 / len(plans))
     for h, (s, a, other) in enumerate(zip(*past, strict=True)):
         if not other:
-            weights = weights * chances_of(plans, floor, layout, h, int(s))[:, a]
+            weights = weights * chances_of(plans, floor, mask, h, int(s))[:, a]
             total = weights.sum()
             weights = weights / total if total > 0.0 else np.full(len(plans), np.nan)
     return weights
 
 
-def step_chances(plans: NDArray[Any], floor: float, layout: Layout, past: Past, s: int) -> Floats:
+def step_chances(plans: NDArray[Any], floor: float, mask: Mask, past: Past, s: int) -> Floats:
     """P(a | past), [A], in state s after these steps."""
-    weights = weights_of(plans, floor, layout, past)
-    made: Floats = weights @ chances_of(plans, floor, layout, len(past[1]), s)
+    weights = weights_of(plans, floor, mask, past)
+    made: Floats = weights @ chances_of(plans, floor, mask, len(past[1]), s)
     return made

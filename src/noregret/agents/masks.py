@@ -6,6 +6,8 @@ this person can get, and whatever learns sees what there is."""
 
 from typing import Any
 
+import numpy as np
+
 from ..compiler.memory import apart
 from ..problem.masks import Mask, allowed_actions, check_policy, relaid
 from ..problem.problem import Problem
@@ -19,7 +21,6 @@ class Masked(Shared):
     masks: bool
     label: Any
     _out: Any
-    _lottery: Any  # of `FromData`
 
     def _with_masks(self, par: Any) -> Any:
         """par with one array of what is available, which `opened` writes to."""
@@ -41,6 +42,10 @@ class Masked(Shared):
         """What is available to the person of the open episode, bool [S, A]: the agent's own array."""
         return self._root()._mask  # type: ignore[no-any-return]
 
+    def _masked(self) -> dict[str, Any]:
+        """What a `Plan` says of it; nothing where everything can be had."""
+        return {} if np.array_equal(self.mask, self._everybody) else {"mask": self.mask.copy()}
+
     def mask_of(self, unavailable: Any) -> Mask:
         """[S, A], True where an action is left; a sentence where the agent cannot do without the others."""
         made = allowed_actions(self.problem, unavailable)
@@ -52,8 +57,6 @@ class Masked(Shared):
         """A sentence where it would not keep to what is available."""
         if not self.masks:
             raise ValueError(f"unavailable must be None, {self.name} cannot plan without actions for one person")
-        if self._lottery() > 0:
-            raise ValueError("unavailable must be None where a plan is drawn from several, or has a floor")
         for name, part in self._made_of().items():
             if not (self._ask is not None and name in ("expert", "baseline")):  # who is asked is looked at then
                 part.admits(mask)
@@ -69,4 +72,5 @@ class Masked(Shared):
 
     def check_open(self) -> None:
         """A sentence where the plan of the open episode, of a file, does not keep to its mask."""
-        check_policy(self.problem, self._out.policy, self.mask, "the plan")
+        for policy in (self._out.policy, *self._out.plans):
+            check_policy(self.problem, policy, self.mask, "the plan")

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from .. import checks as check
 from ..checks import Floats
 from ..compiler.memory import copied
-from ..problem.layout import Layout
+from ..problem.masks import Mask
 from .lottery import Past, step_chances
 
 MOST_DRAWS = 1_000_000  # draws
@@ -73,7 +73,7 @@ def action_probabilities(agent: Any, state: Any, draws: int = 1000) -> ActionPro
     check_draws(draws)
     if len(out.plans):
         past = path.states[:h], path.actions[:h], agent._others[:h]
-        return of_lottery(out.plans, float(out.floor[0]), agent.problem.layout, past, s)
+        return of_lottery(out.plans, float(out.floor[0]), agent.mask, past, s)
     exact = known_exactly(agent, h, s)
     if exact is not None:
         return exact
@@ -83,9 +83,9 @@ def action_probabilities(agent: Any, state: Any, draws: int = 1000) -> ActionPro
     )
 
 
-def of_lottery(plans: NDArray[Any], floor: float, layout: Layout, past: Past, s: int) -> ActionProbabilities:
+def of_lottery(plans: NDArray[Any], floor: float, mask: Mask, past: Past, s: int) -> ActionProbabilities:
     """The chances of a lottery over plans [N, H, S]."""
-    chances = step_chances(plans, floor, layout, past, s)
+    chances = step_chances(plans, floor, mask, past, s)
     return ActionProbabilities(chances, len(plans), np.zeros_like(chances), True)
 
 

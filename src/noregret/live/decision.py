@@ -200,7 +200,7 @@ def decided(agent: Agent, person: Person, s: int, time: str, with_chance: bool, 
     chance: tuple[float, int, float] | tuple[None, None, None] = (None, None, None)
     if person.floor is not None:
         past = person.states[:h], person.actions[:h], person.others[:h]
-        chances = of_lottery(person.drawn, person.floor, p.layout, past, s)
+        chances = of_lottery(person.drawn, person.floor, from_barred(p, person.unavailable), past, s)
         chance = float(chances.probabilities[chosen]), chances.draws, 0.0
     elif with_chance:
         found = known_exactly(agent, h, s)

@@ -86,6 +86,7 @@ class Plan:
     plans: NDArray[np.int64] | None = None
     floor: float = 0.0
     randomised: Floats | None = None
+    mask: NDArray[np.bool_] | None = field(default=None, compare=False)
     _asks = None  # who answers `why` and `belief`: the agent that made the plan (`agents.explaining`)
 
     def table(self) -> list[dict[str, Any]]:
@@ -154,7 +155,7 @@ class Plan:
         if self.problem is None:
             raise ValueError("chances needs a plan with a problem, which knows the actions")
         given = self.policy[None] if self.plans is None else self.plans
-        may, (N, H, S) = self.problem.layout.available, given.shape
+        may, (N, H, S) = self.problem.layout.available if self.mask is None else self.mask, given.shape
         made = np.tile(self.floor * may / may.sum(1, keepdims=True), (H, 1, 1))
         h, s = np.ogrid[:H, :S]
         for policy in given:
