@@ -30,6 +30,19 @@ def run_blocks(name, expected, folder, monkeypatch):
     return scope
 
 
+def test_the_tutorial_from_pilot_to_board(tmp_path, monkeypatch, capsys):
+    """Its blocks run, and what they say is what the page speaks of."""
+    scope = run_blocks("docs/school.md", 7, tmp_path, monkeypatch)
+    said, page = capsys.readouterr().out, (tmp_path / "board" / "decisions.html").read_text()
+    assert scope["check"].level == "green"  # the model is right: alarms have probability 0.05 at most, this seed none
+    assert all(0.2 / 3 - 1e-12 <= d.probability <= 1.0 and d.error == 0.0 for d in scope["decisions"])
+    assert max(scope["kim"].plans.max(), scope["kim"].policy.max()) < 2  # no tutor for Kim
+    assert "expected, not proved" in said
+    assert scope["found"].row("plug-in").rung == "asymptotic"
+    for part in ("Who came", "Gain over the rule", "What the model would do now", "Is the model right?", "Belief"):
+        assert part in page
+
+
 def test_readme_examples_run(tmp_path, monkeypatch):
     scope = run_blocks("README.md", 2, tmp_path, monkeypatch)
     assert scope["run"].regret.shape == (8, 200)
