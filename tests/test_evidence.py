@@ -429,3 +429,13 @@ def test_the_log_of_an_agent_that_learned():
             assert row.lower <= true <= row.upper
         method = found.row("DR", "asymptotic").method
         assert method == ("asymptotic confidence sequence" if looks == "repeated" else "Wald with stabilised variances")
+
+
+def test_who_says_that_the_logger_learned_is_heard_by_the_fitted_model():
+    """The log of one rule: weights are 1 unless it is said to have learned."""
+    world = nr.worlds.programme(horizon=2, context_dim=4)
+    log = world.log(400, seed=1)
+    widths = {
+        said: nr.evaluate(world.rule, log, learning=said).row("plug-in").half_width for said in (None, False, True)
+    }
+    assert widths[None] == widths[False] != widths[True]

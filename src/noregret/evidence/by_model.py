@@ -1,7 +1,7 @@
 """Rows of `noregret.evaluate` by the model: its confidence sets, and the plug-in estimate."""
 
 import math
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,17 +57,29 @@ def taught(agent: Any, log: Log) -> Any:
     return made
 
 
-def plug_in_row(
-    name: str, log: Log, ours: Policies, theirs: Policies | None, people: NDArray[Any], delta: float, looks: str
-) -> Row | None:
+class ByModel(NamedTuple):
+    """What is asked of the model."""
+
+    log: Log
+    ours: Policies
+    theirs: Policies | None
+    compared: bool  # with a policy, or with the log
+    delta: float
+    looks: str
+    learning: bool | None  # whether whoever logged learned from these people; None: by the probabilities
+
+
+def plug_in_row(name: str, of: ByModel, people: NDArray[Any]) -> Row | None:
     """The asymptotic interval of the fitted model; None for links that it is not made for."""
+    log, ours, theirs = of.log, of.ours, of.theirs
     if not isinstance(log.problem.link, MultinomialLogit):
         return None
     share = np.zeros(len(log))
     share[people] = 1.0
     other = None if theirs is None else theirs.whole()
-    times: Any = "any" if looks == "repeated" else "one"
-    found = plug_in(log, ours.whole(), other, weights=share, delta=delta, looks=times)
+    times: Any = "any" if of.looks == "repeated" else "one"
+    weighted: Any = "auto" if of.learning is None else "step" if of.learning else "no"
+    found = plug_in(log, ours.whole(), other, weights=share, delta=of.delta, looks=times, adaptive=weighted)
     (low, high), interval, says = limits(log, theirs is not None), (found.lower, found.upper), ""
     told = bool(found.told) and found.upper - found.lower <= NARROW * (high - low)
     if not told:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +13,7 @@ from ..checks import Floats
 from ..problem.asked import Policies
 from ..problem.log import Log
 from ..problem.problem import Problem
-from .by_model import certified_row, plug_in_row
+from .by_model import ByModel, certified_row, plug_in_row
 from .evaluation import EVERYONE, Evaluation, Row, advised
 from .models import predicted
 from .people import People, logged_target, people_of, target_of
@@ -93,7 +93,7 @@ def evaluate(
         asked = Asked(people, sides, known, check.positive("delta", delta, below=1.0), looks, learned)
         if floor is None:
             notes.append("no proved interval of DR without floor, the least chance of an action by protocol")
-    by_model = _ByModel(log, ours, theirs, against is not None, delta, looks)
+    by_model = ByModel(log, ours, theirs, against is not None, delta, looks, learning)
     rows: list[Row] = []
     for name, kept in groups.items():
         rows += _rows(name, kept, asked, by_model, agent, notes)
@@ -105,19 +105,8 @@ def evaluate(
     return Evaluation(_question(against, len(log)), tuple(rows), tuple(dict.fromkeys(notes)), delta, looks)
 
 
-class _ByModel(NamedTuple):
-    """What the rows by a model need."""
-
-    log: Log
-    ours: Policies
-    theirs: Policies | None
-    compared: bool  # with a policy, or with the log
-    delta: float
-    looks: str
-
-
 def _rows(
-    name: str, kept: NDArray[np.bool_], asked: Asked | None, of: _ByModel, agent: Any, notes: list[str]
+    name: str, kept: NDArray[np.bool_], asked: Asked | None, of: ByModel, agent: Any, notes: list[str]
 ) -> list[Row]:
     """The rows of one subgroup, in the units of rewards."""
     scale, H = of.log.problem.scale, of.log.problem.horizon
@@ -133,7 +122,7 @@ def _rows(
         notes.append("rows by a model say nothing about the rule that logged, whose other chances nobody knows")
         return advised(made, agent is not None)
     people = np.flatnonzero(kept)
-    plugged = plug_in_row(name, of.log, of.ours, of.theirs, people, of.delta, of.looks)
+    plugged = plug_in_row(name, of, people)
     made += [] if plugged is None else [plugged]
     if agent is not None:
         made += certified_row(name, of.log, agent, of.ours, of.theirs, people, notes)

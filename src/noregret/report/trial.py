@@ -131,7 +131,8 @@ def _end(plan: TrialPlan) -> list[Any]:
             rows.append(Row(_rung(rung, found, known)))
     note = (
         f"Gain: mean over {plan.closings[0]['people']} of the people, of the plans made for them over the rule; in "
-        f"truth {truth.mean():+.3g} ({truth.min():+.3g} to {truth.max():+.3g})."
+        f"truth {truth.mean():+.3g} ({truth.min():+.3g} to {truth.max():+.3g}). The plans were chosen by the same "
+        "data, which asymptotic intervals do not allow for: the last column says how much that matters here."
     )
     return [Table("Intervals for the gain over the rule at the end", rows, [note])] if rows else [Text(note, "note")]
 
