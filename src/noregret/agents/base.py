@@ -194,8 +194,8 @@ class Agent(FromData, Declared):
         """What `begin_episode` does, for whoever has taken the agent over."""
         if self.is_open:
             raise RuntimeError("begin_episode: the last episode is still open, call end_episode first")
-        self._next_x[:] = self.problem.context(self.encoded(x))
-        masks = self._masks(self.mask_of(unavailable))
+        context, masks = self.problem.context(self.encoded(x)), self._masks(self.mask_of(unavailable))
+        self._next_x[:] = context
         self.examine()
         self.make_room(1)
         plan, k = self.kernels()[0], self.episode

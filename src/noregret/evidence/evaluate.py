@@ -65,12 +65,13 @@ def evaluate(
     >>> log = world.log(people=400, seed=1)
     >>> found = nr.evaluate(world.rule, log, floor=world.log_chances())
     >>> for row in found:
-    ...     print(f"{row.estimator:6}{row.rung:11}{row.estimate:.1f}", row.told)
-    PDIS  proved     1.3 True
-    PDIS  asymptotic 1.3 True
-    WPDIS asymptotic 1.3 True
-    DR    proved     1.3 True
-    DR    asymptotic 1.3 True
+    ...     print(f"{row.estimator:8}{row.rung:11}{row.estimate:.1f}", row.told)
+    PDIS    proved     1.3 True
+    PDIS    asymptotic 1.4 True
+    WPDIS   asymptotic 1.3 True
+    DR      proved     1.3 True
+    DR      asymptotic 1.3 True
+    plug-in asymptotic 1.3 True
     """
     p = _checked(log, delta, looks, learning)
     X = np.array([e.context for e in log])

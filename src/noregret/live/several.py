@@ -127,7 +127,7 @@ class Live(Ward):
         check.one_of("order", order, ("end", "begin"))
         self.audit = check.flag("audit", audit)
         self.rows, self._time = check.flag("rows", rows), now if clock is None else clock
-        self.belief = 0 if belief == 0 else check_belief(agent, belief)
+        self.belief = check_belief(agent, belief) if check.integer("belief", belief, 0) else 0
         super().__init__(agent, order)
 
     @property
