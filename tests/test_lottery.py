@@ -147,7 +147,7 @@ def test_verbs_the_compiled_loop_and_the_log_are_one(kind):
     regret, chances, actions = by_verbs(agent.fresh(5), world, n, 5)
     assert math.isclose(nr.simulate(agent, world, n, [5]).final[0], regret, rel_tol=1e-9)
     assert math.isclose(nr.simulate(agent, world, n, [5], compiled=False).final[0], regret, rel_tol=1e-9)
-    _, kept = written(agent, world, n, 5)
+    _, kept, _ = written(agent, world, n, 5)
     assert np.array_equal(kept.actions, actions)
     assert np.allclose(kept.chances, chances, rtol=0, atol=1e-12)
     log = nr.logged(agent, world, n, 5)
@@ -179,7 +179,7 @@ def test_actions_drawn_agree_with_their_chances():
     """The exact test on 30,000 decisions of an agent that learns; error probability 1e-6. Chances that are noisy, or
     those of a lottery without its memory, fail it."""
     world = small()
-    _, kept = written(nr.PSRLGLM(world.problem, plans=4, floor=0.1), world, 10_000, 3)
+    _, kept, _ = written(nr.PSRLGLM(world.problem, plans=4, floor=0.1), world, 10_000, 3)
     chances, actions = kept.chances.reshape(-1, 3), kept.actions.ravel()
     assert log_wealth(chances, actions) < math.log(1e6)
     g = np.random.default_rng(0)
@@ -194,7 +194,7 @@ def test_a_million_decisions_agree_and_the_estimate_does_not():
     calls impossible what was done: within a hundred people."""
     world = nr.worlds.clinic()
     for agent in (nr.PSRLGLM(world.problem, plans=8, floor=0.05), nr.CertifiedPSRL(world.problem, plans=3)):
-        _, kept = written(agent, world, 170_000, 1)
+        _, kept, _ = written(agent, world, 170_000, 1)
         assert kept.actions.size > 10**6
         wealth = log_wealth(kept.chances.reshape(-1, 3), kept.actions.ravel())
         print(f"{agent.label}: log-wealth {wealth:.1f} after {kept.actions.size:,} decisions")

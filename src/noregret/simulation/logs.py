@@ -15,6 +15,7 @@ from ..checks import Floats
 from ..compiler.announcements import announced
 from ..compiler.jit import direct, inlined, kernel
 from ..problem.log import Log, LoggedEpisode
+from ..problem.problem import Problem
 from ..worlds import World
 from ..worlds.contexts import Adversary
 from .engine import CHUNK, FusedSession, Setup, Visit, call_roll
@@ -30,6 +31,7 @@ class Kept(NamedTuple):
     chances: Floats  # [n, H, A], of all actions, given the past; nan where the agent has no lottery
     weights: Floats  # [N], scratch
     available: NDArray[np.bool_]  # [S, A]
+    policies: NDArray[np.int16]  # [n, H, S], what was planned for each; [0, H, S]: not kept
 
 
 @inlined
@@ -68,6 +70,10 @@ def write_down(kernels, agent, people, span, buffers, meter, kept):
         for h in range(H):
             kept.states[k, h], kept.actions[k, h] = path.states[h], path.actions[h]
             kept.rewards[k, h] = path.rewards[h]
+        if kept.policies.shape[0] > 0:
+            for h in range(H):
+                for s in range(out.policy.shape[1]):
+                    kept.policies[k, h, s] = out.policy[h, s]
         if out.plans.shape[0] > 0:
             chances_along(out.plans, out.floor[0], path, kept, kept.chances[k])
         bet(buffers.evidence, buffers.upper, H, path)
@@ -101,31 +107,37 @@ def logged(agent: Agent, world: World, people: int, seed: int = 0) -> Log:
         raise ValueError("logged needs a world in which everybody can get everything")
     if isinstance(world.contexts, Adversary):
         raise ValueError("logged needs a world whose contexts do not look at the agent")
-    contexts, kept = written(agent, world, check.integer("people", people), check.integer("seed", seed, 0))
-    p = world.problem
+    people, seed = check.integer("people", people), check.integer("seed", seed, 0)
+    contexts, kept, _ = written(agent, world, people, seed)
+    return log_of(world.problem, contexts, kept)
+
+
+def log_of(p: Problem, contexts: Floats, kept: Kept) -> Log:
+    """What was written down, as a log."""
     rewards = np.where(kept.rewards > 0.5, p.scale.high, p.scale.low)
     chances = np.take_along_axis(kept.chances, kept.actions[..., None], 2)[..., 0]
     rows = zip(contexts, kept.states, kept.actions, rewards, chances, strict=True)
     return Log(p, tuple(LoggedEpisode(k, *seen) for k, seen in enumerate(rows)))
 
 
-def written(agent: Agent, world: World, n: int, seed: int) -> tuple[Floats, Kept]:
-    """Contexts [n, d], and what is written down, of the first n individuals of a seed."""
+def written(agent: Agent, world: World, n: int, seed: int, policies: bool = False) -> tuple[Floats, Kept, Agent]:
+    """Contexts [n, d], what is written down of the first n individuals of a seed, and the agent that has learned from
+    them. policies: keep everybody's plan."""
     p, f = world.problem, np.zeros
-    H, A, d = p.horizon, p.n_actions, p.context_dim
-    check.memory(f"a log of people = {n}", 8.0 * n * (2 * d + (8 + A) * H))
+    H, S, A, d = p.horizon, p.n_states, p.n_actions, p.context_dim
+    check.memory(f"a log of people = {n}", n * (8.0 * (2 * d + (8 + A) * H) + 2.0 * policies * H * S))
     session = FusedSession(agent.fresh(seed), Setup(world, seed, n, n))
     session.prepare()
     made = session.agent
     N = len(made.buffers[0].plans)
     kept = Kept(
         f((n, H + 1), np.int64), f((n, H), np.int64), f((n, H)), np.full((n, H, A), np.nan), f(N),
-        p.layout.available.copy(),
+        p.layout.available.copy(), f((n if policies else 0, H, S), np.int16),
     )  # fmt: skip
     contexts = _run(session, kept)
     if N == 0:
         _known(made, kept)
-    return contexts, kept
+    return contexts, kept, made
 
 
 def _run(session: FusedSession, kept: Kept) -> Floats:

@@ -272,12 +272,12 @@ def _in_memory(worlds: list[World], agent: Any, sizes: tuple[int, int, float, fl
         regret.append(run.regret[0])
         if world.rule is not None:
             rules.append(simulate(_named({"name": RULE}, world), world, K, [i], every=every, workers=workers).regret[0])
-            closings.append(closing(player.fresh(i), world, K, i))
+            closings.append(closing(player, world, K, i))
     known = len(rules) == n
     names = tuple(dict.fromkeys(w.name for w in worlds))
     return TrialPlan(
         label, names, limit, share, run.episodes, np.array(certified), np.array(regret),
-        np.array(rules) if known else None, tuple(closings),
+        np.array(rules) if known else None, tuple(c for c in closings if c),
     )  # fmt: skip
 
 
