@@ -175,3 +175,26 @@ def test_the_rule_as_an_agent():
         named_agent("rule", {}, nr.worlds.clinic())
     with pytest.raises(ValueError, match="agent rule: got an unexpected option 'delta'"):
         agent_options("rule", {"delta": 0.1})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("name", "agent", "people", "threshold", "share"),
+    [("programme", "certified-psrl", 24_000, 5.0, 0.5), ("clinic", "lr-orl", 12_000, 2.5, 0.9)],
+)
+def test_predictions_hold_in_worlds_that_were_held_out(name, agent, people, threshold, share):
+    """Ten replications predict ten other worlds of the kind: within 20% in at least 8."""
+    plan = nr.plan_trial(name, agent, people=people, threshold=threshold, share=share, replications=10)
+    found = []
+    for seed in range(100, 110):
+        world = nr.worlds.programme(seed=seed) if name == "programme" else nr.worlds.clinic()
+        made = nr.make_agent(agent, world.problem)
+        run = nr.simulate(made, world, people, [seed], every=people // 400, epsilon=threshold)
+        found.append(_crossing(run.episodes, recent_share(run.episodes, run.diagnostics["uncertified"][0]), share))
+    near = int((np.abs(np.array(found) / plan.expected - 1.0) <= 0.2).sum())
+    chances = {rung: plan.chance(rung) for rung in closing.RUNGS}
+    held = [sum(c[r][0] <= c["true"] <= c[r][1] for c in plan.closings) for r in closing.RUNGS if plan.closings]
+    print(
+        f"{name}: predicted {plan.expected:,.0f}, held out {np.round(found)}, within 20% {near}; {chances}, held {held}"
+    )
+    assert near >= 8
