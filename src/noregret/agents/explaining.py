@@ -17,7 +17,7 @@ from ..planning.bellman import Plan
 from ..planning.explained import BelievedShortfall, Effect, Explanation, model_values, values_after
 from ..problem.links import LinearCombination
 from ..problem.problem import Problem
-from .local.belief import ask_draws, quantile_place, room_for_draws
+from .local.belief import Answers, Question, ask_draws, quantile_place, room_for_draws
 from .locks import Lock, locked
 from .probabilities import MOST_DRAWS, check_draws
 
@@ -68,20 +68,20 @@ class Explainer:
         top = np.sort(short[:, starts], axis=0)[place - 1]
         return BelievedShortfall(float(short[:, starts].mean(0).max()), max(float(top.max()), 0.0), n, short)
 
-    def _drawn(self, plan: Plan, n: int, h: int, s: int) -> tuple[Floats, Floats, Floats]:
-        """(short [n, S], own [n, A], best [n, A]) of `ask_draws`, rewards in [0, 1]."""
+    def _drawn(self, plan: Plan, n: int, h: int, s: int) -> Answers:
+        """What `ask_draws` finds in n draws, rewards in [0, 1]."""
         agent, p = self.agent.believer(), plan.problem
         assert p is not None
         check.memory(f"draws = {n}", 8.0 * n * (p.n_states + 2 * p.n_actions))
         agent.prepare_doubt()
         plans = np.ascontiguousarray(plan.policy[None] if plan.plans is None else plan.plans)
-        room = room_for_draws(n, p.n_states, p.n_actions)
-        x, plans, room = apart((self.x, plans, room))
-        args = agent.par, agent.state, agent.work, x, self.episode, plans, float(plan.floor), h, s, *room
+        answers: Answers = apart(room_for_draws(n, p.n_states, p.n_actions))
+        x, plans = apart((self.x, plans))
+        question = Question(plans, float(plan.floor), h, s)
+        args = agent.par, agent.state, agent.work, x, self.episode, question, answers
         with announced(f"what {agent.name} believes"):
             direct(ask_draws, *args)(*args)
-        made: tuple[Floats, Floats, Floats] = room
-        return made
+        return answers
 
     @locked
     def why(self, plan: Plan, state: Any, step: Any, draws: Any, baseline: Any) -> Explanation:

@@ -28,6 +28,7 @@ ASKED = 100  # people whose plans of today are compared with the rule
 
 def decisions(
     file: Annotated[Path, typer.Argument(help="decisions, as write_decisions wrote them", show_default=False)],
+    *,
     agent: Annotated[Path | None, typer.Option(help="the agent's file: names, guarantee, protocol")] = None,
     log: Annotated[
         Path | None, typer.Option(help="the log with outcomes and probabilities, as read_log takes it; needs --agent")

@@ -21,12 +21,12 @@ from ...planning.margin import call_margin, margin, margin_work
 from ...problem.masks import check_policy
 from ...problem.problem import Problem
 from ..base import Agent, gap_to_lower
-from ..controls import FixedPolicy, first_actions
 from ..locks import locked
 from ..promise import ALWAYS
 from . import conservative_kernels as kernels
 from .conservative_kernels import ConservativePar, ConservativeState, ConservativeWork
 from .conservative_report import ConservativeReport
+from .pair import Pair
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class ConservativePlan(Plan):
         return self.held
 
 
-class Conservative(Agent):
+class Conservative(Pair):
     """An agent that plays its plans only as far as a baseline pays for them.
 
     agent      an agent with confidence sets (`LRORL`, `CertifiedPSRL`, or any other in a `Certified`); it is taken over
@@ -83,6 +83,7 @@ class Conservative(Agent):
     """
 
     name = "conservative"
+    beside, stands = "baseline", "it is compared with"
     any_range = masks = True
     plan_kernel = staticmethod(kernels.conservative_plan)
     learn_kernel = staticmethod(kernels.conservative_learn)
@@ -105,36 +106,20 @@ class Conservative(Agent):
                 f"{agent.label} has none"
             )
         self.sets: Any = sets  # the agent, or the part of it, whose sets the bounds rest on
-        self._ask = baseline if callable(baseline) and not isinstance(baseline, Agent) else None
         self._heard: tuple[Floats, NDArray[np.int64]] | None = None  # asked about, and not begun yet
-        self.agent, self.baseline = agent, self._beside(agent, baseline)
-        agent.as_part("agent")
-        self.baseline.as_part("baseline")
-        super().__init__(agent.problem, agent.seed, alpha=check.fraction("alpha", alpha))
-        self.encoder = agent.encoder
-        self._out = agent._out  # one buffer, so that what the agent says of its plan is about this one
-        self.bounds_values, self.fused = agent.bounds_values, self._ask is None
-        self.consistent_values = agent.consistent_values
-        self.group = agent.group
-        self._set_clock(max(agent.episode, self.baseline.episode))
-        self.make_room(0)
-        self._refutation, self._caveats = agent._refutation, agent._caveats  # what the agent has against it stays
-        self._own_evidence[:] = agent._own_evidence
-        agent._owner = self.baseline._owner = self  # last: whatever was refused before, both are still free
+        self._join(agent, baseline)
+        super().__init__(agent, alpha=check.fraction("alpha", alpha))
 
-    def _beside(self, agent: Agent, baseline: Any) -> Agent:
-        if baseline is agent:
-            raise ValueError("baseline must be another agent than the one it is compared with")
-        p = agent.problem
-        if not isinstance(baseline, Agent):
-            return FixedPolicy(p, first_actions(p) if self._ask is not None else p.policy(baseline, "baseline"))
-        if not p.same_shape(baseline.problem):
-            raise ValueError("baseline was made for a problem of another shape than the agent's")
-        if not baseline.fused:
-            raise ValueError("baseline must be compiled throughout, part of it is Python")
-        if baseline._lottery() > 0:
+    @property
+    def baseline(self) -> Agent:
+        """Whose plan is played where the account does not allow the agent's."""
+        return self.other
+
+    def _as_agent(self, agent: Agent, other: Any) -> Agent:
+        made = super()._as_agent(agent, other)
+        if made._lottery() > 0:
             raise ValueError("baseline must have plans=1 and floor=0, margins are those of one policy")
-        return baseline
+        return made
 
     def build(self) -> tuple[ConservativePar, ConservativeState, ConservativeWork]:
         a, b, p, sets = self.agent, self.baseline, self.problem, self.sets
@@ -177,23 +162,12 @@ class Conservative(Agent):
         who = "function" if self._ask is not None else self.baseline.label
         return f"{self.agent.label}, at least {1 - self.options['alpha']:g} of {who}"
 
-    def _made_of(self) -> dict[str, Agent]:
-        return {"agent": self.agent, "baseline": self.baseline}
-
-    def parts(self) -> dict[str, Agent]:
-        return {"agent": self.agent} if self._ask is not None else {"agent": self.agent, "baseline": self.baseline}
-
     @classmethod
     def rebuild(cls, problem: Problem, seed: int, options: dict[str, Any], parts: dict[str, Any]) -> Self:
         baseline = parts.get("baseline", parts.get("expert"))
         if baseline is None:
             raise ValueError("expert must be given, the agent was saved with a function for its baseline")
         return cls(parts["agent"], baseline, **options)
-
-    def fresh(self, seed: int | None = None) -> Self:
-        """Likewise, with a fresh agent and a fresh baseline."""
-        baseline = self.baseline.fresh(seed) if self._ask is None else self._ask
-        return type(self)(self.agent.fresh(seed), baseline, **self.options).with_encoder(self.encoder)
 
     # Verbs and records --------------------------------------------------------------------------------------------
     def plan_for(self, x: Any, unavailable: Any = None) -> ConservativePlan:
@@ -221,9 +195,6 @@ class Conservative(Agent):
         more = float(state.margin[k]) * unit, float(state.budget[k]) * unit
         return ConservativePlan(**known, held=bool(state.held[k] == 1), margin=more[0], budget=more[1])
 
-    def _renew(self) -> None:
-        self.agent._renew()
-
     def _lower(self) -> Floats | None:
         return np.array(self.work.lower)
 
@@ -239,13 +210,9 @@ class Conservative(Agent):
 
     def _roomier(self, state: Any, episodes: int) -> Any:
         parts = self.agent._roomier(state.agent, episodes), self.baseline._roomier(state.baseline, episodes)
-        held, worth, budget, have = state.held, state.margin, state.budget, self._room_in(state)
-        if episodes > have:
-            more = max(episodes, 2 * have) - have
+        if episodes > self._room_in(state):
             check.memory(f"the records of {episodes} individuals", 24.0 * episodes)
-            held, none = np.concatenate([held, np.full(more, -1)]), np.zeros(more)
-            worth, budget = np.concatenate([worth, none]), np.concatenate([budget, none])
-        return ConservativeState(*parts, held, worth, budget)
+        return ConservativeState(*parts, *self._longer(state.held, episodes, state.margin, state.budget))
 
     @property
     @locked

@@ -21,10 +21,10 @@ from ...planning.bellman import Plan
 from ...problem.masks import check_policy
 from ...problem.problem import Problem
 from ..base import Agent
-from ..controls import FixedPolicy, first_actions
 from ..locks import locked
 from ..registry import with_kernel
 from . import referral_kernels as kernels
+from .pair import Pair
 from .referral_kernels import ReferralPar, ReferralState, ReferralWork
 from .referral_report import ReferralReport
 
@@ -41,7 +41,7 @@ class ReferralPlan(Plan):
     gap: float = 0.0
 
 
-class Referral(Agent):
+class Referral(Pair):
     """An agent that hands an individual to an expert where its certificate is above `threshold`.
 
     agent        an agent with certificates (`certificate_kernel`), or with posterior draws (`doubt_kernel`,
@@ -86,6 +86,7 @@ class Referral(Agent):
     """
 
     name = "referral"
+    beside, stands = "expert", "that refers"
     any_range = masks = True
     plan_kernel = staticmethod(kernels.referral_plan)
     learn_kernel = staticmethod(kernels.referral_learn)
@@ -103,43 +104,27 @@ class Referral(Agent):
             raise ValueError("agent must be compiled throughout, part of it is Python")
         if getattr(agent, KERNELS[check.one_of("criterion", criterion, CRITERIA)]) is None:
             raise ValueError(_without(agent, criterion))
-        self._ask = expert if callable(expert) and not isinstance(expert, Agent) else None
-        self.agent, self.expert = agent, self._expert(agent, expert)
-        agent.as_part("agent")
-        self.expert.as_part("expert")
+        self._join(agent, expert)
         limit = check.nonnegative("threshold", threshold)
         if criterion == "doubt" and limit > 1.0:
             raise ValueError(
                 f"threshold must be a share from 0 to 1 under criterion='doubt', got {check.shown(threshold)}"
             )
-        super().__init__(agent.problem, agent.seed, threshold=limit, criterion=criterion)
-        self.encoder = agent.encoder
-        self._out = agent._out  # one buffer, so that what the agent says of its plan is about this one
-        self.bounds_values, self.fused = agent.bounds_values, self._ask is None
-        self.consistent_values = agent.consistent_values
-        self.group = agent.group
-        self._set_clock(max(agent.episode, self.expert.episode))
-        self.make_room(0)
-        self._refutation, self._caveats = agent._refutation, agent._caveats  # what the agent has against it stays
-        self._own_evidence[:] = agent._own_evidence
-        agent._owner = self.expert._owner = self  # last: whatever was refused before, both are still free
+        super().__init__(agent, threshold=limit, criterion=criterion)
 
-    def _expert(self, agent: Agent, expert: Any) -> Agent:
-        if expert is agent:
-            raise ValueError("expert must be another agent than the one that refers")
-        p = agent.problem
-        if not isinstance(expert, Agent):
-            return FixedPolicy(p, first_actions(p) if self._ask is not None else p.policy(expert, "expert"))
-        if not p.same_shape(expert.problem):
-            raise ValueError("expert was made for a problem of another shape than the agent's")
-        if not expert.fused:
-            raise ValueError("expert must be compiled throughout, part of it is Python")
-        if expert._lottery() not in (0, agent._lottery()):
+    @property
+    def expert(self) -> Agent:
+        """Who plans for those that are handed over."""
+        return self.other
+
+    def _as_agent(self, agent: Agent, other: Any) -> Agent:
+        made = super()._as_agent(agent, other)
+        if made._lottery() not in (0, agent._lottery()):
             raise ValueError(
-                f"expert must have as many plans as the agent, or none to draw from: {expert._lottery()} and "
+                f"expert must have as many plans as the agent, or none to draw from: {made._lottery()} and "
                 f"{agent._lottery()}"
             )
-        return expert
+        return made
 
     def _lottery(self) -> int:
         return self.agent._lottery()
@@ -196,22 +181,11 @@ class Referral(Agent):
             "" if self.options["criterion"] == "certificate" else f" {self.options['criterion']}"
         )
 
-    def _made_of(self) -> dict[str, Agent]:
-        return {"agent": self.agent, "expert": self.expert}
-
-    def parts(self) -> dict[str, Agent]:
-        return {"agent": self.agent} if self._ask is not None else {"agent": self.agent, "expert": self.expert}
-
     @classmethod
     def rebuild(cls, problem: Problem, seed: int, options: dict[str, Any], parts: dict[str, Any]) -> Self:
         if "expert" not in parts:
             raise ValueError("expert must be given, the agent was saved with a function")
         return cls(parts["agent"], parts["expert"], **options)
-
-    def fresh(self, seed: int | None = None) -> Self:
-        """Likewise, with a fresh agent and a fresh expert."""
-        expert = self.expert.fresh(seed) if self._ask is None else self._ask
-        return type(self)(self.agent.fresh(seed), expert, **self.options).with_encoder(self.encoder)
 
     # Verbs and records --------------------------------------------------------------------------------------------
     def plan_for(self, x: Any, unavailable: Any = None) -> ReferralPlan:
@@ -240,9 +214,6 @@ class Referral(Agent):
         known |= {"certificate": gap if certified else None, "lower": None if referred else known["lower"]}
         return ReferralPlan(**known, referred=referred, gap=gap)
 
-    def _renew(self) -> None:
-        self.agent._renew()
-
     def _lower(self) -> Floats | None:
         return self.agent._lower()
 
@@ -257,12 +228,9 @@ class Referral(Agent):
 
     def _roomier(self, state: Any, episodes: int) -> Any:
         parts = self.agent._roomier(state.agent, episodes), self.expert._roomier(state.expert, episodes)
-        referred, gap, have = state.referred, state.gap, self._room_in(state)
-        if episodes > have:
-            more = max(episodes, 2 * have) - have
+        if episodes > self._room_in(state):
             check.memory(f"the records of {episodes} individuals", 16.0 * episodes)
-            referred, gap = np.concatenate([referred, np.full(more, -1)]), np.concatenate([gap, np.zeros(more)])
-        return ReferralState(*parts, referred, gap)
+        return ReferralState(*parts, *self._longer(state.referred, episodes, state.gap))
 
     @property
     @locked

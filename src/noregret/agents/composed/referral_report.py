@@ -6,19 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...checks import Floats
-
-
-def decades(first: int, last: int) -> list[tuple[int, int]]:
-    """1 to 10, 11 to 100, ..., cut to the individuals first to last, numbered from 1."""
-    edges = [10**i for i in range(1, len(str(last)) + 1)]
-    pairs = zip([1, *(e + 1 for e in edges)], edges, strict=False)
-    return [(max(a, first), min(b, last)) for a, b in pairs if b >= first and a <= last]
+from .decades import ByDecade
 
 
 @dataclass(frozen=True, repr=False)
-class ReferralReport:
-    """referred, gaps [individuals]: who was handed over, and what was compared with the threshold; first: how many
-    individuals the agent had met before; proved: whether certificates hold with the agent's probability."""
+class ReferralReport(ByDecade):
+    """referred, gaps [individuals]: who was handed over, and is counted in rate and by_decade; what was compared with
+    the threshold; first: how many individuals the agent had met before; proved: whether certificates hold with the
+    agent's probability."""
 
     threshold: float
     criterion: str
@@ -28,22 +23,8 @@ class ReferralReport:
     first: int = 0
 
     @property
-    def episodes(self) -> int:
-        return self.referred.size
-
-    @property
-    def rate(self) -> float:
-        """Share handed over; nan before anybody was met."""
-        return float(self.referred.mean()) if self.episodes else float("nan")
-
-    @property
-    def by_decade(self) -> list[tuple[int, int, float]]:
-        """(from, to, share handed over) for individuals 1 to 10, 11 to 100, ..."""
-        if not self.episodes:
-            return []
-        shift = self.first
-        spans = decades(shift + 1, shift + self.episodes)
-        return [(a, b, float(self.referred[a - 1 - shift : b - shift].mean())) for a, b in spans]
+    def counted(self) -> NDArray[np.bool_]:
+        return self.referred
 
     @property
     def mean_referred(self) -> float:
@@ -65,9 +46,7 @@ class ReferralReport:
         if not n:
             return "nobody was met yet"
         lines = [f"{n:,} individuals, {m:,} referred ({self.rate:.1%}): {self.criterion} above {self.threshold:g}"]
-        spans = [(f"{a:,} to {b:,}", f"{share:.1%}") for a, b, share in self.by_decade]
-        wide = max(len(span) for span, _ in spans)
-        lines += [f"  {span:<{wide}}  {share:>6}" for span, share in spans]
+        lines += self.span_lines()
         means = [(self.mean_referred, "referred"), (self.mean_kept, "kept")]
         said = ", ".join(f"{mean:.3g} ({who})" for mean, who in means if mean == mean)
         lines.append(f"mean {self.criterion}: {said}")

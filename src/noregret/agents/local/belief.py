@@ -11,9 +11,12 @@ calibrated posterior, whatever the plans explore by. Nothing is proved.
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ...checks import Floats
 from ...compiler.jit import inlined, kernel
 from ...numerics.random import BELIEF
 from ...planning.bellman import TIED_WITHIN, expectation
@@ -61,10 +64,29 @@ def followed(par, work, policy, floor, h0, s0, own):
             now[s] = v
 
 
+class Question(NamedTuple):
+    """About plans, all equally likely."""
+
+    plans: NDArray[np.int64]  # [N, H, S]
+    floor: float
+    step: int  # and state: where `own` and `best` are asked about
+    state: int
+
+
+class Answers(NamedTuple):
+    """Of n draws."""
+
+    short: Floats  # [n, S]
+    own: Floats  # [n, A]
+    best: Floats  # [n, A]
+
+
 @kernel
-def ask_draws(par, state, work, x, k, plans, floor, h0, s0, short, own, best):
-    """short [n, S], own [n, A], best [n, A] <- what n draws say of plans [N, H, S], all equally likely, in episode k.
-    Where several actions are best their shares of best[m] are equal."""
+def ask_draws(par, state, work, x, k, question, answers):
+    """answers <- what draws say of the plans in question, in episode k. Where several actions are best their shares of
+    best[m] are equal."""
+    plans, floor, h0, s0 = question.plans, question.floor, question.step, question.state
+    short, own, best = answers.short, answers.own, answers.best
     N, S, A = plans.shape[0], short.shape[1], own.shape[1]
     for m in range(short.shape[0]):
         apply_draw(par.draw, (par, state, work, x, k * APART + m, BELIEF))
@@ -90,6 +112,15 @@ def ask_draws(par, state, work, x, k, plans, floor, h0, s0, short, own, best):
             best[m, a] /= max(tied, 1.0)
 
 
+@inlined
+def two_largest(v, s, largest, second):
+    """largest[s] and second[s] of the values so far, with v among them."""
+    if v > largest[s]:
+        largest[s], second[s] = v, largest[s]
+    elif v > second[s]:
+        second[s] = v
+
+
 @kernel
 def unsure(par, state, work, out, x, k, gap):
     """gap [S] <- the 95% quantile of the shortfall of the plan over FEW draws: a belief_kernel for `Referral`."""
@@ -101,15 +132,10 @@ def unsure(par, state, work, out, x, k, gap):
         plan_draw(par, work, k, work.policy, work.values)
         followed(par, work, out.policy, 0.0, -1, 0, gap)
         for s in range(gap.shape[0]):
-            v = work.values[0, s] - work.tail[0, s]
-            if v > largest[s]:
-                largest[s], second[s] = v, largest[s]
-            elif v > second[s]:
-                second[s] = v
+            two_largest(work.values[0, s] - work.tail[0, s], s, largest, second)
     for s in range(gap.shape[0]):
         gap[s] = max(second[s], 0.0)
 
 
-def room_for_draws(draws: int, S: int, A: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """short [draws, S], own [draws, A], best [draws, A]."""
-    return np.zeros((draws, S)), np.zeros((draws, A)), np.zeros((draws, A))
+def room_for_draws(draws: int, S: int, A: int) -> Answers:
+    return Answers(np.zeros((draws, S)), np.zeros((draws, A)), np.zeros((draws, A)))

@@ -12,7 +12,7 @@ from ...planning.optimism import optimum
 from ...planning.randomised import bound_randomised, floored, shortfall_randomised
 from ...problem.problem import Problem
 from ..lottery import STREAM, play
-from .belief import APART, FEW, followed
+from .belief import APART, FEW, followed, two_largest
 from .draws import DRAWS, apply_draw, apply_several, plan_draw
 from .explore import prepare, venture
 from .sets import LotteryWork, apply_describe
@@ -147,10 +147,6 @@ def unsure_lottery(par, state, work, out, x, k, gap):
             for s in range(gap.shape[0]):
                 work.values[0, s] -= work.tail[0, s] / n
         for s in range(gap.shape[0]):
-            v = work.values[0, s]
-            if v > largest[s]:
-                largest[s], second[s] = v, largest[s]
-            elif v > second[s]:
-                second[s] = v
+            two_largest(work.values[0, s], s, largest, second)
     for s in range(gap.shape[0]):
         gap[s] = max(second[s], 0.0)
