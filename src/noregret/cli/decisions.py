@@ -35,7 +35,8 @@ def decisions(
     ] = None,
     arrival: Annotated[str | None, typer.Option(help="of the log: a column, key or row, as read_log takes it")] = None,
     rule: Annotated[
-        str | None, typer.Option(help="what was done before: state=action,state=action,...; needs --log")
+        str | None,
+        typer.Option(help="what was done before: state=action,state=action,... by name or number; needs --log"),
     ] = None,
     by: Annotated[
         list[str] | None, typer.Option(help="subgroups: a column, or COLUMN=CUT,CUT; may be given again")

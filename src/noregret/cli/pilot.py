@@ -9,6 +9,7 @@ from ..agents.files import load
 from ..live.log import read_log
 from ..simulation.fitted import world_of
 from ..worlds import World
+from .options import policy_of
 
 NAME = f"{__name__}:pilot"
 
@@ -19,7 +20,8 @@ def pilot(agent: str, log: str, rule: Any = None, seed: int = 0) -> World:
 
     agent   file of an agent that has learned the pilot, and has a posterior (`PSRLGLM`, `CertifiedPSRL`)
     log     file of the pilot's log, whose people come again and begin where they began; as `read_log` takes it
-    rule    what is done today: an action per state, or actions [H, S]; numbers or names
+    rule    what is done today: state=action,state=action,..., or actions [H, S]. (In a study file a list is several
+            values, so there it is words)
     """
     player = load(agent)
     p = player.problem
@@ -27,5 +29,5 @@ def pilot(agent: str, log: str, rule: Any = None, seed: int = 0) -> World:
         warnings.simplefilter("ignore")  # about the order of the people, which does not matter here
         seen = read_log(log, p, player.encoder)
     begin = np.bincount([e.states[0] for e in seen], minlength=p.n_states) / len(seen)
-    told = [rule] * p.horizon if rule is not None and np.ndim(np.asarray(rule, object)) == 1 else rule
+    told = policy_of(rule, p) if isinstance(rule, str) else rule
     return world_of(player, seen, seed, initial_state=begin, rule=told, name=f"pilot, draw {seed}")

@@ -30,7 +30,7 @@ def plan(
     ] = None,
     log: Annotated[Path | None, typer.Option(help="the pilot's log: who comes; goes with --pilot")] = None,
     rule: Annotated[
-        str | None, typer.Option(help="what is done today: state=action,state=action,...; goes with --pilot")
+        str | None, typer.Option(help="what is done today: state=action,... by name or number; goes with --pilot")
     ] = None,
     threshold: Annotated[float, typer.Option(help="certificates at most this are good enough")],
     people: Annotated[int, typer.Option(help="who come in each replication")] = 10_000,
@@ -83,8 +83,9 @@ def _piloted(agent: Path | None, log: Path | None, rule: str | None) -> list[dic
         return []
     if log is None:
         raise ValueError("pilot needs log: whose people come")
-    told = None if rule is None else policy_of(rule, load(agent).problem)[0].tolist()
-    return [{"name": NAME, "agent": str(agent.resolve()), "log": str(log.resolve()), "rule": told}]
+    if rule is not None:
+        policy_of(rule, load(agent).problem)  # better now than in every worker
+    return [{"name": NAME, "agent": str(agent.resolve()), "log": str(log.resolve()), "rule": rule}]
 
 
 def _table(text: str) -> dict[str, object]:
