@@ -351,3 +351,21 @@ def test_words_and_bad_input():
             nr.Conservative(*args)
     with pytest.raises(ValueError, match="the baseline's policy must be actions 0 to 1"):
         nr.Conservative(good, lambda x: [7]).begin_episode([0.6, 0.8])
+
+
+@pytest.mark.parametrize(
+    "make", [lambda a, rule: nr.Conservative(a, rule, 0.1), lambda a, rule: nr.Referral(a, rule, 1.0)]
+)
+def test_what_an_agent_has_against_it_stays(make):
+    """Evidence that was gathered before it was taken over counts on."""
+    world = nr.worlds.clinic(horizon=3)
+    agent = nr.CertifiedPSRL(world.problem)
+    for k in range(3):
+        person = world.individual(k)
+        agent.begin_episode(person.context)
+        for _ in range(3):
+            agent.observe(*person.step(agent.act(person.state)))
+        agent.end_episode()
+    before = agent.evidence.copy()
+    assert (before != 0.0).any()
+    np.testing.assert_array_equal(make(agent, [[0, 1, 1, 1]] * 3).evidence, before)

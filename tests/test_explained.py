@@ -310,3 +310,12 @@ def test_belief_over_many_worlds(kind, n):
     assert stats.binom.cdf(899, 1000, 0.934) < 4e-5
     least = 0.9 if kind.endswith("own play") else 0.925
     assert belief_calibration.measured(kind, n, 1000)["covered"] >= least
+
+
+def test_actions_that_are_equally_good_share_the_chance_of_being_best():
+    """One step, rewards known and the same for two of three actions: no draw can tell these two apart."""
+    known = np.zeros((2, 3, 1))
+    known[:, 1:] = 0.5
+    problem = nr.Problem(2, 3, 1, 1, weight_bound=1.0, reward_bound=1.0, known_rewards=known)
+    why = nr.PSRLGLM(problem).begin_episode([1.0]).why(0, draws=50)
+    assert why.best.tolist() == [0.0, 0.5, 0.5]

@@ -348,11 +348,12 @@ def test_regret_of_a_lottery_is_against_what_was_allowed():
 
 def test_live_records_chances_of_what_is_left(tmp_path):
     live = nr.Live(nr.PSRLGLM(P, **LOTTERY))
-    live.begin("A", BASE.context(0, 0), unavailable=[0])
+    plan, s = live.begin("A", BASE.context(0, 0), unavailable=[0]), BASE.individual(0).state
     live.save(tmp_path / "live.npz")
     live = nr.Live.load(tmp_path / "live.npz")
-    decision = live.act("A", BASE.individual(0).state)
+    decision = live.act("A", s)
     assert decision.action != 0
     assert decision.error == 0.0
-    assert 0.15 - 1e-12 <= decision.probability <= 1.0  # floor over the two that are left, at least
+    agreed = (plan.plans[:, 0, s] == decision.action).mean()
+    assert decision.probability == pytest.approx(0.7 * agreed + 0.3 / 2)  # two are left
     assert decision.replay(nr.PSRLGLM(P, **LOTTERY)) == decision
