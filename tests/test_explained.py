@@ -8,20 +8,11 @@ from scipy import stats
 
 import belief_calibration
 import noregret as nr
+from clinic import CLINIC, RULE, X, learned
 from noregret.agents.local.belief import APART, FEW, quantile_place
 from noregret.agents.local.draws import apply_draw
 from noregret.numerics.random import BELIEF
 from noregret.report.plans import certified_cells
-
-CLINIC = nr.worlds.clinic()
-RULE = [[0, 1, 1, 1]] * CLINIC.problem.horizon
-X = CLINIC.context(seed=2, episode=0)
-
-
-def learned(make, people=300):
-    agent = make(CLINIC.problem)
-    agent.learn_from(CLINIC.log(people, seed=1, explore=0.5, rule=RULE))
-    return agent
 
 
 @nr.kernel
