@@ -14,7 +14,7 @@ ORDER = [
     {"checks"},
     {"compiler"},
     {"theory", "storage", "numerics"},
-    {"problem"},
+    {"problem", "journal"},
     {"beliefs"},
     {"estimators"},
     {"planning"},
@@ -22,6 +22,7 @@ ORDER = [
     {"simulation", "evidence"},  # where they meet; what can be said where nobody knows the truth
     {"live", "studies", "gym", "verification"},
     {"report"},
+    {"service"},
     {"cli"},
 ]
 FLOOR = {room: floor for floor, rooms in enumerate(ORDER) for room in rooms}
@@ -30,6 +31,7 @@ NEVER = {
     "gym": {"agents", "simulation"},
     "live": {"worlds", "simulation"},
     "evidence": {"worlds", "simulation"},
+    "service": {"worlds"},
 }
 NUMBA = ("compiler",)  # who may know its inside
 
