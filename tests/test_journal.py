@@ -15,8 +15,10 @@ def entry(kind="note", who=None, payload=None, **more):
     return Entry(kind, T, who, payload, **more)
 
 
-@pytest.fixture
-def url(tmp_path):
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path):
+    if request.param == "postgresql":
+        return request.getfixturevalue("postgres_server").new()
     return f"sqlite:///{tmp_path}/journal.db"
 
 

@@ -49,7 +49,8 @@ class Postgres:
             told = psycopg.conninfo.conninfo_to_dict(self.url)
         except psycopg.ProgrammingError as error:
             raise ValueError(f"url must be that of a PostgreSQL database: {sentence(error)}") from None
-        return psycopg.connect(**(_ALIVE | told), autocommit=True)
+        options = f"{_ALIVE['options']} {told.pop('options', '')}"
+        return psycopg.connect(**(_ALIVE | told | {"options": options}), autocommit=True)
 
     def settle(self, connection: Any) -> None:
         """Texts are stored as they come only in UTF-8."""
