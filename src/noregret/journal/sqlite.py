@@ -13,6 +13,7 @@ from .errors import JournalUnavailable
 
 BUSY = 5.0  # seconds that a commit waits for those of other programmes in the same file
 INSERT = f"INSERT INTO journal_events VALUES ({', '.join('?' * len(COLUMNS))})"
+_EVENTS = f"SELECT {', '.join(COLUMNS)} FROM journal_events"  # the planner has no statistics: it is told which index
 
 
 class SQLite:
@@ -20,6 +21,7 @@ class SQLite:
 
     dialect, begin, mark = "sqlite://", "BEGIN IMMEDIATE", "?"
     private = True  # nobody else's tables are in it
+    by_who = f"{_EVENTS} INDEXED BY journal_events_who WHERE who = ? AND programme = ? ORDER BY number"
 
     def __init__(self, path: str) -> None:
         self.path = Path(path).absolute()
@@ -35,6 +37,7 @@ class SQLite:
             f"{self.path.as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY
         )
         made.execute("PRAGMA synchronous=FULL")  # NORMAL can lose commits when the power fails
+        made.execute("PRAGMA secure_delete=ON")  # what is erased or dropped is overwritten in the file, too
         return made
 
     def settle(self, connection: Any) -> None:
@@ -45,6 +48,14 @@ class SQLite:
 
     def alone(self, connection: Any) -> None:
         """BEGIN IMMEDIATE is enough."""
+
+    @staticmethod
+    def by_keys(keys: list[str], programme: str) -> tuple[str, tuple[Any, ...]]:
+        """The query for events that came with these keys, and its parameters; few texts of queries, to be kept."""
+        filled = keys + keys[-1:] * ((1 << (len(keys) - 1).bit_length()) - len(keys))
+        marks = ",".join("?" * len(filled))
+        where = f"INDEXED BY journal_events_key WHERE key IN ({marks}) AND programme = ?"
+        return f"{_EVENTS} {where}", (*filled, programme)
 
     @staticmethod
     def errors() -> tuple[type[BaseException], ...]:
@@ -149,14 +160,12 @@ class SQLiteWriter:
         return self._connection
 
     def erase(self, rows: Sequence[tuple[Any, ...]], update: str, *of: str) -> None:
-        """Empty rows and append that it was done, in one transaction; SQLite overwrites them in the file, and the
-        write-ahead log, where they may still be, is emptied into it (by the next one who can, while others read)."""
-        self._open().execute("PRAGMA secure_delete=ON")
+        """Empty rows and append that it was done, in one transaction; the write-ahead log, where they may still be, is
+        emptied into the file (by the next one who can, while others read)."""
         with self.transaction() as connection:
             connection.execute(update, of)
             connection.executemany(INSERT, rows)
         self._open().execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._open().execute("PRAGMA secure_delete=OFF")
 
 
 def _same(handle: int, path: str) -> bool:
