@@ -72,9 +72,9 @@ def balance(url: str, programme: str, *records: Record, replay: bool = True) -> 
         books.lost = [key for key in told if key not in seen]
         books.twice += [f"{who}, step {step}: {n} decisions" for (who, step), n in decided.items() if n > 1]
         verified = journal.verify()
-        if not getattr(verified, "good", verified):
+        if not verified.ok:
             books.open.append(f"the chain: {verified}")
-        if replay:
+        if replay and hasattr(nr, "replay"):
             start = time.perf_counter()
             books.replayed = nr.replay(journal)
             books.replay_seconds = time.perf_counter() - start

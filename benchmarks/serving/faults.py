@@ -3,8 +3,10 @@ the journal against what they were told."""
 
 import asyncio
 import random
+import resource
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -82,6 +84,16 @@ async def _healthy(server: Server, path: str = "health", seconds: float = 60.0) 
     await asyncio.to_thread(server.wait, path, seconds)
 
 
+@contextmanager
+def _source(folder: Path, zygote: Zygote | None) -> Iterator[Zygote]:
+    """The zygote given, which stays, or one of our own."""
+    if zygote is not None:
+        yield zygote
+        return
+    with Zygote(folder) as made:
+        yield made
+
+
 def kills(
     folder: Path, times: int, *, url: str | None = None, seed: int = 0, callers: int = 8, longest: float = 1.0,
     every: int = 300, zygote: Zygote | None = None, progress: Callable[[str], None] = lambda _: None,
@@ -93,7 +105,7 @@ def kills(
     file = programme_file(folder, service={"snapshot_every": every})
     luck, begun = random.Random(seed), time.perf_counter()
     ready: list[float] = []
-    with zygote or Zygote(folder) as source:
+    with _source(folder, zygote) as source:
         server = ForkedServer(folder, [file], url)
         server.zygote = source
         server.start()
@@ -121,12 +133,14 @@ def kills(
 
 def database_restarts(
     folder: Path, times: int, *, seed: int = 0, callers: int = 8, hard: bool = True, longest: float = 3.0,
-    progress: Callable[[str], None] = lambda _: None,
+    zygote: Zygote | None = None, progress: Callable[[str], None] = lambda _: None,
 ) -> Outcome:  # fmt: skip
     """PostgreSQL killed (or restarted) under load; the service stays."""
     luck, begun = random.Random(seed), time.perf_counter()
     file = programme_file(folder, service={"snapshot_every": 300})
-    with Postgres(folder / "pg") as base, Server(folder, [file], base.url) as server:
+    with Postgres(folder / "pg") as base, _source(folder, zygote) as source, ExitStack() as stack:
+        server = stack.enter_context(ForkedServer(folder, [file], base.url))
+        server.zygote = source
         server.start()
 
         async def trouble(load: Load) -> None:
@@ -174,14 +188,14 @@ class Either(Pool):
 
 def takeovers(
     folder: Path, times: int, *, seed: int = 0, callers: int = 8, longest: float = 2.0,
-    progress: Callable[[str], None] = lambda _: None,
+    zygote: Zygote | None = None, progress: Callable[[str], None] = lambda _: None,
 ) -> Outcome:  # fmt: skip
     """Two servers on one PostgreSQL; the one that writes is killed, the other takes over, the dead one comes back and
     stands by."""
     luck, begun = random.Random(seed), time.perf_counter()
     file = programme_file(folder, service={"snapshot_every": 300})
     gaps: list[float] = []
-    with Postgres(folder / "pg") as base, Zygote(folder) as source:
+    with Postgres(folder / "pg") as base, _source(folder, zygote) as source:
         servers = [ForkedServer(folder, [file], base.url) for _ in range(2)]
         for server in servers:
             server.zygote = source
@@ -217,14 +231,15 @@ def takeovers(
     return Outcome("take-over", times, time.perf_counter() - begun, books, record, more)
 
 
-def disk_full(folder: Path, *, seed: int = 0, callers: int = 4, room: int = 400_000) -> Outcome:
+def disk_full(
+    folder: Path, *, seed: int = 0, callers: int = 4, room: int = 400_000, zygote: Zygote | None = None
+) -> Outcome:
     """No file of the server may grow beyond `room` bytes for a while, as on a full disk; then there is space again."""
-    import resource
-
     url, begun = f"sqlite:///{folder / 'journal.db'}", time.perf_counter()
     file = programme_file(folder, service={"snapshot_every": 10_000})
     seen: dict[str, Any] = {}
-    with Server(folder, [file], url) as server:
+    with _source(folder, zygote) as source, ForkedServer(folder, [file], url) as server:
+        server.zygote = source
         server.start()
 
         async def trouble(load: Load) -> None:

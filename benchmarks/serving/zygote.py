@@ -128,6 +128,9 @@ class ForkedServer(Server):
 
     zygote: Zygote
 
+    def __enter__(self) -> "ForkedServer":
+        return self
+
     def start(self, until: str | None = "ready", seconds: float = 120.0) -> float:
         begun = time.perf_counter()
         self.process = Born(self.zygote.fork(self.words(), self.log))  # type: ignore[assignment]
