@@ -244,9 +244,9 @@ def test_a_snapshot_that_is_damaged_or_from_an_older_version(tmp_path, what):
             journal.drop_snapshot(newest)
             journal.keep_snapshot(newest, b"as it was in 1999", "0.0.1")
     if what == "damaged":
-        damage(path, "UPDATE snapshots SET data = zeroblob(length(data)) WHERE number = ?", newest)
+        damage(path, "UPDATE journal_snapshot_parts SET data = zeroblob(length(data)) WHERE number = ?", newest)
     if what == "all gone but the first":
-        damage(path, "UPDATE snapshots SET data = zeroblob(1000) WHERE number > 1")
+        damage(path, "UPDATE journal_snapshot_parts SET data = zeroblob(1000) WHERE number > 1")
     with Programme(settings(), str(path)) as made:
         assert fingerprint(ready(made)) == held
         until(lambda: any("passed over" in str(event.payload) for event in made.open_journal().events(kinds=["alarm"])))

@@ -56,7 +56,7 @@ snapshot_every = 2000
 
 
 def demo(
-    port: Annotated[int, typer.Option(help="of the server, on 127.0.0.1; 0: any that is free")] = 8321,
+    port: Annotated[int, typer.Option(help="of the server, on 127.0.0.1; 0: any that is free")] = 8080,
     rate: Annotated[float, typer.Option(help="decisions a second, about")] = 20.0,
     folder: Annotated[Path, typer.Option(help="the journal; started again, the demo goes on with it")] = Path(
         "results/serve-demo"
@@ -129,7 +129,7 @@ def _patients(world: World, port: int, rate: float, begun: float, until: float, 
             said.add(told["by"])
             print(_first(told, time.monotonic() - begun), flush=True)
         reward, after = patient.happens(problem.action(told["action"], patient.state))
-        client.outcome(patient.who, patient.step - 1, problem.state_names[after], reward)
+        client.outcome(patient.who, problem.state_names[after], reward, step=patient.step - 1)
         if patient.step == problem.horizon:
             client.end(patient.who)
         else:
