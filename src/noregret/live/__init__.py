@@ -6,5 +6,6 @@ several         many individuals open at a time: `Live` and its verbs
 ward            who is not learned yet, in which order they are, and what an interruption left
 people          one of them, and the file of all
 outcomes        what is told of their steps: twice, late, or wrong
+fold            what each event of a journal does to it
 decision        what was decided, why, and the same again
 decision_files  decisions as tables with a digest"""

@@ -4,7 +4,9 @@ A `Person` is never changed: what is told of somebody makes another record, whic
 assignment. So whatever is interrupted, a record is the one before or the one after. Whether somebody was learned stands
 in `mark`, which all records of one person share and which the compiled call that learns them sets itself."""
 
+import io
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,7 +22,7 @@ from ..checks import Floats
 from ..problem.links import Link
 from ..problem.masks import check_policy, from_barred
 from ..problem.problem import Problem
-from ..storage.archive import seal, unseal
+from ..storage.archive import seal
 from ..storage.atomic import write_whole
 
 Who = int | str
@@ -130,13 +132,33 @@ def write_people(path: Any, agent: Agent, own: dict[str, Any], people: list[Pers
 def with_people(agent: Agent, own: dict[str, Any], people: list[Person]) -> tuple[dict[str, Any], dict[str, Any]]:
     """(header, arrays) of that file: numbers stand in arrays over all people, so that many of them are few arrays."""
     header, arrays = contents(agent)
+    return _joined(header, arrays, own, people, agent.problem, draws_in(agent, own["draws"]))
+
+
+def _joined(
+    header: dict[str, Any], arrays: dict[str, Any], own: dict[str, Any], people: list[Person], p: Problem, draws: int
+) -> tuple[dict[str, Any], dict[str, Any]]:
     kept = [
         {name: getattr(q, name) for name in _SCALARS} | {"bounded": q.upper is not None, "has_draws": len(q.drawn) > 0}
         for q in people
     ]
-    draws = draws_in(agent, own["draws"])
-    arrays |= {f"people.{name}": array for name, array in _stacked(people, agent.problem, draws).items()}
+    arrays |= {f"people.{name}": array for name, array in _stacked(people, p, draws).items()}
     return {"holds": "live", "live": own, "people": kept} | header, arrays
+
+
+def frozen_people(agent: Agent, own: dict[str, Any], people: list[Person]) -> Callable[[], bytes]:
+    """The same file's bytes, of everything as it is now, made when the function is called. Records of people are never
+    changed, so that of them the list is enough."""
+    header, arrays = contents(agent)
+    kept = {name: np.array(array) for name, array in arrays.items()}
+    p, draws = agent.problem, draws_in(agent, own["draws"])
+
+    def sealed() -> bytes:
+        file = io.BytesIO()
+        seal(file, *_joined(header, dict(kept), own, people, p, draws))
+        return file.getvalue()
+
+    return sealed
 
 
 def draws_in(agent: Agent, draws: int) -> int:
@@ -169,11 +191,10 @@ def _stacked(people: list[Person], p: Problem, draws: int) -> dict[str, Any]:
     return made
 
 
-def read_people(
-    path: Any, link: Link | None, expert: Any, memory: float | None = None, own: Any = None
+def people_in(
+    path: Any, header: dict[str, Any], arrays: dict[str, Any], link: Link | None, expert: Any, memory: Any, own: Any
 ) -> tuple[Agent, dict[str, Any], list[Person]]:
-    """What `write_people` wrote."""
-    header, arrays = unseal(path)
+    """What `write_people` wrote, from the header and the arrays of a file."""
     if header.get("holds") != "live":
         raise ValueError(f"{path} holds no open individuals: read it with noregret.load")
     agent = rebuilt(path, header, arrays, link, expert, memory, own)

@@ -50,10 +50,11 @@ from ..agents.locks import locked
 from ..agents.probabilities import check_draws, known_exactly, plans_ahead
 from ..planning.bellman import Plan
 from ..problem.links import Link
+from ..storage.archive import unseal, unseal_bytes
 from ..storage.tables import columns
 from .decision import Decision, decided, now, row_of, utc
 from .outcomes import told_in, with_outcome, with_reward
-from .people import Who, key_of, read_people, write_people
+from .people import Who, frozen_people, key_of, people_in, write_people
 from .ward import Ward, finished
 
 _ALWAYS = (
@@ -157,8 +158,6 @@ class Live(Ward):
         agent.examine()  # before the plans are drawn, which depend on it
         context = agent.problem.context(agent.encoded(x))
         row, mask = row_of(agent.encoder, x) if self.rows else None, agent.mask_of(unavailable)
-        if unavailable is not None and self.belief > 0:
-            raise ValueError("unavailable must be None where beliefs are recorded (belief=n)")
         mark = fingerprint(agent) if self.audit else ""
         if self.draws > 0 and not len(agent.buffers[0].plans) and known_exactly(agent, 0, 0) is None:
             drawn = plans_ahead(agent, context, self.draws, mask)
@@ -195,6 +194,12 @@ class Live(Ward):
         made = decided(self.agent, person, s, utc(self._time() if time is None else time), self.draws > 0, self.belief)
         self._people[person.who] = person
         return made
+
+    @locked
+    def step_of(self, who: Who) -> int:
+        """The step that this individual is at: how many outcomes were observed."""
+        self._catch_up()
+        return self._person(who).steps
 
     @locked
     def observe(self, who: Who, reward: float, next_state: int | str, step: int | None = None) -> None:
@@ -268,13 +273,29 @@ class Live(Ward):
             del self._people[person.who]
 
     # Files --------------------------------------------------------------------------------------------------------
+    def _options(self) -> dict[str, Any]:
+        own = {"draws": self.draws, "order": self.order, "audit": self.audit, "rows": self.rows}
+        return own | ({"belief": self.belief} if self.belief else {})  # files of earlier versions are without it
+
     @locked
     def save(self, path: Any) -> None:
         """Write the agent and everybody not learned yet, as `Agent.save` does; `Live.load` reads it."""
         self._catch_up()
-        own = {"draws": self.draws, "order": self.order, "audit": self.audit, "rows": self.rows}
-        own |= {"belief": self.belief} if self.belief else {}  # files of earlier versions are the same without it
-        write_people(path, self.agent, own, list(self._people.values()))
+        write_people(path, self.agent, self._options(), list(self._people.values()))
+
+    @locked
+    def snapshot(self) -> Callable[[], bytes]:
+        """A copy of everything as it is now, and a function that makes the bytes of `save`'s file of it, which takes
+        longer and may be called at any time, in any thread. `Live.from_bytes` reads them.
+
+        >>> import noregret as nr
+        >>> live = nr.Live(nr.CertifiedPSRL(nr.worlds.clinic().problem))
+        >>> sealed = live.snapshot()  # milliseconds; `live` may go on
+        >>> nr.Live.from_bytes(sealed())
+        <Live certified-psrl, 0 begun, 0 open>
+        """
+        self._catch_up()
+        return frozen_people(self.agent, self._options(), list(self._people.values()))
 
     @classmethod
     def load(
@@ -288,7 +309,28 @@ class Live(Ward):
     ) -> Self:
         """What `save` wrote, ready to go on; link, expert, memory and agent as for `noregret.load`, clock as for
         `Live`."""
-        player, own, people = read_people(path, link, expert, memory, agent)
+        return cls._read(path, unseal(path), clock, (link, expert, memory, agent))
+
+    @classmethod
+    def from_bytes(
+        cls,
+        data: bytes,
+        link: Link | None = None,
+        expert: Any = None,
+        clock: Callable[[], datetime] | None = None,
+        memory: float | None = None,
+        agent: Any = None,
+        name: str = "data",
+    ) -> Self:
+        """The same from the bytes of such a file, or of `snapshot`; name: what they are called in a sentence."""
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise ValueError(f"data must be bytes, got {check.shown(data)}")
+        return cls._read(name, unseal_bytes(bytes(data), name), clock, (link, expert, memory, agent))
+
+    @classmethod
+    def _read(cls, path: Any, whole: tuple[Any, Any], clock: Any, given: tuple[Any, ...]) -> Self:
+        """From the header and the arrays of a file; given: link, expert, memory and agent."""
+        player, own, people = people_in(path, *whole, *given)
         try:
             made = cls(player, **own, clock=clock)
         except ValueError as error:
