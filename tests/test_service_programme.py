@@ -594,7 +594,7 @@ def test_any_interleaving_is_answered_as_one_after_another(url, seed):
     """Requests of six people with duplicates, submitted in heaps of any size; a restart in the middle."""
     rng, model = random.Random(seed), Model()
     told = settings(snapshot_every=40)
-    for part in range(2):
+    for _ in range(2):
         with running(url, told) as programme:
             made = anything(rng, model, 150)
             while made:
