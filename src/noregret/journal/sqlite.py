@@ -37,6 +37,7 @@ class SQLite:
             f"{self.path.as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY
         )
         made.execute("PRAGMA synchronous=FULL")  # NORMAL can lose commits when the power fails
+        made.execute("PRAGMA secure_delete=ON")  # what is erased or dropped is overwritten in the file, too
         return made
 
     def settle(self, connection: Any) -> None:
@@ -159,14 +160,12 @@ class SQLiteWriter:
         return self._connection
 
     def erase(self, rows: Sequence[tuple[Any, ...]], update: str, *of: str) -> None:
-        """Empty rows and append that it was done, in one transaction; SQLite overwrites them in the file, and the
-        write-ahead log, where they may still be, is emptied into it (by the next one who can, while others read)."""
-        self._open().execute("PRAGMA secure_delete=ON")
+        """Empty rows and append that it was done, in one transaction; the write-ahead log, where they may still be, is
+        emptied into the file (by the next one who can, while others read)."""
         with self.transaction() as connection:
             connection.execute(update, of)
             connection.executemany(INSERT, rows)
         self._open().execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._open().execute("PRAGMA secure_delete=OFF")
 
 
 def _same(handle: int, path: str) -> bool:
