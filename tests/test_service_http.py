@@ -191,7 +191,8 @@ def test_bodies_that_may_be_left_out(port, running):
 @pytest.mark.parametrize(
     ("who", "status", "said"),
     [("Ms%20B", 200, "Ms B"), ("a%2Fb", 200, "a/b"), ("%E2%82%AC", 200, "\u20ac"), ("%00", 200, "\0"),
-     ("%ff", 400, None), ("%ED%A0%80", 400, None), ("a" * 200, 200, "a" * 200), ("a" * 201, 422, None), ("%", 200, "%"), ("..", 200, ".."),
+     ("%ff", 400, None), ("%ED%A0%80", 400, None), ("a" * 200, 200, "a" * 200), ("a" * 201, 422, None),
+     ("%", 200, "%"), ("..", 200, ".."),
      ("", 404, None), ("a" * 30_000, 422, None), ("a" * 40_000, 431, None)],
 )  # fmt: skip
 def test_people_are_named_by_anything_that_can_be_written(port, decide, who, status, said):
