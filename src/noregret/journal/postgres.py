@@ -11,6 +11,7 @@ from .errors import JournalUnavailable, sentence
 
 CONNECT = 5  # seconds to wait for a connection
 INSERT = f"INSERT INTO journal_events VALUES ({', '.join(['%s'] * len(COLUMNS))})"
+_BY_KEYS = f"SELECT {', '.join(COLUMNS)} FROM journal_events WHERE key = ANY(%s) AND programme = %s"
 # A server that went away is noticed within seconds, and it notices within seconds that a client did: its lock is free.
 _ALIVE = {
     "connect_timeout": CONNECT, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3,
@@ -35,6 +36,7 @@ class Postgres:
 
     dialect, begin, mark = "postgresql+psycopg://", "BEGIN", "%s"
     private = False
+    by_who = f"SELECT {', '.join(COLUMNS)} FROM journal_events WHERE who = %s AND programme = %s ORDER BY number"
 
     def __init__(self, url: str) -> None:
         self.url = url
@@ -57,6 +59,11 @@ class Postgres:
         coding = connection.exec_driver_sql("SHOW server_encoding").scalar()
         if coding != "UTF8":
             raise ValueError(f"the database in {self.shown} must have the encoding UTF8, it has {coding}")
+
+    @staticmethod
+    def by_keys(keys: list[str], programme: str) -> tuple[str, tuple[Any, ...]]:
+        """The query for events that came with these keys, and its parameters."""
+        return _BY_KEYS, (keys, programme)
 
     def alone(self, connection: Any) -> None:
         connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({number_of('tables')})")
@@ -117,15 +124,23 @@ class PostgresWriter:
             self._connection = None
 
     def append(self, rows: Sequence[tuple[Any, ...]]) -> None:
-        with self.transaction() as connection:
-            connection.cursor().executemany(INSERT, rows)
+        """One statement is one transaction: an INSERT, or COPY, which takes half the time where there are several."""
+        self._check()
+        if len(rows) == 1:
+            self._connection.execute(INSERT, rows[0])
+            return
+        with self._connection.cursor().copy("COPY journal_events FROM STDIN") as copy:
+            copy.write("".join(map(_line, rows)))
 
     @contextlib.contextmanager
     def transaction(self) -> Iterator[Any]:
-        if not self.held:
-            raise JournalUnavailable(f"the connection to {self.server.shown} is gone")
+        self._check()
         with self._connection.transaction():
             yield self._connection
+
+    def _check(self) -> None:
+        if not self.held:
+            raise JournalUnavailable(f"the connection to {self.server.shown} is gone")
 
     def _open(self) -> Any:
         if self._connection is None or self._connection.closed:
@@ -140,3 +155,21 @@ class PostgresWriter:
             connection.cursor().executemany(INSERT, rows)
         with contextlib.suppress(_driver().Error):
             self._connection.execute("VACUUM journal_events")
+
+
+_ESCAPES = str.maketrans({"\\": "\\\\", "\n": "\\n", "\r": "\\r", "\t": "\\t"})
+
+
+def _line(row: tuple[Any, ...]) -> str:
+    """A row as COPY takes it."""
+    return "\t".join(map(_field, row)) + "\n"
+
+
+def _field(value: Any) -> str:
+    if value is None:
+        return "\\N"
+    if isinstance(value, str):
+        return value if value.isprintable() and "\\" not in value else value.translate(_ESCAPES)
+    if isinstance(value, bytes):
+        return "\\\\x" + value.hex()
+    return str(value)

@@ -13,6 +13,7 @@ from .errors import JournalUnavailable
 
 BUSY = 5.0  # seconds that a commit waits for those of other programmes in the same file
 INSERT = f"INSERT INTO journal_events VALUES ({', '.join('?' * len(COLUMNS))})"
+_EVENTS = f"SELECT {', '.join(COLUMNS)} FROM journal_events"  # the planner has no statistics: it is told which index
 
 
 class SQLite:
@@ -20,6 +21,7 @@ class SQLite:
 
     dialect, begin, mark = "sqlite://", "BEGIN IMMEDIATE", "?"
     private = True  # nobody else's tables are in it
+    by_who = f"{_EVENTS} INDEXED BY journal_events_who WHERE who = ? AND programme = ? ORDER BY number"
 
     def __init__(self, path: str) -> None:
         self.path = Path(path).absolute()
@@ -45,6 +47,14 @@ class SQLite:
 
     def alone(self, connection: Any) -> None:
         """BEGIN IMMEDIATE is enough."""
+
+    @staticmethod
+    def by_keys(keys: list[str], programme: str) -> tuple[str, tuple[Any, ...]]:
+        """The query for events that came with these keys, and its parameters; few texts of queries, to be kept."""
+        filled = keys + keys[-1:] * ((1 << (len(keys) - 1).bit_length()) - len(keys))
+        marks = ",".join("?" * len(filled))
+        where = f"INDEXED BY journal_events_key WHERE key IN ({marks}) AND programme = ?"
+        return f"{_EVENTS} {where}", (*filled, programme)
 
     @staticmethod
     def errors() -> tuple[type[BaseException], ...]:
