@@ -4,8 +4,10 @@ import fcntl
 import functools
 import zlib
 
+import pytest
 from numba.core.compiler_lock import global_compiler_lock
 
+import postgres
 from noregret.compiler import jit
 
 collect_ignore = ["fuzz_loader.py"]  # a program of its own, with a dependency of its own: `make fuzz`
@@ -30,3 +32,15 @@ def pytest_configure(config):
                 fcntl.lockf(file, fcntl.LOCK_UN, 1, place)
 
     jit._made_for = compile_alone
+
+
+@pytest.fixture(scope="session")
+def postgres_server():
+    """A PostgreSQL server for the whole session; where none can be had, a sentence."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed: journals on PostgreSQL are not tested")
+    try:
+        server = postgres.Server()
+    except postgres.Unavailable as error:
+        pytest.skip(f"no journal on PostgreSQL is tested: {error}")
+    yield server
+    server.close()

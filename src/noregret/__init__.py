@@ -1,5 +1,6 @@
 """noregret: sequential decisions for a population, without regret. Import as `nr`."""
 
+from typing import TYPE_CHECKING as _CHECKED
 from typing import Any as _Any
 
 from . import agents, estimators, planning, studies, theory, worlds
@@ -43,6 +44,9 @@ from .storage.version import __version__ as __version__
 from .studies.trial import TrialPlan, plan_trial
 from .worlds import World, contexts
 
+if _CHECKED:
+    from .journal.journal import Journal as Journal
+
 __all__ = [
     "GLMORL",
     "GLMRLSVI",
@@ -63,6 +67,7 @@ __all__ = [
     "Evaluation",
     "Explanation",
     "IndividualModel",
+    "Journal",
     "LinearCombination",
     "Link",
     "Live",
@@ -103,9 +108,13 @@ __all__ = [
     "write_decisions",
 ]
 
+# When first asked for: importing what they need takes as long as many a script.
+_LATE = ("gym", "report")
+_LATE_NAMES = {"Journal": ".journal.journal"}
+
 for _name in __all__:
-    _readable(globals()[_name])  # for `help`
-_LATE = ("gym", "report")  # when first asked for: importing what they need takes as long as many a script
+    if _name not in _LATE_NAMES:
+        _readable(globals()[_name])  # for `help`
 
 
 def __dir__() -> list[str]:
@@ -113,11 +122,13 @@ def __dir__() -> list[str]:
 
 
 def __getattr__(name: str) -> _Any:
-    if name in _LATE:
+    if name in _LATE or name in _LATE_NAMES:
         import importlib
 
-        made = importlib.import_module(f".{name}", __name__)
+        made: _Any = importlib.import_module(_LATE_NAMES.get(name, f".{name}"), __name__)
+        made = getattr(made, name) if name in _LATE_NAMES else made
         _readable(made)
+        globals()[name] = made
         return made
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

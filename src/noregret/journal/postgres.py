@@ -1,0 +1,142 @@
+"""Journals on PostgreSQL, by psycopg. Tables of others may be in the same database."""
+
+import contextlib
+import hashlib
+from collections.abc import Iterator, Sequence
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from .chain import COLUMNS
+from .errors import JournalUnavailable, sentence
+
+CONNECT = 5  # seconds to wait for a connection
+INSERT = f"INSERT INTO journal_events VALUES ({', '.join(['%s'] * len(COLUMNS))})"
+# A server that went away is noticed within seconds, and it notices within seconds that a client did: its lock is free.
+_ALIVE = {
+    "connect_timeout": CONNECT, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3,
+    "tcp_user_timeout": 10_000, "application_name": "noregret",
+    "options": "-c synchronous_commit=on -c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 "
+               "-c tcp_keepalives_count=3",
+}  # fmt: skip
+
+
+def _driver() -> Any:
+    try:
+        import psycopg
+    except ImportError:
+        raise ValueError(
+            "a journal on PostgreSQL needs psycopg, which is not installed: pip install 'noregret[postgres]'"
+        ) from None
+    return psycopg
+
+
+class Postgres:
+    """One database of a server."""
+
+    dialect, begin, mark = "postgresql+psycopg://", "BEGIN", "%s"
+    private = False
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        parts = urlsplit(url)
+        place = parts.netloc.rpartition("@")
+        user = place[0].partition(":")[0]  # no password in a message
+        self.shown = urlunsplit((parts.scheme, (f"{user}@" if user else "") + place[2], parts.path, "", ""))
+
+    def connect(self, create: bool = False) -> Any:
+        psycopg = _driver()
+        try:
+            told = psycopg.conninfo.conninfo_to_dict(self.url)
+        except psycopg.ProgrammingError as error:
+            raise ValueError(f"url must be that of a PostgreSQL database: {sentence(error)}") from None
+        options = f"{_ALIVE['options']} {told.pop('options', '')}"
+        return psycopg.connect(**(_ALIVE | told | {"options": options}), autocommit=True)
+
+    def settle(self, connection: Any) -> None:
+        """Texts are stored as they come only in UTF-8."""
+        coding = connection.exec_driver_sql("SHOW server_encoding").scalar()
+        if coding != "UTF8":
+            raise ValueError(f"the database in {self.shown} must have the encoding UTF8, it has {coding}")
+
+    def alone(self, connection: Any) -> None:
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({number_of('tables')})")
+
+    @staticmethod
+    def errors() -> tuple[type[BaseException], ...]:
+        return (_driver().Error,)
+
+    @staticmethod
+    def taken(error: Any) -> str | None:
+        """What a failed insertion ran into: "number", "key", or None where it was something else."""
+        if type(error).__name__ != "UniqueViolation":
+            return None
+        return "key" if error.diag.constraint_name == "journal_events_key" else "number"
+
+    def writer(self, programme: str) -> "PostgresWriter":
+        return PostgresWriter(self, programme)
+
+
+def number_of(name: str) -> int:
+    """The number of an advisory lock: 64 bits of a hash."""
+    return int.from_bytes(hashlib.sha256(f"noregret journal {name}".encode()).digest()[:8], signed=True)
+
+
+class PostgresWriter:
+    """The one who appends. Its connection holds the lock: whoever has lost the one has lost the other."""
+
+    def __init__(self, server: Postgres, programme: str) -> None:
+        self.server = server
+        self._number = number_of(f"writer {programme}")
+        self._connection: Any = None
+        self._locked = False
+
+    @property
+    def held(self) -> bool:
+        return self._locked and self._connection is not None and not self._connection.closed
+
+    def lock(self) -> bool:
+        """Take the lock, if nobody has it."""
+        if self.held:
+            return True
+        connection = self._open()
+        self._locked = connection.execute("SELECT pg_try_advisory_lock(%s)", (self._number,)).fetchone()[0]
+        return bool(self._locked)
+
+    def unlock(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        self.drop()
+
+    def drop(self) -> None:
+        """Close the connection; the lock goes with it."""
+        self._locked = False
+        if self._connection is not None:
+            with contextlib.suppress(_driver().Error):
+                self._connection.close()
+            self._connection = None
+
+    def append(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        with self.transaction() as connection:
+            connection.cursor().executemany(INSERT, rows)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[Any]:
+        if not self.held:
+            raise JournalUnavailable(f"the connection to {self.server.shown} is gone")
+        with self._connection.transaction():
+            yield self._connection
+
+    def _open(self) -> Any:
+        if self._connection is None or self._connection.closed:
+            self._locked = False
+            self._connection = self.server.connect()
+        return self._connection
+
+    def erase(self, rows: Sequence[tuple[Any, ...]], update: str, *of: str) -> None:
+        """Empty rows and append that it was done, in one transaction; then have the server give up the old rows."""
+        with self.transaction() as connection:
+            connection.execute(update, of)
+            connection.cursor().executemany(INSERT, rows)
+        with contextlib.suppress(_driver().Error):
+            self._connection.execute("VACUUM journal_events")

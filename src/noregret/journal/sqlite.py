@@ -1,0 +1,167 @@
+"""Journals on SQLite: one file, with a write-ahead log beside it that is flushed to the disk at every commit."""
+
+import contextlib
+import fcntl
+import os
+import sqlite3
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from .chain import COLUMNS
+from .errors import JournalUnavailable
+
+BUSY = 5.0  # seconds that a commit waits for those of other programmes in the same file
+INSERT = f"INSERT INTO journal_events VALUES ({', '.join('?' * len(COLUMNS))})"
+
+
+class SQLite:
+    """One file. `connect` gives connections that commit by themselves unless they are told to begin."""
+
+    dialect, begin, mark = "sqlite://", "BEGIN IMMEDIATE", "?"
+    private = True  # nobody else's tables are in it
+
+    def __init__(self, path: str) -> None:
+        self.path = Path(path).absolute()
+        self.url, self.shown = f"sqlite:///{self.path}", str(self.path)
+
+    def connect(self, create: bool = False) -> sqlite3.Connection:
+        if not self.path.exists() and not create:
+            raise ValueError(f"there is no journal in {self.shown}: no such file")
+        if not self.path.parent.is_dir() or self.path.is_dir():
+            raise ValueError(f"url must be that of a file in a folder that exists, got {self.shown}")
+        mode = "rwc" if create else "rw"
+        made = sqlite3.connect(
+            f"{self.path.as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY
+        )
+        made.execute("PRAGMA synchronous=FULL")  # NORMAL can lose commits when the power fails
+        return made
+
+    def settle(self, connection: Any) -> None:
+        """The write-ahead log is a property of the file: set once."""
+        if connection.exec_driver_sql("PRAGMA journal_mode").scalar() != "wal":
+            if connection.exec_driver_sql("PRAGMA journal_mode=WAL").scalar() != "wal":
+                raise ValueError(f"{self.shown} is in a place where SQLite cannot have a write-ahead log")
+
+    def alone(self, connection: Any) -> None:
+        """BEGIN IMMEDIATE is enough."""
+
+    @staticmethod
+    def errors() -> tuple[type[BaseException], ...]:
+        return (sqlite3.Error,)
+
+    @staticmethod
+    def taken(error: BaseException) -> str | None:
+        """What a failed insertion ran into: "number", "key", or None where it was something else."""
+        if not isinstance(error, sqlite3.IntegrityError):
+            return None
+        return (
+            "key" if "journal_events.key" in str(error) else "number" if "journal_events.number" in str(error) else None
+        )
+
+    def writer(self, programme: str) -> "SQLiteWriter":
+        return SQLiteWriter(self, programme)
+
+
+class SQLiteWriter:
+    """The one who appends: a connection of its own, and a lock on a file beside the journal's.
+
+    The system takes the lock away when the process ends, however it ends. Whoever removes the lock's file, or puts
+    another file in the journal's place, is noticed at the next write."""
+
+    def __init__(self, server: SQLite, programme: str) -> None:
+        self.server = server
+        self.lock_path = f"{server.path}.{programme}.lock"
+        self._lock: int | None = None
+        self._connection: sqlite3.Connection | None = None
+        self._inode = 0
+
+    @property
+    def held(self) -> bool:
+        return self._lock is not None and _same(self._lock, self.lock_path)
+
+    def lock(self) -> bool:
+        """Take the lock, if nobody has it."""
+        if self.held:
+            return True
+        self.unlock()
+        while True:
+            try:
+                handle = os.open(self.lock_path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            except OSError as error:
+                raise JournalUnavailable(f"the journal in {self.server.shown} cannot be locked: {error}") from None
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                os.close(handle)
+                return False
+            except OSError as error:
+                os.close(handle)
+                raise JournalUnavailable(f"the journal in {self.server.shown} cannot be locked: {error}") from None
+            if _same(handle, self.lock_path):
+                self._lock = handle
+                return True
+            os.close(handle)  # the file was removed meanwhile
+
+    def unlock(self) -> None:
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def close(self) -> None:
+        self.unlock()
+        self.drop()
+
+    def drop(self) -> None:
+        """A connection that something went wrong with is not used again."""
+        if self._connection is not None:
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.close()
+            self._connection = None
+
+    def append(self, rows: Sequence[tuple[Any, ...]]) -> None:
+        with self.transaction() as connection:
+            connection.executemany(INSERT, rows)
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[sqlite3.Connection]:
+        connection = self._open()
+        connection.execute("BEGIN IMMEDIATE")
+        try:
+            yield connection
+            connection.execute("COMMIT")
+        except BaseException:
+            with contextlib.suppress(sqlite3.Error):
+                connection.execute("ROLLBACK")
+            raise
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is None:
+            self._connection = self.server.connect()
+            self._inode = os.stat(self.server.path).st_ino
+        try:
+            same = os.stat(self.server.path).st_ino == self._inode
+        except OSError:
+            same = False
+        if not same:
+            self.drop()
+            raise JournalUnavailable(f"the journal in {self.server.shown} was removed or replaced by another file")
+        return self._connection
+
+    def erase(self, rows: Sequence[tuple[Any, ...]], update: str, *of: str) -> None:
+        """Empty rows and append that it was done, in one transaction; SQLite overwrites them in the file, and the
+        write-ahead log, where they may still be, is emptied into it (by the next one who can, while others read)."""
+        self._open().execute("PRAGMA secure_delete=ON")
+        with self.transaction() as connection:
+            connection.execute(update, of)
+            connection.executemany(INSERT, rows)
+        self._open().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        self._open().execute("PRAGMA secure_delete=OFF")
+
+
+def _same(handle: int, path: str) -> bool:
+    """Whether the open file is the one of this name."""
+    try:
+        return os.path.samestat(os.fstat(handle), os.stat(path))
+    except OSError:
+        return False

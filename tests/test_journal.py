@@ -1,0 +1,126 @@
+"""Journals: what is written comes back, one writer, chain, erasure, snapshots, export, failures; on every database."""
+
+import threading
+
+import pytest
+
+import noregret as nr
+from noregret.journal.errors import KeyTaken, NotTheWriter
+from noregret.journal.event import Entry, Event
+
+T = "2026-11-17T09:30:00.000000Z"
+
+
+def entry(kind="note", who=None, payload=None, **more):
+    return Entry(kind, T, who, payload, **more)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path):
+    if request.param == "postgresql":
+        return request.getfixturevalue("postgres_server").new()
+    return f"sqlite:///{tmp_path}/journal.db"
+
+
+@pytest.fixture
+def journal(url):
+    with nr.Journal(url) as made:
+        yield made
+
+
+def test_what_is_written_comes_back(journal):
+    said = [
+        entry("made", payload={"agent": "certified-psrl"}),
+        entry("begin", "Ms B", {"x": [0.1, 1e-300, -0.0]}, answer='{"plan": 1}', key="k-1", asked=b"\x00\xff" * 16),
+        entry("decide", 7, {"step": 0, "action": 1, "probability": None}, key="k-2"),
+    ]
+    events = journal.write(said)
+    assert [e.number for e in events] == [0, 1, 2]
+    assert journal.head == 3
+    assert journal.chain == events[-1].chain
+    assert list(journal.events()) == events
+    for event, one in zip(events, said, strict=True):
+        assert isinstance(event, Event)
+        assert {name: getattr(event, name) for name in vars(one)} == vars(one)
+    assert journal.of("Ms B") == [events[1]]
+    assert journal.of(7) == [events[2]]
+    assert journal.of("7") == []
+    assert journal.answered(["k-2", "new", "k-1"]) == {"k-1": events[1], "k-2": events[2]}
+    assert list(journal.events(1, 2)) == [events[1]]
+    assert list(journal.events(kinds=["begin", "made"])) == events[:2]
+    assert journal.write([]) == []
+    assert journal.verify().ok
+
+
+def test_another_journal_sees_it_and_goes_on(url):
+    with nr.Journal(url, "a") as one:
+        one.write([entry(), entry()])
+        with nr.Journal(url, "a") as two, nr.Journal(url, "b") as other:
+            assert two.head == 2
+            assert not two.lock()
+            other.write([entry()])
+            with pytest.raises(NotTheWriter, match="somebody else writes"):
+                two.write([entry()])
+            one.write([entry()])
+            assert two.head == 3
+            one.unlock()
+            two.write([entry()])
+            assert not one.lock()
+    with nr.Journal(url, "a", create=False) as one:
+        assert [e.number for e in one.events()] == [0, 1, 2, 3]
+        assert one.verify().ok
+    assert nr.Journal.programmes(url) == ["a", "b"]
+
+
+def test_all_or_none(journal):
+    journal.write([entry(key="one")])
+    for wrong in ([entry(), entry(key="one")], [entry(key="two"), entry(key="two")]):
+        with pytest.raises(KeyTaken, match="key must be new"):
+            journal.write(wrong)
+    with pytest.raises(ValueError, match="payload must be JSON"):
+        journal.write([entry(), entry(payload={"x": float("nan")})])
+    assert journal.head == 1
+    journal.write([entry()])
+    assert [e.number for e in journal.events()] == [0, 1]
+    assert journal.verify().ok
+
+
+def test_snapshots(journal):
+    journal.write([entry()] * 3)
+    blobs = {1: b"first", 2: bytes(range(256)) * 3000, 3: b""}
+    for number, blob in blobs.items():
+        journal.keep_snapshot(number, blob, "0.9")
+    assert [(s.number, s.size, s.version) for s in journal.snapshots()] == [
+        (3, 0, "0.9"),
+        (2, 768_000, "0.9"),
+        (1, 5, "0.9"),
+    ]
+    for number, blob in blobs.items():
+        assert journal.snapshot(number) == blob
+    journal.keep_snapshot(1, b"again", "1.0")
+    assert journal.snapshot(1) == b"again"
+    journal.drop_snapshot(2)
+    assert [s.number for s in journal.snapshots()] == [3, 1]
+    with pytest.raises(ValueError, match="there is none of 2 events"):
+        journal.snapshot(2)
+
+
+def test_read_from_other_threads_while_writing(journal):
+    wrong, stop = [], threading.Event()
+
+    def read():
+        while not stop.is_set():
+            numbers = [e.number for e in journal.events()]
+            if numbers != list(range(len(numbers))) or journal.head < len(numbers):
+                wrong.append(numbers)
+
+    readers = [threading.Thread(target=read) for _ in range(3)]
+    for reader in readers:
+        reader.start()
+    for i in range(40):
+        journal.write([entry(who=i, payload={"i": i})] * 3)
+    stop.set()
+    for reader in readers:
+        reader.join()
+    assert not wrong
+    assert journal.head == 120
