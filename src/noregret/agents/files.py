@@ -88,6 +88,16 @@ def rebuilt(
         raise ValueError(f"{path} cannot be loaded: {' '.join(str(said).split())[:400]}") from None
 
 
+def declared_in(path: Any, link: Link | None = None) -> tuple[Problem, Encoder | None]:
+    """The problem of the agent in a file, and its encoder, without making the agent: nothing is compiled."""
+    header, arrays = unseal(path)
+    try:
+        problem = _problem(header["problem"], "", arrays, link)
+        return problem, Encoder.from_dict(header["encoder"]) if "encoder" in header else None
+    except Exception as error:  # contents that no agent wrote
+        raise ValueError(f"{path} cannot be loaded: {' '.join(str(error).split())[:400]}") from None
+
+
 def _plausible(header: Table, arrays: Table, held: int) -> None:
     """Before anything is made for it: whether an agent of the declared sizes can have written so short a file."""
     own = header["problem"]
