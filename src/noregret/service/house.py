@@ -66,7 +66,7 @@ def left(chances: Floats, allowed: Any) -> Floats:
     """Chances [A] among the actions that are allowed [A]."""
     made = np.where(allowed, chances, 0.0)
     total = made.sum()
-    return made / total if total > 0.0 else allowed / allowed.sum()
+    return np.asarray(made / total if total > 0.0 else allowed / allowed.sum(), np.float64)
 
 
 def drawn(seed: int, who: Any, visit: int, step: int) -> float:

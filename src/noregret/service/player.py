@@ -5,12 +5,13 @@ what the writer hands over, in the same order.
               it, which happens between two commits: from that number on, items come through the inbox
     ready     items from the inbox. It may run ahead of the journal by the batch that is being committed: where that
               fails the writer detaches it, and everything here is thrown away and folded again
-    failed    an event could not be folded, or the agent could not be made. The house rule decides until `reload`
+    failed    an event could not be folded, or the agent could not be made. The house rule decides until it is detached
 
 Nothing here makes the writer wait longer than a decision's deadline. A player that is far behind goes back to reading
 the journal, so that the inbox stays small."""
 
 import gc
+import itertools
 import threading
 import time
 import traceback
@@ -29,11 +30,14 @@ FAR = 50_000  # items in the inbox when it is given up in favour of the journal
 POLL = 0.05  # seconds between looks at whether everything was called off
 
 
+_generations = itertools.count(1)  # none is used twice, whoever the player is
+
+
 class Office(Protocol):
     """What a player needs of its programme."""
 
     def open_journal(self) -> Any: ...  # a journal object of the caller's own
-    def ask_to_attach(self, player: "Player") -> None: ...
+    def ask_to_attach(self) -> None: ...
     def alarm(self, what: str, sentence: str) -> None: ...
     def seal(self, number: int, generation: int, sealed: Callable[[], bytes]) -> None: ...
 
@@ -49,7 +53,7 @@ class Player:
         self.settings, self.office = settings, office
         self.state, self.failure = "loading", ""
         self.folded = 0
-        self.generation = 0
+        self.generation = next(_generations)
         self.inbox: SimpleQueue[Any] | None = None
         self._next: SimpleQueue[Any] | None = None
         self._attached_at: int | None = None
@@ -78,7 +82,7 @@ class Player:
 
     def detach(self) -> None:
         """A commit failed, or the lock was lost: throw everything away and begin with a snapshot."""
-        self.generation += 1
+        self.generation = next(_generations)
         old, self.inbox = self.inbox, None
         if old is not None:
             old.put(None)
@@ -93,8 +97,6 @@ class Player:
         if inbox.qsize() > FAR:
             self.inbox = None
             inbox.put("far behind")
-
-    reload = detach
 
     def read(self, function: Callable[[Live], Any], timeout: float) -> Any:
         """function(live), between two events."""
@@ -160,7 +162,7 @@ class Player:
             self._read_on(live, journal, mine, None)
             if journal.head - self.folded <= NEAR:
                 break
-        self.office.ask_to_attach(self)
+        self.office.ask_to_attach()
         while self._attached_at is None:
             self._check(mine)
             self._change.wait(POLL)

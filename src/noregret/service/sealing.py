@@ -60,7 +60,10 @@ class Sealer:
     def _seal(self, journal: Any, number: int, generation: int, sealed: Callable[[], bytes]) -> None:
         if not self.comes(number, generation):
             return
-        blob = sealed()
+        self.keep(journal, number, sealed())
+
+    def keep(self, journal: Any, number: int, blob: bytes) -> None:
+        """Write it, and drop those that are too old."""
         journal.keep_snapshot(number, blob, __version__)
         self.kept(number, len(blob))
         for old in journal.snapshots()[KEPT:]:
