@@ -46,11 +46,10 @@ def service(postgres: bool, **settings: Any) -> Iterator[tuple[Server, dict[str,
     """A fresh database, and a server on it that is ready."""
     with tempfile.TemporaryDirectory(prefix="noregret-serve-") as name, ExitStack() as stack:
         folder = Path(name)
-        folder.chmod(0o755)
         pids: dict[str, int] = {}
         url = f"sqlite:///{folder / 'journal.db'}"
         if postgres:
-            base = stack.enter_context(Postgres(folder / "pg"))
+            base = stack.enter_context(Postgres())
             url, pids["postgres"] = base.url, base.pid
         server = stack.enter_context(Server(folder, [programme_file(folder, **settings)], url))
         server.start()
@@ -244,9 +243,8 @@ def faults(what: str, times: int = 100, postgres: PG = False, seed: int = 0, cal
 
     with tempfile.TemporaryDirectory(prefix="noregret-faults-") as name, ExitStack() as stack:
         folder = Path(name)
-        folder.chmod(0o755)
         if what == "kill":
-            url = stack.enter_context(Postgres(folder / "pg")).url if postgres else None
+            url = stack.enter_context(Postgres()).url if postgres else None
             made = kills(folder, times, url=url, seed=seed, callers=callers, progress=say)
         elif what == "database":
             made = database_restarts(folder, times, seed=seed, callers=callers, progress=say)
