@@ -67,11 +67,12 @@ class Player:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
+    def stop(self, wait: float = 0.0) -> None:
+        """Throw everything away; wait so many seconds for the thread, which may be in the middle of something long."""
         self._stopping = True
         self.detach()
-        if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join(timeout=10.0)
+        if wait and self._thread.is_alive():
+            self._thread.join(timeout=wait)
 
     def attach(self, head: int) -> None:
         """From event `head` on, items come through the inbox. Called between two commits."""

@@ -15,13 +15,14 @@ from ..agents import make_agent
 from ..agents.base import Agent
 from ..agents.composed.referral import CRITERIA, Referral
 from ..agents.files import declared_in, load
-from ..agents.registry import why_not
+from ..agents.registry import agent_class, why_not
 from ..live.several import Live
 from ..problem.encoder import Encoder
 from ..problem.links import LinearCombination, MultinomialLogit
 from ..problem.problem import Problem
 from ..simulation.catalogue import agent_options
 from .house import House
+from .standing import Rules
 
 _LINKS = {"logit": MultinomialLogit, "linear": LinearCombination}
 _OWN = ("link", "available", "agent_file")  # keys of [problem] that `Problem` does not take as they are
@@ -194,6 +195,17 @@ class Settings(BaseModel):
         if told.available is not None:
             given["available"] = _available(told.available, given)
         return Problem(**given, link=_LINKS[told.link]())
+
+    def made_rules(self, problem: Problem, house: House) -> Rules:
+        """What requests are held against."""
+        if self.problem.agent_file is not None:
+            masks = declared_in(self.problem.agent_file)[2]
+        else:
+            assert self.agent is not None
+            masks = bool(agent_class(self.agent.name).masks)
+        expert = None if self.referral is None else house.policy
+        wait = None if self.learning.wait == "close" else int(self.learning.wait)
+        return Rules(problem, self.made_encoder(), wait, masks, expert)
 
     def made_house(self, problem: Problem) -> House:
         return House(problem, self.house.rule, self.house.floor, self.programme.seed)

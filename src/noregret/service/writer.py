@@ -66,9 +66,9 @@ class Writer:
         self.head: int = journal.head
         self._put_off: list[Ask] = []
 
-    def round(self, wait: float) -> None:
-        """One round, or nothing where nobody asks within `wait` seconds. `Lost` where the journal was; whoever asked is
-        told to come again then."""
+    def round(self, wait: float) -> bool:
+        """One round; False where nobody asks within `wait` seconds. `Lost` where the journal was; whoever asked is told
+        to come again then."""
         asks = self._taken(wait)
         answers: Answers = []
         try:
@@ -83,12 +83,16 @@ class Writer:
             again = refused(503, "the journal could not be written: ask again with the same key", 1)
             answers += [(ask, again) for ask in {*asks, *self._put_off} if ask.key and id(ask) not in told]
             self._put_off = []
+            for ask in asks:
+                if ask.verb == "alarm":
+                    self.queue.put(ask)
             if isinstance(error, JournalUnavailable | NotTheWriter | OSError):
                 raise Lost(error) from error
             raise
         finally:
             if answers:
                 self.deliver(answers)
+        return bool(asks)
 
     def wrote_by_itself(self, kind: str) -> None:
         """The journal wrote an event of its own, before those of this round: the player counts it."""
