@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from ..storage.version import __version__
-from . import bench, bounds, compare, decisions, frontier, referral, report, study, trial, verify
+from . import bench, bounds, compare, decisions, frontier, referral, report, serve, study, trial, verify
 
 
 class _Commands(typer.core.TyperGroup):
@@ -57,3 +57,5 @@ app.command()(report.report)
 app.command("report-decisions")(decisions.decisions)
 app.command()(verify.verify)
 app.command()(bench.bench)
+app.command()(serve.serve)
+app.command()(serve.token)
