@@ -6,7 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from ..storage.version import __version__
-from . import bench, bounds, compare, decisions, frontier, referral, report, study, trial, verify
+from . import bench, bounds, compare, decisions, frontier, referral, replay, report, study, trial, verify
 
 
 class _Commands(typer.core.TyperGroup):
@@ -55,5 +55,7 @@ app.command()(bounds.bounds)
 app.command()(frontier.frontier)
 app.command()(report.report)
 app.command("report-decisions")(decisions.decisions)
+app.command()(replay.replay)
+app.command()(replay.audit)
 app.command()(verify.verify)
 app.command()(bench.bench)
