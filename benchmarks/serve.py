@@ -36,16 +36,20 @@ app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
 REQUESTS = 2.25  # a decision: begin and end are shared by H = 10, an outcome follows each, some rewards come late
 
 
+def population_of(rate: float) -> int:
+    """How many are under way: a person's 22 requests take about two seconds."""
+    return max(20, round(rate / 5))
+
+
 @contextmanager
 def service(postgres: bool, **settings: Any) -> Iterator[tuple[Server, dict[str, int], Path]]:
     """A fresh database, and a server on it that is ready."""
     with tempfile.TemporaryDirectory(prefix="noregret-serve-") as name, ExitStack() as stack:
         folder = Path(name)
-        folder.chmod(0o755)
         pids: dict[str, int] = {}
         url = f"sqlite:///{folder / 'journal.db'}"
         if postgres:
-            base = stack.enter_context(Postgres(folder / "pg"))
+            base = stack.enter_context(Postgres())
             url, pids["postgres"] = base.url, base.pid
         server = stack.enter_context(Server(folder, [programme_file(folder, **settings)], url))
         server.start()
@@ -70,11 +74,11 @@ async def _course(server: Server, pids: dict[str, int], folder: Path, plan: dict
             await load.run_open(plan["rate"] * REQUESTS, plan["seconds"], plan["population"])
         else:
             await load.run_closed(plan["callers"], plan["seconds"])
-    until = time.perf_counter()
+    until, sent = time.perf_counter(), load.record.sent - sent
     if not plan.get("unfinished"):
         await load.finish()
     pool.close()
-    return load, since, until, load.record.sent - sent, beside, warm
+    return load, since, until, sent, beside, warm
 
 
 def _run(postgres: bool, plan: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
@@ -115,13 +119,13 @@ def _print(row: dict[str, Any]) -> None:
 
 Runs = Annotated[int, typer.Option(help="medians of so many")]
 PG = Annotated[bool, typer.Option(help="PostgreSQL in place of SQLite")]
-Seconds = Annotated[float, typer.Option(help="measured, after two to warm up")]
+Seconds = Annotated[float, typer.Option(help="measured, after three to warm up")]
 
 
 @app.command()
 def load(
     mode: str = "open", rate: float = 500.0, callers: int = 32, seconds: Seconds = 20.0, runs: Runs = 5,
-    postgres: PG = False, population: int = 300, exact: bool = False, plain: bool = False, replay: bool = True,
+    postgres: PG = False, exact: bool = False, plain: bool = False, replay: bool = True,
     out: Path | None = None,
 ) -> None:  # fmt: skip
     """Open arrivals or closed loops on a fresh service, run by run, then the medians."""
@@ -129,8 +133,8 @@ def load(
     rows = []
     for run in range(runs):
         plan = {
-            "mode": mode, "rate": rate, "callers": callers, "seconds": seconds, "warm": 2.0, "population": population,
-            "seed": run, "mixed": {} if plain else MIXED, "replay": replay,
+            "mode": mode, "rate": rate, "callers": callers, "seconds": seconds, "warm": 3.0,
+            "population": population_of(rate), "seed": run, "mixed": {} if plain else MIXED, "replay": replay,
         }  # fmt: skip
         rows.append(_run(postgres, plan, settings))
         _print({"run": run} | rows[-1])
@@ -152,8 +156,8 @@ def windows(rate: float = 500.0, seconds: Seconds = 15.0, runs: Runs = 3, postgr
     for run in range(runs):
         for kind, (settings, more) in kinds.items():
             plan = {
-                "mode": "open", "rate": rate, "seconds": seconds, "warm": 2.0, "population": 300, "seed": run,
-                "mixed": {}, "replay": False,
+                "mode": "open", "rate": rate, "seconds": seconds, "warm": 3.0, "population": population_of(rate),
+                "seed": run, "mixed": {}, "replay": False,
             }  # fmt: skip
             row = _run(postgres, plan | more, settings)
             q = row["latency"]
@@ -239,9 +243,8 @@ def faults(what: str, times: int = 100, postgres: PG = False, seed: int = 0, cal
 
     with tempfile.TemporaryDirectory(prefix="noregret-faults-") as name, ExitStack() as stack:
         folder = Path(name)
-        folder.chmod(0o755)
         if what == "kill":
-            url = stack.enter_context(Postgres(folder / "pg")).url if postgres else None
+            url = stack.enter_context(Postgres()).url if postgres else None
             made = kills(folder, times, url=url, seed=seed, callers=callers, progress=say)
         elif what == "database":
             made = database_restarts(folder, times, seed=seed, callers=callers, progress=say)
@@ -288,7 +291,14 @@ def generator(seconds: Seconds = 5.0, rate: float = 1000.0, callers: int = 32) -
     time.sleep(2.0)
     server = type("Echo", (), {"port": port, "pid": echo.pid})
     for mode in ("open", "closed"):
-        plan = {"mode": mode, "rate": rate, "callers": callers, "seconds": seconds, "warm": 1.0, "population": 300}
+        plan = {
+            "mode": mode,
+            "rate": rate,
+            "callers": callers,
+            "seconds": seconds,
+            "warm": 1.0,
+            "population": population_of(rate),
+        }
         plan |= {"seed": 0, "mixed": {}, "unfinished": True}
         made, since, until, sent, beside, _ = uvloop.run(
             _course(server, {"server": echo.pid or 0}, Path(tempfile.gettempdir()), plan)  # type: ignore[arg-type]

@@ -397,11 +397,9 @@ needs_postgres = pytest.mark.skipif(Postgres.found() is None, reason="PostgreSQL
 
 @needs_postgres
 def test_database_restarted_under_load(tmp_path, zygote):
-    tmp_path.chmod(0o755)
     good(faults.database_restarts(tmp_path, 2, zygote=zygote, longest=0.5, callers=4))
 
 
 @needs_postgres
 def test_take_over_between_two_service_processes(tmp_path, zygote):
-    tmp_path.chmod(0o755)
     good(faults.takeovers(tmp_path, 2, zygote=zygote, longest=0.5, callers=4))

@@ -138,7 +138,7 @@ def database_restarts(
     """PostgreSQL killed (or restarted) under load; the service stays."""
     luck, begun = random.Random(seed), time.perf_counter()
     file = programme_file(folder, service={"snapshot_every": 300})
-    with Postgres(folder / "pg") as base, _source(folder, zygote) as source, ExitStack() as stack:
+    with Postgres() as base, _source(folder, zygote) as source, ExitStack() as stack:
         server = stack.enter_context(ForkedServer(folder, [file], base.url))
         server.zygote = source
         server.start()
@@ -195,7 +195,7 @@ def takeovers(
     luck, begun = random.Random(seed), time.perf_counter()
     file = programme_file(folder, service={"snapshot_every": 300})
     gaps: list[float] = []
-    with Postgres(folder / "pg") as base, _source(folder, zygote) as source:
+    with Postgres() as base, _source(folder, zygote) as source:
         servers = [ForkedServer(folder, [file], base.url) for _ in range(2)]
         for server in servers:
             server.zygote = source

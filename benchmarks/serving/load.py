@@ -131,7 +131,7 @@ class Load:
         self.duplicates, self.reorder, self.conflicts, self.endless = duplicates, reorder, conflicts, endless
         self.luck, self.record = random.Random(seed), Record()
         self.flying, self.stopped = 0, False
-        self.ready: deque[Person] = deque()
+        self.ready: list[Person] = []
         self.old: deque[tuple[Person, Any, bytes]] = deque()  # to be sent again some time later
         self.idle = asyncio.Event()
         self.closed = 0  # callers that go on by themselves
@@ -159,7 +159,7 @@ class Load:
             self._extra(asked[0], asked[1], data, (200,))
         elif draw < self.duplicates:
             self.old.append((person, asked, data))
-        if len(self.old) > 100 and luck.random() < self.duplicates / 2:
+        if len(self.old) > 30 and luck.random() < self.duplicates / 2:
             other, before, again = self.old.popleft()
             record.repeats += 1
             self._extra(before[0], before[1], again, (200,))
@@ -242,7 +242,7 @@ class Load:
                 if len(self.ready) + self.flying < population or not self.ready:
                     self.step(next(self.crowd), due)
                 else:
-                    self.step(self.ready.popleft(), due)
+                    self.step(self._anybody(), due)
                 due += luck.expovariate(rate)
         finally:
             alarm.close()
@@ -267,8 +267,14 @@ class Load:
         """Bring everybody who is under way to their end."""
         while self.ready or self.flying:
             while self.ready and self.flying < 64:
-                self.step(self.ready.popleft(), time.perf_counter())
+                self.step(self.ready.pop(), time.perf_counter())
             await asyncio.sleep(0.002)
+
+    def _anybody(self) -> Person:
+        """One of those who are ready, evenly: whoever began together does not stay together."""
+        i = self.luck.randrange(len(self.ready))
+        self.ready[i], self.ready[-1] = self.ready[-1], self.ready[i]
+        return self.ready.pop()
 
     async def settle(self) -> None:
         while self.flying:

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.error
 import urllib.request
@@ -145,21 +146,22 @@ def fetch(url: str, data: bytes | None = None, key: str | None = None, timeout: 
 
 
 class Postgres:
-    """A PostgreSQL of our own: data and socket in a folder, no TCP. As root it runs as the user `postgres`."""
+    """A PostgreSQL of our own: data and socket in a folder of its own, no TCP, everything as in production (fsync). As
+    root it runs as the user `postgres`."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self) -> None:
         found = self.found()
         if found is None:
             raise RuntimeError("PostgreSQL's programs were not found")
+        folder = Path(tempfile.mkdtemp(prefix="nr-serve-pg-", dir="/tmp"))  # a socket's path must be short
         self.bin, self.folder, self.data = found, folder, folder / "data"
         self.process: subprocess.Popen[bytes] | None = None
-        folder.mkdir(parents=True, exist_ok=True)
         self.as_user: list[str] = []
         if os.getuid() == 0:
             user = pwd.getpwnam("postgres")
             os.chown(folder, user.pw_uid, user.pw_gid)
             self.as_user = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
-        words = [str(self.bin / "initdb"), "-D", str(self.data), "-U", "noregret", "-A", "trust", "--locale=C.UTF-8"]
+        words = [str(self.bin / "initdb"), "-D", str(self.data), "-U", "noregret", "-A", "trust", "--locale=C.UTF-8", "-N"]
         subprocess.run([*self.as_user, *words], check=True, capture_output=True, cwd=folder)
 
     @staticmethod
@@ -225,6 +227,7 @@ class Postgres:
 
     def __exit__(self, *_: object) -> None:
         self.stop()
+        shutil.rmtree(self.folder, ignore_errors=True)
 
 
 def _user(name: str) -> bool:
