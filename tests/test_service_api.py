@@ -334,7 +334,7 @@ def examined(service, examples, mode):
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
 def test_schemathesis_finds_no_server_error_and_no_violation(service, mode):
-    assert examined(service, 3, mode) > 50
+    assert examined(service, 2, mode) > 40
 
 
 @pytest.mark.slow
