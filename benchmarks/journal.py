@@ -43,7 +43,9 @@ def clocked(work):
 def measure(url, seconds):
     with nr.Journal(url, f"bench-{os.getpid()}") as journal:
         number = 0
-        print(f"{url.partition('?')[0]}\n  group   events/s  us of processor/event   answered: us of processor/key, us of processor/call")
+        print(
+            f"{url.partition('?')[0]}\n  group   events/s  us of processor/event   answered: us of processor/key, us of processor/call"
+        )
         for size in (1, 16, 64):
             groups, made = [], max(64, int(seconds * (3000 if size == 1 else 15000)) // size)
             for _ in range(made):

@@ -186,9 +186,10 @@ class Journal:
         if what == "key":
             self._sure = True
             raise KeyTaken("key must be new: one of these is in the journal already, nothing was written") from error
-        self._writer.drop()
         if what == "number":
             self._writer.unlock()
+        self._writer.drop()
+        if what == "number":
             raise NotTheWriter(
                 f"somebody else has written to the journal of {self.programme} in {self._server.shown}: nothing was "
                 f"written here"

@@ -1,7 +1,6 @@
 """Journals on PostgreSQL, by psycopg. Tables of others may be in the same database."""
 
 import contextlib
-import hashlib
 from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -11,6 +10,8 @@ from .errors import JournalUnavailable, sentence
 
 CONNECT = 5  # seconds to wait for a connection
 INSERT = f"INSERT INTO journal_events VALUES ({', '.join(['%s'] * len(COLUMNS))})"
+# The number of an advisory lock, which is the database's: tables of the same name in another schema are other ones.
+_LOCK = "hashtextextended('noregret journal ' || current_schema() || ' ' || %s::text, 0)"
 _BY_KEYS = f"SELECT {', '.join(COLUMNS)} FROM journal_events WHERE key = ANY(%s) AND programme = %s"
 # A server that went away is noticed within seconds, and it notices within seconds that a client did: its lock is free.
 _ALIVE = {
@@ -66,7 +67,7 @@ class Postgres:
         return _BY_KEYS, (keys, programme)
 
     def alone(self, connection: Any) -> None:
-        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({number_of('tables')})")
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({_LOCK})", ("tables",))
 
     @staticmethod
     def errors() -> tuple[type[BaseException], ...]:
@@ -83,17 +84,12 @@ class Postgres:
         return PostgresWriter(self, programme)
 
 
-def number_of(name: str) -> int:
-    """The number of an advisory lock: 64 bits of a hash."""
-    return int.from_bytes(hashlib.sha256(f"noregret journal {name}".encode()).digest()[:8], signed=True)
-
-
 class PostgresWriter:
     """The one who appends. Its connection holds the lock: whoever has lost the one has lost the other."""
 
     def __init__(self, server: Postgres, programme: str) -> None:
         self.server = server
-        self._number = number_of(f"writer {programme}")
+        self._name = f"writer {programme}"
         self._connection: Any = None
         self._locked = False
 
@@ -106,14 +102,17 @@ class PostgresWriter:
         if self.held:
             return True
         connection = self._open()
-        self._locked = connection.execute("SELECT pg_try_advisory_lock(%s)", (self._number,)).fetchone()[0]
+        self._locked = connection.execute(f"SELECT pg_try_advisory_lock({_LOCK})", (self._name,)).fetchone()[0]
         return bool(self._locked)
 
     def unlock(self) -> None:
-        self.close()
-
-    def close(self) -> None:
+        """Give it back: said, because a connection that is closed is noticed a little later."""
+        if self.held:
+            with contextlib.suppress(_driver().Error):
+                self._connection.execute(f"SELECT pg_advisory_unlock({_LOCK})", (self._name,))
         self.drop()
+
+    close = unlock
 
     def drop(self) -> None:
         """Close the connection; the lock goes with it."""

@@ -24,6 +24,7 @@ from ..live.fold import fold
 from ..live.several import Live
 from .items import AGENT, GIVEN_UP, REFUSED, TAKEN, Batch, Item
 from .programme_file import Settings
+from .rehearsal import rehearse
 
 NEAR = 200  # events that are left when the writer is asked to attach
 FAR = 50_000  # items in the inbox when it is given up in favour of the journal
@@ -152,6 +153,7 @@ class Player:
             except ValueError as error:
                 self.office.alarm("snapshot", f"snapshot {kept.number} was passed over: {error}")
         live = self.settings.made_live()
+        rehearse(live)  # a snapshot that is read was tried out already
         self._check(mine)
         self.office.seal(1, mine, live.snapshot())
         return live, 1

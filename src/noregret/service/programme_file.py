@@ -271,7 +271,8 @@ def programme_from(table: Any, path: Any = "programme", text: str = "") -> Setti
         made = Settings.model_validate(table)
     except ValidationError as error:
         raise ValueError("\n".join(_sentence(path, text, e["loc"], e["msg"]) for e in error.errors())) from None
-    for section, make in (("encoder", made.made_encoder), ("problem", made.made_problem), ("agent", _agent_of(made))):
+    encoded = "encoder" if made.encoder is not None else "problem"
+    for section, make in ((encoded, made.made_encoder), ("problem", made.made_problem), ("agent", _agent_of(made))):
         _tried(path, text, table, section, make)
     problem = made.made_problem()
     house = _tried(path, text, table, "house", lambda: made.made_house(problem))
@@ -300,7 +301,8 @@ def _tried(path: Any, text: str, table: Any, section: str, make: Any) -> Any:
         said = str(error)
         keys = table.get(section) if isinstance(table.get(section), dict) else {}
         named = [k for k in keys if re.search(rf"(^|\W){re.escape(str(k))}(\W|$)", said)]
-        first = min(named, key=lambda k: said.index(str(k)), default=None)
+        usual = {"agent": "name"}.get(section) or ("agent_file" if "agent_file" in keys else None)
+        first = min(named, key=lambda k: said.index(str(k)), default=usual)
         raise ValueError(_sentence(path, text, (section,) if first is None else (section, first), said)) from None
 
 
