@@ -7,7 +7,21 @@ import typer
 
 from ..journal.errors import NotTheWriter
 from ..storage.version import __version__
-from . import bench, bounds, compare, decisions, frontier, journal, referral, report, serve, serve_demo, study, trial, verify
+from . import (
+    bench,
+    bounds,
+    compare,
+    decisions,
+    frontier,
+    journal,
+    referral,
+    report,
+    serve,
+    serve_demo,
+    study,
+    trial,
+    verify,
+)
 
 
 class _Commands(typer.core.TyperGroup):
