@@ -13,10 +13,6 @@ import pytest
 
 pytest.importorskip("msgspec", reason="the extra `serve` is not installed: the service is not tested")
 
-from noregret.service.asking import ask
-from noregret.service.programme import Programme
-from noregret.service.programme_file import programme_from
-
 import noregret as nr
 from benchmarks.serving import faults
 from benchmarks.serving.books import balance
@@ -26,6 +22,9 @@ from benchmarks.serving.server import Postgres, programme_text
 from benchmarks.serving.zygote import ForkedServer, Zygote
 from noregret.service import player as player_module
 from noregret.service import writer as writer_module
+from noregret.service.asking import ask
+from noregret.service.programme import Programme
+from noregret.service.programme_file import programme_from
 
 pytestmark = pytest.mark.deep
 
