@@ -86,6 +86,9 @@ class NullJournal:
     def of(self, who):
         return []
 
+    def close(self):
+        pass
+
     def export(self, folder):
         Path(folder).mkdir()
         (Path(folder) / "events.parquet").write_bytes(b"PAR1")

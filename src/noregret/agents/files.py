@@ -88,12 +88,15 @@ def rebuilt(
         raise ValueError(f"{path} cannot be loaded: {' '.join(str(said).split())[:400]}") from None
 
 
-def declared_in(path: Any, link: Link | None = None) -> tuple[Problem, Encoder | None]:
-    """The problem of the agent in a file, and its encoder, without making the agent: nothing is compiled."""
+def declared_in(path: Any, link: Link | None = None) -> tuple[Problem, Encoder | None, bool]:
+    """The problem of the agent in a file, its encoder, and whether it surely plans for people who cannot get every
+    action; without making the agent: nothing is compiled."""
     header, arrays = unseal(path)
     try:
         problem = _problem(header["problem"], "", arrays, link)
-        return problem, Encoder.from_dict(header["encoder"]) if "encoder" in header else None
+        encoder = Encoder.from_dict(header["encoder"]) if "encoder" in header else None
+        masks = not header.get("parts") and "class" not in header and stored_class(header["agent"]).masks
+        return problem, encoder, masks
     except Exception as error:  # contents that no agent wrote
         raise ValueError(f"{path} cannot be loaded: {' '.join(str(error).split())[:400]}") from None
 

@@ -181,7 +181,13 @@ class App:
     async def _no_route(self, request: Any, error: HTTPException) -> Response:
         sentence = "there is nothing at this path" if error.status_code == 404 else "this path takes another method"
         self.service.seen(None, "none", error.status_code, 0.0, None)
-        headers = {**(error.headers or {}), "cache-control": "no-store"}
+        headers = {"cache-control": "no-store"}
+        if error.status_code == 405:
+            path = request.scope["path"]
+            taken = [
+                r.methods or () for r in self.starlette.routes if isinstance(r, Route) and r.path_regex.match(path)
+            ]
+            headers["allow"] = ", ".join(sorted({method for methods in taken for method in methods}))
         body = msgspec.json.encode(Failure(sentence))
         return Response(body, error.status_code, headers, "application/json")
 

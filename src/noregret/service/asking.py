@@ -19,7 +19,9 @@ from typing import Any
 
 import msgspec
 
+from .. import checks as check
 from ..journal.event import Who
+from ..live.people import key_of
 
 PERSONAL = ("begin", "decide", "outcome", "reward", "end", "close", "withdraw", "erase")
 GENERAL = ("pause", "resume")
@@ -44,14 +46,17 @@ class Ask:
 
 
 def ask(verb: str, who: Who | None, key: str, body: dict[str, Any] | None = None) -> Ask:
-    """The request with its digest. The same key with another verb, person or body is another request.
+    """The request with its digest; a ValueError where key or who can be none. The same key with another verb, person or
+    body is another request.
 
     >>> ask("end", "Ms B", "k1").asked == ask("end", "Ms B", "k2").asked
     True
     >>> ask("end", "Ms B", "k1").asked == ask("close", "Ms B", "k1").asked
     False
     """
-    body = {} if body is None else body
+    if not isinstance(key, str) or not 0 < len(key) <= LONGEST_KEY or not key.isprintable():
+        raise ValueError(f"key must be printable text of 1 to {LONGEST_KEY} characters, got {check.shown(key)}")
+    who, body = None if who is None else key_of(who), {} if body is None else body
     return Ask(verb, who, key, hashlib.sha256(_canonical([verb, who, body])).digest(), body)
 
 

@@ -24,25 +24,30 @@ from . import messages as m
 from .asking import Refusal, ask
 from .operation import Call, Operation, Reply, as_azure, from_answer, said
 
-_OWN, _AZURE = "/v1/programmes/{name}", "/personalizer/v1.0"
+_OWN = "/v1/programmes/{name}"
+_PATHS = (("azure", "/personalizer/v1.0"), ("programme_azure", f"{_OWN}/personalizer/v1.0"))
 
 
 def operations() -> list[Operation]:
-    """Under the programme's name; and at Personalizer's own paths, for a service with one programme."""
-    rank, reward = "Which of these actions? (one step)", "The reward of an event."
-    return [
+    """Under the programme's name; and at Personalizer's own paths, below an endpoint that is the service (where the
+    token has one programme) or the programme (http://host:8080/v1/programmes/NAME)."""
+    rank, reward, shown = "Which of these actions?", "The reward of an event.", "It was shown. Nothing changes by it."
+    made = [
         Operation("POST", f"{_OWN}/rank", "rank", "decide", rank, _rank, m.RankRequest, {201: m.RankResponse},
                   (409, 503), azure=True),
         Operation("POST", f"{_OWN}/reward", "rank_reward", "report", reward, _reward, m.RewardOfEvent, {204: None},
                   (409, 503), azure=True),
-        Operation("POST", f"{_AZURE}/rank", "azure_rank", "decide", rank, _rank, m.RankRequest, {201: m.RankResponse},
-                  (404, 409, 503), azure=True),
-        Operation("POST", f"{_AZURE}/events/{{event}}/reward", "azure_reward", "report", reward, _reward_at,
-                  m.RewardRequest, {204: None}, (404, 409, 503), azure=True),
-        Operation("POST", f"{_AZURE}/events/{{event}}/activate", "azure_activate", "report",
-                  "The event was shown. Nothing changes by it.", _activate, None, {204: None}, (404, 409, 422),
-                  azure=True),
     ]  # fmt: skip
+    for name, path in _PATHS:
+        made += [
+            Operation("POST", f"{path}/rank", f"{name}_rank", "decide", rank, _rank, m.RankRequest,
+                      {201: m.RankResponse}, (404, 409, 503), azure=True),
+            Operation("POST", f"{path}/events/{{event}}/reward", f"{name}_reward", "report", reward, _reward_at,
+                      m.RewardRequest, {204: None}, (404, 409, 503), azure=True),
+            Operation("POST", f"{path}/events/{{event}}/activate", f"{name}_activate", "report", shown, _activate,
+                      None, {204: None}, (404, 409, 422), azure=True),
+        ]  # fmt: skip
+    return made
 
 
 def row_of(features: list[dict[str, Any]] | None) -> dict[str, Any]:
@@ -74,7 +79,7 @@ def _only(call: Call) -> Any:
         named, token = call.service.host.programmes, call.token
         mine = [name for name in named if token.may("decide", name) or token.may("report", name)]
         if len(mine) != 1:
-            raise Refusal(404, f"there are {len(mine)} programmes for this token: ask /v1/programmes/NAME/rank")
+            raise Refusal(404, f"there are {len(mine)} programmes for this token: the endpoint is /v1/programmes/NAME")
         call.name, call.programme = mine[0], call.service.host.programmes[mine[0]]
     problem = call.programme.problem
     if problem.horizon != 1:

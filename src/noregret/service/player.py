@@ -24,6 +24,7 @@ from ..live.fold import fold
 from ..live.several import Live
 from .items import AGENT, GIVEN_UP, REFUSED, TAKEN, Batch, Item
 from .programme_file import Settings
+from .rehearsal import rehearse
 
 NEAR = 200  # events that are left when the writer is asked to attach
 FAR = 50_000  # items in the inbox when it is given up in favour of the journal
@@ -67,11 +68,12 @@ class Player:
     def start(self) -> None:
         self._thread.start()
 
-    def stop(self) -> None:
+    def stop(self, wait: float = 0.0) -> None:
+        """Throw everything away; wait so many seconds for the thread, which may be in the middle of something long."""
         self._stopping = True
         self.detach()
-        if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join(timeout=10.0)
+        if wait and self._thread.is_alive():
+            self._thread.join(timeout=wait)
 
     def attach(self, head: int) -> None:
         """From event `head` on, items come through the inbox. Called between two commits."""
@@ -151,6 +153,7 @@ class Player:
             except ValueError as error:
                 self.office.alarm("snapshot", f"snapshot {kept.number} was passed over: {error}")
         live = self.settings.made_live()
+        rehearse(live)  # a snapshot that is read was tried out already
         self._check(mine)
         self.office.seal(1, mine, live.snapshot())
         return live, 1

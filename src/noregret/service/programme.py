@@ -20,7 +20,6 @@ from ..storage.version import __version__
 from .asking import Answer, Ask, refused
 from .programme_file import Settings
 from .sealing import Sealer
-from .standing import Rules
 from .tenure import Desk, Tenure, now_text
 from .writer import Answers, Lost
 
@@ -68,8 +67,7 @@ class Programme:
         self.poll, self.eager = poll, eager
         self.problem, self.encoder = settings.made_problem(), settings.made_encoder()
         self.house = settings.made_house(self.problem)
-        wait = settings.learning.wait
-        rules = Rules(self.problem, self.encoder, None if wait == "close" else int(wait))
+        rules = settings.made_rules(self.problem, self.house)
         sealer = Sealer(self.open_journal, self._committed, self._kept, self._not_kept)
         self._desk = Desk(settings, self.house, rules, self._deliver, self.open_journal, sealer)
         self.counts, self._queue = self._desk.counts, self._desk.queue
@@ -203,15 +201,22 @@ class Programme:
         """Tell everybody who waits to come again, for so long."""
         self._closed = answer
         until = time.monotonic() + seconds
+        alarms: list[Ask] = []
+        ask: Ask | None = None
         while True:
             try:
                 ask = self._queue.get(timeout=max(until - time.monotonic(), 0.0))
             except Empty:
+                ask = None
+            if ask is None:
+                for alarm in alarms:
+                    self._queue.put(alarm)
                 return
-            if ask is not None and ask.key is not None:
-                self._deliver([(ask, answer)])
-            elif ask is None:
-                return
+            if ask.verb == "alarm":
+                alarms.append(ask)  # written when that can be done again
+            waiting = ask.body["ask"] if ask.verb == "erase now" else ask
+            if waiting.key is not None:
+                self._deliver([(waiting, answer)])
 
     def _deliver(self, answers: Answers) -> None:
         self.counts.answers += len(answers)
@@ -231,12 +236,11 @@ class Programme:
         try:
             tenure.player.start()
             while not self._stopping.is_set():
-                tenure.writer.round(IDLE)
-                if not journal.locked:
+                if not tenure.writer.round(IDLE) and not journal.locked:
                     raise Lost(NotTheWriter("the lock was lost"))
             self._closed = _STANDBY
             while self._queue.qsize():
                 tenure.writer.round(0.0)
         finally:
             self._closed = self._closed or _AWAY
-            tenure.player.stop()
+            tenure.player.stop(5.0 if self._stopping.is_set() else 0.0)

@@ -15,13 +15,14 @@ from ..agents import make_agent
 from ..agents.base import Agent
 from ..agents.composed.referral import CRITERIA, Referral
 from ..agents.files import declared_in, load
-from ..agents.registry import why_not
+from ..agents.registry import agent_class, why_not
 from ..live.several import Live
 from ..problem.encoder import Encoder
 from ..problem.links import LinearCombination, MultinomialLogit
 from ..problem.problem import Problem
 from ..simulation.catalogue import agent_options
 from .house import House
+from .standing import Rules
 
 _LINKS = {"logit": MultinomialLogit, "linear": LinearCombination}
 _OWN = ("link", "available", "agent_file")  # keys of [problem] that `Problem` does not take as they are
@@ -195,6 +196,17 @@ class Settings(BaseModel):
             given["available"] = _available(told.available, given)
         return Problem(**given, link=_LINKS[told.link]())
 
+    def made_rules(self, problem: Problem, house: House) -> Rules:
+        """What requests are held against."""
+        if self.problem.agent_file is not None:
+            masks = declared_in(self.problem.agent_file)[2]
+        else:
+            assert self.agent is not None
+            masks = bool(agent_class(self.agent.name).masks)
+        expert = None if self.referral is None else house.policy
+        wait = None if self.learning.wait == "close" else int(self.learning.wait)
+        return Rules(problem, self.made_encoder(), wait, masks, expert)
+
     def made_house(self, problem: Problem) -> House:
         return House(problem, self.house.rule, self.house.floor, self.programme.seed)
 
@@ -259,7 +271,8 @@ def programme_from(table: Any, path: Any = "programme", text: str = "") -> Setti
         made = Settings.model_validate(table)
     except ValidationError as error:
         raise ValueError("\n".join(_sentence(path, text, e["loc"], e["msg"]) for e in error.errors())) from None
-    for section, make in (("encoder", made.made_encoder), ("problem", made.made_problem), ("agent", _agent_of(made))):
+    encoded = "encoder" if made.encoder is not None else "problem"
+    for section, make in ((encoded, made.made_encoder), ("problem", made.made_problem), ("agent", _agent_of(made))):
         _tried(path, text, table, section, make)
     problem = made.made_problem()
     house = _tried(path, text, table, "house", lambda: made.made_house(problem))
@@ -288,7 +301,8 @@ def _tried(path: Any, text: str, table: Any, section: str, make: Any) -> Any:
         said = str(error)
         keys = table.get(section) if isinstance(table.get(section), dict) else {}
         named = [k for k in keys if re.search(rf"(^|\W){re.escape(str(k))}(\W|$)", said)]
-        first = min(named, key=lambda k: said.index(str(k)), default=None)
+        usual = {"agent": "name"}.get(section) or ("agent_file" if "agent_file" in keys else None)
+        first = min(named, key=lambda k: said.index(str(k)), default=usual)
         raise ValueError(_sentence(path, text, (section,) if first is None else (section, first), said)) from None
 
 

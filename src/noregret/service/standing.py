@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import checks as check
 from ..problem.encoder import Encoder
-from ..problem.masks import Mask, allowed_actions
+from ..problem.masks import Mask, allowed_actions, check_policy
 from ..problem.problem import Problem
 from .asking import Refusal
 
@@ -71,10 +71,15 @@ class Standing:
 
 
 class Rules:
-    """Requests held against a person's standing: `event` gives (kind, payload, late), or a Refusal says why not."""
+    """Requests held against a person's standing: `event` gives (kind, payload, late), or a Refusal says why not.
 
-    def __init__(self, problem: Problem, encoder: Encoder | None, wait: int | None) -> None:
-        self.problem, self.encoder, self.wait = problem, encoder, wait
+    wait    of an `end` that does not say; masks: whether the agent plans for people who cannot get every action;
+    expert  policy [H, S] that people are referred to, None: nobody is"""
+
+    def __init__(
+        self, problem: Problem, encoder: Encoder | None, wait: int | None = 0, masks: bool = True, expert: Any = None
+    ) -> None:
+        self.problem, self.encoder, self.wait, self.masks, self.expert = problem, encoder, wait, masks, expert
         self.verbs = {
             "begin": self._begin, "decide": self._decide, "outcome": self._outcome, "reward": self._reward,
             "end": self._end, "close": self._close, "withdraw": self._withdraw,
@@ -83,7 +88,7 @@ class Rules:
     def event(self, verb: str, body: Payload, now: Standing) -> tuple[str, Payload, bool]:
         try:
             return self.verbs[verb](body, now)
-        except (ValueError, TypeError, OverflowError) as error:
+        except (ValueError, TypeError, OverflowError, LookupError, AttributeError) as error:
             raise Refusal(422, str(error)) from None
 
     def _begin(self, body: Payload, now: Standing) -> tuple[str, Payload, bool]:
@@ -96,7 +101,13 @@ class Rules:
             raise ValueError(f"x must be {self.problem.context_dim} numbers: the programme has no encoder")
         self.problem.context(self.encoder.encode(x) if isinstance(x, dict) and self.encoder is not None else x, "x")
         if barred is not None:
-            allowed_actions(self.problem, barred)
+            mask = allowed_actions(self.problem, barred)
+            if not self.masks:
+                raise ValueError("unavailable must be null: this programme's agent cannot plan without actions")
+            if self.expert is not None:
+                check_policy(
+                    self.problem, self.expert, mask, "unavailable: the house rule, which people are referred to,"
+                )
         return "begin", {"x": x, "unavailable": barred}, now.ended
 
     def _decide(self, body: Payload, now: Standing) -> tuple[str, Payload, bool]:

@@ -74,7 +74,7 @@ class Tenure:
         """(events by kind, whether it is paused), from the last note of a snapshot and what came after it."""
         kept = self.journal.snapshots()
         self.desk.counts.alarms.clear()
-        for start in (kept[0].number if kept else 0, 0):
+        for start in [*(one.number for one in kept), 0]:
             kinds, paused, found = Counter[str](), False, start == 0
             for event in self.journal.events(start):
                 told = event.payload or {}
@@ -93,7 +93,7 @@ class Tenure:
         return self.desk.open_journal()
 
     def ask_to_attach(self) -> None:
-        self.desk.note("attach", player=self.player)
+        self.desk.note("attach", player=self.player, generation=self.player.generation)
 
     def alarm(self, what: str, sentence: str) -> None:
         self.desk.note("alarm", what=what, sentence=sentence)
@@ -103,7 +103,7 @@ class Tenure:
 
     # What the programme asks of itself, and what is asked of it as a whole ----------------------------------------
     def _attach(self, ask: Ask) -> None:
-        if ask.body["player"] is self.player:
+        if ask.body["player"] is self.player and ask.body["generation"] == self.player.generation:
             self.player.attach(self.writer.head)
 
     def _noted(self, ask: Ask) -> Item:

@@ -66,9 +66,9 @@ class Writer:
         self.head: int = journal.head
         self._put_off: list[Ask] = []
 
-    def round(self, wait: float) -> None:
-        """One round, or nothing where nobody asks within `wait` seconds. `Lost` where the journal was; whoever asked is
-        told to come again then."""
+    def round(self, wait: float) -> bool:
+        """One round; False where nobody asks within `wait` seconds. `Lost` where the journal was; whoever asked is told
+        to come again then."""
         asks = self._taken(wait)
         answers: Answers = []
         try:
@@ -83,12 +83,16 @@ class Writer:
             again = refused(503, "the journal could not be written: ask again with the same key", 1)
             answers += [(ask, again) for ask in {*asks, *self._put_off} if ask.key and id(ask) not in told]
             self._put_off = []
+            for ask in asks:
+                if ask.verb == "alarm":
+                    self.queue.put(ask)
             if isinstance(error, JournalUnavailable | NotTheWriter | OSError):
                 raise Lost(error) from error
             raise
         finally:
             if answers:
                 self.deliver(answers)
+        return bool(asks)
 
     def wrote_by_itself(self, kind: str) -> None:
         """The journal wrote an event of its own, before those of this round: the player counts it."""
@@ -111,21 +115,26 @@ class Writer:
         return asks
 
     def _items(self, asks: list[Ask], answers: Answers) -> list[Item]:
-        """Requests as items, in their order. Those answered already, or refused, go to `answers`; those that wait for
-        another of this batch (the same key, or a person whose item the player may refuse) are put off."""
+        """Requests as items, in their order. Those answered already, or refused, go to `answers`. What has a key of
+        this batch is put off until that is answered; and so is everything from a request on that is about somebody
+        whose last one the player may still refuse: the order of arrival is that of the journal."""
         known = self.recall.answered([ask.key for ask in asks if ask.key is not None])
         now = datetime.now(UTC).isoformat(timespec="microseconds")
         items: list[Item] = []
-        waited_for: set[Any] = set()
-        for ask in asks:
+        keys: set[str] = set()
+        unsure: set[Any] = set()
+        for i, ask in enumerate(asks):
             before = known.get(ask.key) if ask.key is not None else None
             if before is not None:
                 answers.append((ask, before[1] if before[0] == ask.asked else _OTHER))
                 self.counts.again += 1
                 continue
-            if ("key", ask.key) in waited_for or ("who", ask.who) in waited_for:
+            if ask.key is not None and ask.key in keys:
                 self._put_off.append(ask)
                 continue
+            if ask.who is not None and ask.who in unsure:
+                self._put_off += asks[i:]
+                break
             try:
                 item = self.own[ask.verb](ask) if ask.verb in self.own else self._item(ask, now)
             except Refusal as no:
@@ -136,9 +145,9 @@ class Writer:
                 item.time = now
                 items.append(item)
                 if ask.key is not None:
-                    waited_for.add(("key", ask.key))
+                    keys.add(ask.key)
                 if item.late:
-                    waited_for.add(("who", ask.who))
+                    unsure.add(ask.who)
         return items
 
     def _item(self, ask: Ask, now: str) -> Item:
