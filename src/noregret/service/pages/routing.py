@@ -35,6 +35,7 @@ FRESH = 2.0  # seconds for which sections made of the figures are good
 MORE = 1.1  # times as many people ended: the evidence is asked for again
 STALE = 600.0  # seconds after which it is asked for again, where anything happened
 WAIT = 2.5  # seconds that a person's page waits for the process beside
+AGAINST = "Against the house rule"
 MOODS = {"ready": "good", "paused": "bad", "failed": "bad"}
 ASSETS = {"move.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
@@ -327,15 +328,17 @@ def _evidence(answer: dict[str, Any] | None, busy: bool) -> tuple[list[Section],
     """(sections, sentences of the summary, alarms) of what the process beside found."""
     if answer is None:
         words = "Being computed." if busy else "Nobody has ended yet."
-        return [Section("gain", "Against the house rule", [Text(words)])], [], []
+        return [Section("gain", AGAINST, [Text(words)])], [], []
     if "error" in answer:
         words = f"The value against the house rule cannot be told: {answer['error']}."
-        return [Section("gain", "Against the house rule", [Text(words)])], [], []
+        return [Section("gain", AGAINST, [Text(words)])], [], []
     made = [rebuilt(section) for section in answer["sections"]]
     if not any(s.key == "gain" for s in made):
-        made.insert(0, Section("gain", "Against the house rule", [Text(answer["sentence"])]))
+        made.insert(0, Section("gain", AGAINST, [Text(answer["sentence"])]))
     as_of = f"As of event {answer['number']:,}, {answer['people']:,} people who ended."
     as_of += " Being computed again." if busy else ""
     for section in made:
         section.blocks.insert(0, Text(as_of, "note"))
+        if section.key == "gain":
+            section.title = AGAINST
     return made, [answer["sentence"], *answer["today"]] if answer["people"] else [], list(answer["alerts"])
