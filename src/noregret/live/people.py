@@ -72,10 +72,21 @@ class Person:
     floor: float | None = None
     mark: NDArray[np.int64] = field(default_factory=_unlearned)
 
+    def changed(self, **told: Any) -> "Person":
+        """The same person with these fields: `dataclasses.replace` without its checks, in a tenth of its time."""
+        made = object.__new__(Person)
+        made.__dict__.update(self.__dict__, **told)
+        return made
+
     @property
     def steps(self) -> int:
         """Steps whose outcome was observed."""
         return len(self.rewards)
+
+    def same_steps(self, other: "Person") -> bool:
+        """Whether the other record has the same decisions."""
+        mine, theirs = (self.states, self.actions, self.others), (other.states, other.actions, other.others)
+        return mine == theirs
 
     @property
     def asked(self) -> bool:
@@ -99,6 +110,8 @@ class Person:
 
     def impossible(self, p: Problem) -> int | None:
         """The first step whose outcome the problem's support rules out; None where there is none."""
+        if p.layout.dense:
+            return None
         for h in range(self.steps):
             if not p.can_follow(self.states[h + 1], self.states[h], self.actions[h]):
                 return h
