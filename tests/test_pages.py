@@ -4,7 +4,6 @@ import asyncio
 import html
 import json
 import re
-from concurrent.futures import Future
 from types import SimpleNamespace
 from urllib.parse import quote
 
@@ -19,25 +18,9 @@ from noregret.service.pages.aside import Aside
 from noregret.service.pages.state import latencies
 from noregret.service.programme_file import programme_from
 from noregret.service.tokens import EVERYTHING, Tokens
-from told import SETTINGS, P, Programme, host_of, told
+from told import SETTINGS, Answered, P, Programme, host_of, told
 
 NASTY = "<script>alert(1)</script>\"'&<b>"
-
-
-class Answered:
-    """In the place of the process beside: answers at once, in this process."""
-
-    def __init__(self, answer=None):
-        self.answer, self.asked = answer, []
-
-    def ask(self, key, question):
-        made = Future()
-        self.asked.append(question)
-        made.set_result(answering.answered(question) if self.answer is None else self.answer)
-        return made
-
-    def forget(self):
-        pass
 
 
 def app_of(*programmes, find=lambda sent: EVERYTHING, aside=None, requests=None):

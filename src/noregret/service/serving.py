@@ -14,8 +14,9 @@ from typing import Any
 from .app import App, Service
 from .hosting import Host
 from .logs import Handler, Log
+from .pages import routes
 from .programme_file import load_programme
-from .tokens import Tokens
+from .tokens import EVERYTHING, Tokens
 from .wire import free, server
 
 
@@ -42,7 +43,9 @@ def run(files: Sequence[Path], journal: str, host: str, port: int, tokens: Path 
             log.note("serving", port=at, programmes=len(service.host.programmes), demo=known is None)
             print(f"http://{where}:{at}", flush=True)
 
-        server(App(service, hosted=hosted(service)), host, port, service.tick, told).run()
+        found = (lambda sent: EVERYTHING) if known is None else known.find
+        pages = routes(service.host, found, service.requests)
+        server(App(service, [*pages], hosted(service)), host, port, service.tick, told).run()
     finally:
         logging.getLogger().removeHandler(handler)
         log.flush()

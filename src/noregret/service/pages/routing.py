@@ -172,7 +172,7 @@ class Pages:
         if self._may(request, None) is None and self.find(entry.sent(request)) is None:
             return entry.to_sign_in(request)
         shown = []
-        for name, programme in sorted(self.host.programmes.items()):
+        for name, programme in sorted(dict(self.host.programmes).items()):
             if self._may(request, name):
                 facts, title = programme.facts(), programme.settings.programme.title
                 shown.append({
@@ -223,8 +223,8 @@ class Pages:
             alerts += [text for text in more if text not in alerts]
         chain = watched.journal.chain.hex() if view["number"] else ""
         parts.append(alarm_section(alarms, None if answer is None else answer.get("level")))
-        parts.append(service_section(state, facts, latencies(self.requests), chain))
-        head = int(facts.get("head", view["number"]))
+        head = max(int(facts.get("head", 0)), view["number"])
+        parts.append(service_section(state, facts | {"head": head}, latencies(self.requests), chain))
         lead = f"{told.name}. As of event {view['number']:,}" + (f" of {head:,}" if head > view["number"] else "")
         lead += f", {moment(view['last'])} UTC." if view["last"] else "."
         if watched.follower.error:
