@@ -151,10 +151,10 @@ def load(
 def windows(rate: float = 500.0, seconds: Seconds = 15.0, runs: Runs = 3, postgres: PG = False) -> None:
     """The same arrivals with nothing beside, with learning, with snapshots, with refreshes; p99 of each."""
     kinds: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-        "nothing learned": ({"service": {"snapshot_every": 10**9}, "learning": {"wait": "close"}}, {}),
-        "learning": ({"service": {"snapshot_every": 10**9}}, {}),
+        "nothing learned": ({"service": {"snapshot_every": 10**7}, "learning": {"wait": "close"}}, {}),
+        "learning": ({"service": {"snapshot_every": 10**7}}, {}),
         "learning and snapshots": ({"service": {"snapshot_every": 2000}}, {}),
-        "stored sets, refreshed": ({"service": {"snapshot_every": 10**9}, "agent": {"sets": "stored"}}, {}),
+        "stored sets, refreshed": ({"service": {"snapshot_every": 10**7}, "agent": {"sets": "stored"}}, {}),
     }
     for run in range(runs):
         for kind, (settings, more) in kinds.items():
