@@ -81,6 +81,15 @@ def test_bounds_page_runs(tmp_path, monkeypatch, capsys):
     assert scope["problem"].weight_bound == scope["found"].weight_bound < 3.0
 
 
+def test_journal_page_runs(tmp_path, monkeypatch, capsys):
+    scope = run_blocks("docs/journal.md", 1, tmp_path, monkeypatch)
+    said = capsys.readouterr().out
+    assert said.startswith("3 events, 2 of them erased, chain ")
+    assert said.endswith(": as they were written\n")
+    assert (tmp_path / "school.db").exists()
+    assert scope["second"].number == 1
+
+
 def test_evidence_page_runs(tmp_path, monkeypatch, capsys):
     scope = run_blocks("docs/evidence.md", 2, tmp_path, monkeypatch)
     said, page = capsys.readouterr().out, (ROOT / "docs" / "evidence.md").read_text()
