@@ -22,7 +22,7 @@ from ..checks import Floats
 from ..problem.links import Link
 from ..problem.masks import check_policy, from_barred
 from ..problem.problem import Problem
-from ..storage.archive import seal
+from ..storage.archive import digest, seal, unseal_bytes
 from ..storage.atomic import write_whole
 
 Who = int | str
@@ -172,6 +172,15 @@ def frozen_people(agent: Agent, own: dict[str, Any], people: list[Person]) -> Ca
         return file.getvalue()
 
     return sealed
+
+
+def marked(live: Any) -> str:
+    """SHA-256 over a `Live` as it goes on from here: its agent as `fingerprint` has it, and everybody not learned."""
+    header, arrays = unseal_bytes(live.snapshot()(), "a snapshot")
+    header["clock"], header["others"] = header["clock"][0], []
+    header.pop("unavailable", None)
+    away = ("plan.", "path.")
+    return digest(header, {name: a for name, a in arrays.items() if name != "context" and not name.startswith(away)})
 
 
 def draws_in(agent: Agent, draws: int) -> int:
