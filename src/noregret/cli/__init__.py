@@ -23,8 +23,6 @@ from . import (
     trial,
     verify,
 )
-from . import bench, bounds, compare, decisions, frontier, journal, referral, replay, report, serve, study, trial, verify
-from .serve_demo import demo
 
 
 class _Commands(typer.core.TyperGroup):
@@ -80,4 +78,4 @@ app.command()(verify.verify)
 app.command()(bench.bench)
 app.command()(serve.serve)
 app.command()(serve.token)
-app.command("serve-demo")(demo)
+app.command("serve-demo")(serve_demo.demo)
