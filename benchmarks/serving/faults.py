@@ -105,6 +105,7 @@ def kills(
     file = programme_file(folder, service={"snapshot_every": every})
     luck, begun = random.Random(seed), time.perf_counter()
     ready: list[float] = []
+    at_work: list[bool] = []
     with _source(folder, zygote) as source:
         server = ForkedServer(folder, [file], url)
         server.zygote = source
@@ -112,8 +113,10 @@ def kills(
 
         async def trouble(load: Load) -> None:
             for i in range(times):
+                before = len(load.record.acknowledged)
                 await asyncio.sleep(luck.random() * longest)
                 server.kill()
+                at_work.append(len(load.record.acknowledged) > before)
                 await asyncio.to_thread(server.start, None)
                 if i % 10 == 9:
                     start = time.perf_counter()
@@ -127,7 +130,8 @@ def kills(
             record = under_load(server.port, trouble, callers=callers, seed=seed)
             server.stop()
     books = balance(url, NAME, record)
-    more = {"slowest start": f"{max(ready, default=0.0):.2f} s"}
+    more = {"of them while answering": sum(at_work), "slowest start": f"{max(ready, default=0.0):.2f} s"}
+    more |= {"replay": str(books.replayed).split(chr(10))[0]}
     return Outcome("kill -9", times, time.perf_counter() - begun, books, record, more)
 
 
