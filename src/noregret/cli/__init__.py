@@ -18,11 +18,11 @@ from . import (
     replay,
     report,
     serve,
-    serve_demo,
     study,
     trial,
     verify,
 )
+from .serve_demo import demo
 
 
 class _Commands(typer.core.TyperGroup):
@@ -78,4 +78,4 @@ app.command()(verify.verify)
 app.command()(bench.bench)
 app.command()(serve.serve)
 app.command()(serve.token)
-app.command("serve-demo")(serve_demo.demo)
+app.command("serve-demo")(demo)
