@@ -16,9 +16,8 @@ from noregret.live.fold import FoldError
 from noregret.service import player as player_module
 from noregret.service import writer as writer_module
 from noregret.service.asking import ask
-from noregret.service.house import House
 from noregret.service.programme_file import Settings, programme_from
-from noregret.service.shadow import difference, planned
+from noregret.service.shadow import difference, planned, report
 from programmes import HOUSE, Caller, context, events, folded, running, settings, state_of, table, until
 
 
@@ -641,5 +640,8 @@ def test_the_shadow_report_bounds_the_difference_and_says_when_it_is_certified(u
         assert found["certified"]
         assert found["lower"] > 0.0
         assert "is certified not to be worse" in found["sentence"]
-        programme.house = House(programme.problem, HOUSE)
-        assert "is not certified" in programme.shadow()["sentence"]
+    new = settings().made_live()  # which has seen nobody
+    found = report(lambda asked: asked(new), house, [CLINIC.context(seed=5, episode=0)])
+    assert not found["certified"]
+    assert found["lower"] < 0.0 < found["upper"]
+    assert "is not certified" in found["sentence"]
