@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import serving as lab
+from noregret.journal.errors import JournalUnavailable
 from noregret.service import wire
 from noregret.service.app import operations
 from noregret.service.reading import DEEPEST
@@ -400,7 +401,10 @@ def test_metrics_are_prometheus_and_count_every_request(running):
             assert re.fullmatch(r'# (HELP|TYPE) \w+ .+|\w+(\{(\w+="[^"\n]*",?)*\})? [0-9.e+-]+', line), line
         found = re.search(r'noregret_requests_total\{programme="null",verb="decide",status="200"\} (\d+)', text)
         count = re.search(r'noregret_request_seconds_count\{verb="decide"\} (\d+)', text)
-        assert 'noregret_house{programme="null",of="deadline"} 2' in text
+        assert 'noregret_house_total{programme="null",reason="deadline"} 2' in text
+        assert 'noregret_queue{programme="null"} 0' in text
+        assert 'noregret_certificate_bucket{programme="null",le="0.5"}' in text
+        assert 'noregret_decisions_total{programme="null",by="agent",referred="false"}' in text
         return int(found[1]), int(count[1])
 
     ask(port, "POST", DECIDE, {"state": 0}, secrets["decide"], "counted-0")
@@ -441,6 +445,19 @@ def test_an_export_is_an_archive_and_leaves_no_files(running, tmp_path, monkeypa
     while list(tmp_path.iterdir()):
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+def test_a_journal_that_cannot_be_read_is_a_503(running, monkeypatch):
+    port, _, _, secrets, _ = running
+
+    def away(self, *_):
+        raise JournalUnavailable("the database of Mr A is away")
+
+    monkeypatch.setattr(lab.NullJournal, "of", away)
+    monkeypatch.setattr(lab.NullJournal, "export", away)
+    for path in (PERSON, f"{P}/export"):
+        status, answer, headers = ask(port, "GET", path, token=secrets["read"])
+        assert (status, headers["retry-after"], "Mr A" in answer["error"]) == (503, "1", False)
 
 
 def test_rank_and_reward_as_personalizer_has_them(running):

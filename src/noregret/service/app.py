@@ -11,7 +11,7 @@ a whole batch at once: one call into the event loop wakes all of them."""
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from ..journal.errors import JournalUnavailable
 from . import personalizer, routes, routes_read
 from .asking import Answer, Ask, Refusal, refused
 from .logs import Log
@@ -52,6 +53,7 @@ class Service:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: dict[int, tuple[Ask, asyncio.Future[Answer]]] = {}
         self._journals: dict[str, Any] = {}
+        self.exporting: set[str | None] = set()
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -124,7 +126,15 @@ class Service:
         return found
 
     # Journals -----------------------------------------------------------------------------------------------------
-    def journal(self, programme: Any) -> Any:
+    async def read(self, programme: Any, function: Callable[[Any], Any]) -> Any:
+        """function(journal) in a thread; a 503 where the journal cannot be read now."""
+        try:
+            return await asyncio.to_thread(lambda: function(self._journal(programme)))
+        except JournalUnavailable:
+            self._journals.pop(programme.settings.name, None)
+            raise Refusal(503, "the journal cannot be read now: ask again", 1) from None
+
+    def _journal(self, programme: Any) -> Any:
         """A journal to read from, in any thread; opened once."""
         name = programme.settings.name
         if name not in self._journals:

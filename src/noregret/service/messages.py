@@ -15,7 +15,7 @@ State = Annotated[Number | Name, Meta(description="a state, by name or number")]
 Action = Annotated[Number | Name, Meta(description="an action, by name or number")]
 Value = float | Annotated[str, Meta(max_length=1000)] | bool | None
 Row = dict[Annotated[str, Meta(max_length=200)], Value]
-Vector = Annotated[list[float], Meta(max_length=10_000)]
+Vector = Annotated[list[float], Meta(max_length=4096)]
 
 
 class _Request(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -27,7 +27,7 @@ class Begin(_Request, kw_only=True):
 
     x: Annotated[Vector | Row, Meta(description="numbers, or a row: column -> value")]
     unavailable: Annotated[
-        Annotated[list[Number | Name], Meta(max_length=10_000)] | None,
+        Annotated[list[Number | Name], Meta(max_length=1000)] | None,
         Meta(description="actions that this person cannot get"),
     ] = None
 
