@@ -83,6 +83,8 @@ class NullProgramme:
 
 
 class NullJournal:
+    url = "sqlite:///nowhere"
+
     def of(self, who):
         return []
 

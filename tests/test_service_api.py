@@ -120,6 +120,19 @@ def test_a_visit(service):
     assert person["events"][0]["payload"]["x"] == {"age": 0.5, "marker": 1.0}
 
 
+def test_a_decision_is_audited(service):
+    visit(service.client(), "Mr A/1", 2)
+    path = "/v1/programmes/clinic/people/Mr%20A%2F1/audit"
+    until = time.monotonic() + 300  # the process beside gives way to everybody, and may have to compile
+    while (got := service.ask("GET", f"{path}/1"))[0] == 503:
+        assert time.monotonic() < until
+    status, answer, _ = got
+    assert (status, answer["who"], answer["step"]) == (200, "Mr A/1", 1), answer
+    assert answer["audit"]["reproduced"] is True
+    for step, wrong in (("2", 404), ("x", 422), ("-1", 422), ("9" * 30, 422)):
+        assert service.ask("GET", f"{path}/{step}")[0] == wrong
+
+
 @pytest.mark.parametrize(
     ("verb", "body", "status", "sentence"),
     [

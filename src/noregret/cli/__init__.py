@@ -18,12 +18,10 @@ from . import (
     replay,
     report,
     serve,
-    serve_demo,
     study,
     trial,
     verify,
 )
-from . import bench, bounds, compare, decisions, frontier, journal, referral, replay, report, serve, study, trial, verify
 from .serve_demo import demo
 
 

@@ -43,10 +43,11 @@ class Service:
     """What operations share: the programmes, the tokens, the log, the counts, and who waits for an answer.
 
     host     has `programmes`, a dictionary by name
-    tokens   None: nobody needs one (`--demo`)"""
+    tokens   None: nobody needs one (`--demo`)
+    aside    who answers long questions (`pages.aside`)"""
 
-    def __init__(self, host: Any, tokens: Tokens | None, log: Log) -> None:
-        self.host, self.tokens, self.log = host, tokens, log
+    def __init__(self, host: Any, tokens: Tokens | None, log: Log, aside: Any = None) -> None:
+        self.host, self.tokens, self.log, self.aside = host, tokens, log, aside
         self.requests = Requests()
         self.operations = operations()
         self.openapi: bytes = msgspec.json.encode(described(self.operations, demo=tokens is None))

@@ -17,6 +17,7 @@ from .metrics import TYPE, family
 from .operation import Call, Operation, Reply, said
 
 _READY = ("ready", "paused")
+AUDIT = 20.0  # seconds that a caller waits for an audit
 _P = "/v1/programmes/{name}"
 
 
@@ -36,6 +37,8 @@ def operations() -> list[Operation]:
                   {200: m.Described}),
         Operation("GET", f"{_P}/people/{{who}}", "person", "read", "All that the journal has of a person.", _person,
                   None, {200: m.Person}, (422, 503)),
+        Operation("GET", f"{_P}/people/{{who}}/audit/{{step}}", "audit", "read",
+                  "One decision, made again from the journal now.", _audit, None, {200: m.Audited}, (409, 422, 503)),
         Operation("GET", f"{_P}/alarms", "alarms", "read", "Alarms about the model, newest first.", _alarms, None,
                   {200: m.Alarms}),
         Operation("GET", f"{_P}/shadow", "shadow", "read", "The agent beside the house rule.", _shadow, None,
@@ -84,6 +87,25 @@ async def _person(call: Call) -> Reply:
         raise Refusal(404, "the journal has nothing of this person")
     rows = [m.Happened(number=e.number, kind=e.kind, time=e.time, payload=e.payload) for e in events]
     return said(200, m.Person(who=who, events=rows))
+
+
+async def _audit(call: Call) -> Reply:
+    """In the process beside (`pages.aside`): folding thousands of events must not make decisions wait. Where it takes
+    long, the caller asks again; it is made once."""
+    who, step = call.person(), call.number("step")
+    events, url = await call.service.read(call.programme, lambda journal: (journal.of(who), journal.url))
+    made = [e.number for e in events if e.kind == "decide" and (e.payload or {}).get("step") == step]
+    if not made:
+        raise Refusal(404, "the journal has no such decision")
+    question = {"ask": "audit", "url": url, "programme": call.programme.settings.name, "who": who, "step": step}
+    asked = asyncio.wrap_future(call.service.aside.ask(f"audit {call.name} {made[-1]}", question))
+    try:
+        answer = await asyncio.wait_for(asyncio.shield(asked), AUDIT)
+    except TimeoutError:
+        raise Refusal(503, "the audit is being made: ask again", 5) from None
+    if "error" in answer:
+        raise Refusal(409, f"this decision cannot be made again: {answer['error']}"[:500])
+    return said(200, m.Audited(who=who, step=step, audit=plain(answer)))
 
 
 async def _alarms(call: Call) -> Reply:
