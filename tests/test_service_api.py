@@ -120,6 +120,15 @@ def test_a_visit(service):
     assert person["events"][0]["payload"]["x"] == {"age": 0.5, "marker": 1.0}
 
 
+def test_the_shadow_report_and_the_alarms(service):
+    visit(service.client(), "Mr S", 1)
+    status, answer, _ = service.ask("GET", "/v1/programmes/clinic/shadow", timeout=300)
+    assert status == 200
+    assert answer["shadow"]["people"] >= 1
+    assert answer["shadow"]["lower"] <= answer["shadow"]["upper"]
+    assert service.ask("GET", "/v1/programmes/clinic/alarms")[1] == {"alarms": []}
+
+
 def test_a_decision_is_audited(service):
     visit(service.client(), "Mr A/1", 2)
     path = "/v1/programmes/clinic/people/Mr%20A%2F1/audit"

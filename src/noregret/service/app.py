@@ -55,6 +55,7 @@ class Service:
         self._waiting: dict[int, tuple[Ask, asyncio.Future[Answer]]] = {}
         self._journals: dict[str, Any] = {}
         self.exporting: set[str | None] = set()
+        self.shadows: dict[str | None, tuple[float, asyncio.Future[Any]]] = {}
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop

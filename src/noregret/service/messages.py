@@ -184,10 +184,20 @@ class Alarms(Struct):
     alarms: list[dict[str, Any]]
 
 
-class Shadow(Struct):
-    """The agent beside the house rule: what it would have done, and whether it is certified not worse."""
+class ShadowReport(Struct):
+    """The agent's value less the house rule's, for the people who came last: bounds, and whether lower >= 0."""
 
-    shadow: dict[str, Any] | None
+    people: int
+    lower: float | None
+    upper: float | None
+    certified: bool
+    sentence: str
+
+
+class Shadow(Struct):
+    """The agent beside the house rule: whether it is certified not to be worse."""
+
+    shadow: ShadowReport
 
 
 class Health(Struct):
