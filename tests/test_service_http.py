@@ -304,6 +304,23 @@ def test_requests_that_come_slowly_are_given_up(port, decide, monkeypatch):
     assert ask(port, "POST", DECIDE, {"state": 0}, decide, "after")[0] == 200
 
 
+def test_connections_leave_room_for_the_journal(port, monkeypatch):
+    assert wire.Connection.most >= wire.ROOM
+    monkeypatch.setattr(wire.Connection, "most", 5)
+    held = [socket.create_connection(("127.0.0.1", port)) for _ in range(8)]
+    try:
+        for connection in held:
+            connection.settimeout(5)
+        time.sleep(0.2)
+        refused = [c.recv(1000) for c in held[5:]]
+        assert all(got.startswith(b"HTTP/1.1 503") and b"retry-after: 1" in got for got in refused)
+    finally:
+        for connection in held:
+            connection.close()
+    monkeypatch.undo()
+    assert ask(port, "GET", "/health")[0] == 200
+
+
 def test_a_caller_who_goes_away_leaves_nothing_behind(running, decide, monkeypatch):
     port, service, programme, _, _ = running
     monkeypatch.setattr("noregret.service.app.PATIENCE", 0.3)

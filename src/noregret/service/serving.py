@@ -1,7 +1,7 @@
 """`noregret serve`: everything put together, and taken apart again when it is told to stop.
 
 On SIGTERM or SIGINT no connection is taken any more, what is in flight is answered (30 seconds at most), the programmes
-commit what waits and let go of their journals, and the process ends with status 0."""
+take a snapshot and let go of their journals, and the process ends with status 0."""
 
 import asyncio
 import contextlib
@@ -68,6 +68,7 @@ def hosted(service: Service) -> Any:
             yield
         finally:
             service.aside.close()
+            await asyncio.to_thread(service.host.keep)
             await asyncio.to_thread(service.host.stop)
             service.log.note("stopped")
             sys.stderr.flush()
