@@ -377,8 +377,10 @@ def test_schemathesis_finds_no_server_error_and_no_violation(service, mode):
 
 
 @pytest.mark.slow
-def test_schemathesis_at_length(service):
-    done = sum(examined(service, 300, mode) for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE))
-    assert done > 8_000
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
+def test_schemathesis_at_length(service, mode):
+    done = examined(service, 250, mode)
+    print(f"{done} requests")
+    assert done > 3000
     with nr.Journal(service.journal, "clinic", create=False) as journal:
         assert journal.verify()

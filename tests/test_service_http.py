@@ -399,6 +399,18 @@ def test_a_programme_that_never_answers_is_not_waited_for_for_ever(running, deci
     assert (status, headers["retry-after"]) == (503, "1")
 
 
+def test_without_tokens_only_this_machine_is_answered():
+    """Names that point here from elsewhere (DNS rebinding) do not help a page in a browser."""
+    service, _ = lab.null_service(log=io.BytesIO())
+    with lab.serving(service) as port:
+        for host, status in (
+            (f"127.0.0.1:{port}", 200), ("localhost", 200), (f"LOCALHOST:{port}", 200), (f"[::1]:{port}", 200),
+            ("evil.example", 403), (f"evil.example:{port}", 403), ("127.0.0.1.evil.example", 403), ("", 403),
+        ):  # fmt: skip
+            assert ask(port, "GET", f"{P}", headers={"host": host})[0] == status, host
+        assert "securitySchemes" not in ask(port, "GET", "/openapi.json")[1]["components"]
+
+
 # Operations -----------------------------------------------------------------------------------------------------------
 def test_readiness_follows_the_programmes(running):
     port, _, programme, _, _ = running

@@ -31,6 +31,7 @@ from .operation import Endpoint, Operation
 from .tokens import EVERYTHING, Token, Tokens
 
 PATIENCE = 30.0  # seconds that a request waits for its programme; none should
+LOCAL = (b"127.0.0.1", b"localhost", b"[::1]")
 _SCHEMES = (b"bearer ", b"Bearer ")
 
 
@@ -151,6 +152,15 @@ class Service:
             raise Refusal(409, str(error)) from None
 
 
+def _asked_here(scope: Any) -> bool:
+    """Whether the caller asked for this machine by one of its own names. A page from elsewhere, whose name was made to
+    point here, sends its own: a browser must not be talked into asking a service that needs no token."""
+    for name, value in scope["headers"]:
+        if name == b"host":
+            return value.rsplit(b":", 1)[0].lower() in LOCAL or value.lower() in LOCAL
+    return True
+
+
 class App:
     """The ASGI application. pages: further routes; hosted: a context manager around its life.
 
@@ -178,6 +188,10 @@ class App:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
+            if self.service.tokens is None and not _asked_here(scope):
+                failure = msgspec.json.encode(Failure("without tokens, this service answers to localhost only"))
+                await Response(failure, 403, media_type="application/json")(scope, receive, send)
+                return
             raw = scope["raw_path"]
             if raw.startswith((b"/v1/", b"/personalizer/")):
                 path = scope["path"] = raw.decode("ascii")
