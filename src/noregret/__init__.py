@@ -46,6 +46,7 @@ from .worlds import World, contexts
 
 if _CHECKED:
     from .journal.journal import Journal as Journal
+    from .service.client import Client as Client
 
 __all__ = [
     "GLMORL",
