@@ -202,3 +202,18 @@ def test_every_file_that_a_page_names_exists(page):
         places = (ROOT / name, PACKAGE / name, *PACKAGE.rglob(name))
         made = name.split("/")[0] in ("results", "report", "site", "dist", "build", "cells", "failed", "checkpoints")
         assert made or any(place.exists() for place in places), name
+
+
+def test_the_programme_of_the_page_about_the_service_is_right():
+    """Its file is read as `noregret serve` would, and the demo's is the same clinic."""
+    pytest.importorskip("msgspec", reason="the extra `serve` is not installed")
+    import tomllib
+
+    from noregret.cli.serve_demo import programme
+    from noregret.service.programme_file import programme_from
+
+    (text,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "serve.md").read_text(), re.DOTALL)
+    page, demo = (programme_from(tomllib.loads(t)) for t in (text, programme(nr.worlds.clinic())))
+    assert page.made_problem().state_names == demo.made_problem().state_names == nr.worlds.clinic().problem.state_names
+    assert np.array_equal(demo.made_problem().support, nr.worlds.clinic().problem.support)
+    assert page.house == demo.house
