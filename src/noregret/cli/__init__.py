@@ -23,7 +23,6 @@ from . import (
     trial,
     verify,
 )
-from . import bench, bounds, compare, decisions, frontier, journal, referral, replay, report, serve, study, trial, verify
 from .serve_demo import demo
 
 
