@@ -18,7 +18,6 @@ from . import (
     replay,
     report,
     serve,
-    serve_demo,
     study,
     trial,
     verify,
