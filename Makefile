@@ -7,10 +7,14 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Bytecode is kept, as kernels are: else every process that a test starts compiles the package's source.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test test-fast test-slow test-bounds lint format docs bench fuzz dist smoke clean
+.PHONY: demo serve-demo test test-fast test-slow test-bounds lint format docs bench fuzz dist smoke clean
 
 demo: $(VENV)/.installed
 	$(BIN)/noregret compare
+
+# A server on loopback with simulated patients; Ctrl-C stops it.
+serve-demo: $(VENV)/.serve
+	$(BIN)/noregret serve-demo
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not slow"
@@ -76,6 +80,10 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 $(VENV)/.dev: $(VENV)/.installed
 	$(PIP) --editable '.[dev]'
 	$(PIP) --no-deps icu-sepsis  # its files alone are read; what it depends on is not needed
+	@touch $@
+
+$(VENV)/.serve: $(VENV)/.installed
+	$(PIP) --editable '.[serve]'
 	@touch $@
 
 $(VENV)/.docs: $(VENV)/.installed

@@ -44,3 +44,11 @@ def postgres_server():
         pytest.skip(f"no journal on PostgreSQL is tested: {error}")
     yield server
     server.close()
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def url(request, tmp_path):
+    """Where a journal can be made: on SQLite, and on PostgreSQL."""
+    if request.param == "postgresql":
+        return request.getfixturevalue("postgres_server").new()
+    return f"sqlite:///{tmp_path}/journal.db"

@@ -12,6 +12,7 @@ from clinic import CLINIC, RULE, X, learned
 from noregret.agents.local.belief import APART, FEW, quantile_place
 from noregret.agents.local.draws import apply_draw
 from noregret.numerics.random import BELIEF
+from noregret.problem.masks import allowed_actions
 from noregret.report.plans import certified_cells
 
 
@@ -40,11 +41,12 @@ def values(P, r, policy=None, available=None):
     return V, Q
 
 
+@pytest.mark.parametrize("unavailable", [None, "drug A", "drug B"])
 @pytest.mark.parametrize("make", [nr.PSRLGLM, nr.CertifiedPSRL])
-def test_belief_and_why_are_those_of_the_twin(make):
+def test_belief_and_why_are_those_of_the_twin(make, unavailable):
     agent = learned(make)
-    plan, n, h, s = agent.begin_episode(X), 25, 2, 1
-    met = CLINIC.problem.layout.available
+    plan, n, h, s = agent.begin_episode(X, unavailable), 25, 2, 1
+    met = allowed_actions(CLINIC.problem, unavailable)
     short, own, best = [], [], []
     for P, r in drawn(agent, agent.episode, n):
         top, Q = values(P, r, None, met)
@@ -65,10 +67,11 @@ def test_belief_and_why_are_those_of_the_twin(make):
     assert np.isclose(one.mean, np.mean(short, axis=0)[2])
 
 
-def test_a_lottery_is_the_mean_of_its_plans():
+@pytest.mark.parametrize("unavailable", [None, "drug B"])
+def test_a_lottery_is_the_mean_of_its_plans(unavailable):
     agent = learned(lambda p: nr.CertifiedPSRL(p, plans=3, floor=0.2))
-    plan, n, h, s = agent.begin_episode(X), 19, 1, 1
-    met = CLINIC.problem.layout.available
+    plan, n, h, s = agent.begin_episode(X, unavailable), 19, 1, 1
+    met = allowed_actions(CLINIC.problem, unavailable)
     chance = met / met.sum(1, keepdims=True)
     said, why = plan.belief(draws=n), plan.why(s, h, draws=n)
     for m, (P, r) in enumerate(drawn(agent, agent.episode, n)):
@@ -105,12 +108,13 @@ def test_bounds_of_actions_hold_the_truth():
         assert np.isnan(why.value[~CLINIC.problem.layout.available[s]]).all()
 
 
-def test_effects_are_what_they_say():
+@pytest.mark.parametrize("unavailable", [None, "drug B"])
+def test_effects_are_what_they_say(unavailable):
     agent = learned(nr.PSRLGLM, 1000)
-    plan = agent.begin_episode(X)
+    plan = agent.begin_episode(X, unavailable)
     base = np.array([0.5, 0.1, 0.0])
     why = plan.why("mild", draws=19, baseline=base)
-    s, met = 1, CLINIC.problem.layout.available
+    s, met = 1, allowed_actions(CLINIC.problem, unavailable)
 
     def lead(x):
         model = agent._model_of(x)
@@ -271,6 +275,11 @@ def test_decisions_carry_the_belief(tmp_path):
     again = nr.Live.load(tmp_path / "open.npz")
     assert again.belief == 39
     assert again.act("a", "moderate").belief == made.belief
+    live.save(tmp_path / "after.npz")
+    limited = live.begin("b", X, unavailable="drug A")
+    other = live.act("b", "moderate")
+    assert other.belief == limited.belief(draws=39).mean != made.belief
+    assert other.replay(nr.Live.load(tmp_path / "after.npz").agent) == other
     plain = nr.Live(learned(nr.CertifiedPSRL))
     plain.begin("a", X)
     assert plain.act("a", "moderate").belief_draws is None

@@ -15,13 +15,6 @@ def entry(kind="note", who=None, payload=None, **more):
     return Entry(kind, T, who, payload, **more)
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
-def url(request, tmp_path):
-    if request.param == "postgresql":
-        return request.getfixturevalue("postgres_server").new()
-    return f"sqlite:///{tmp_path}/journal.db"
-
-
 @pytest.fixture
 def journal(url):
     with nr.Journal(url) as made:

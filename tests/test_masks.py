@@ -21,16 +21,15 @@ H, S, A = P.horizon, P.n_states, P.n_actions
 
 def taken_from(x):
     """By the context: an action in all states, one in one state, or nothing."""
-    if x[0] > 0.3:
+    if x[1] > 0.3:
         return [2]
     mask = np.zeros((S, A), bool)
     mask[1, :2] = True
-    return mask if x[0] < -0.3 else None
+    return mask if x[1] < -0.3 else None
 
 
-WORLD = nr.World(
-    P, BASE.weights, BASE.reward_weights, BASE.contexts, BASE.initial_state, "masked", unavailable=taken_from
-)
+CONTEXTS = nr.contexts.Table([[0.7, -0.7], [0.7, -0.4], [0.7, 0.0], [0.7, 0.4], [0.7, 0.7]])
+WORLD = nr.World(P, BASE.weights, BASE.reward_weights, CONTEXTS, BASE.initial_state, "masked", unavailable=taken_from)
 
 
 def random_taken(g):
@@ -357,3 +356,25 @@ def test_live_records_chances_of_what_is_left(tmp_path):
     agreed = (plan.plans[:, 0, s] == decision.action).mean()
     assert decision.probability == pytest.approx(0.7 * agreed + 0.3 / 2)  # two are left
     assert decision.replay(nr.PSRLGLM(P, **LOTTERY)) == decision
+
+
+@pytest.mark.parametrize(
+    "make", [lambda p: nr.PSRLGLM(p, plans=3, floor=0.2), lambda p: nr.CertifiedPSRL(p, plans=3), nr.UniformRandom]
+)
+def test_the_log_of_an_agent_has_what_each_could_get(make):
+    """Actions, chances and masks are those of the verbs."""
+    agent, n = make(P), 25
+    log, player = nr.logged(agent, WORLD, n, 5), agent.fresh(5)
+    for k, e in enumerate(log):
+        person = WORLD.individual(k, 5)
+        player.begin_episode(person.context, taken_from(person.context))
+        mask = allowed_actions(P, taken_from(person.context))
+        assert np.array_equal(e.allowed, mask)
+        for h in range(H):
+            said = player.action_probabilities(person.state)
+            assert e.actions[h] == player.act(person.state)
+            assert np.isclose(e.probabilities[h], said.probabilities[e.actions[h]], rtol=0, atol=1e-12)
+            assert not said.probabilities[~mask[person.state]].any()
+            player.observe(*person.step(int(e.actions[h])))
+        player.end_episode()
+    assert len({e.allowed.tobytes() for e in log}) == 3

@@ -60,6 +60,7 @@ __all__ = [
     "CertaintyEquivalence",
     "Certified",
     "CertifiedPSRL",
+    "Client",
     "Comparison",
     "Conservative",
     "Decision",
@@ -114,7 +115,7 @@ __all__ = [
 
 # When first asked for: importing what they need takes as long as many a script.
 _LATE = ("gym", "report")
-_LATE_NAMES = {"Journal": ".journal.journal"}
+_LATE_NAMES = {"Client": ".service.client", "Journal": ".journal.journal"}
 
 for _name in __all__:
     if _name not in _LATE_NAMES:

@@ -16,6 +16,7 @@ from ..compiler.memory import apart
 from ..planning.bellman import Plan
 from ..planning.explained import BelievedShortfall, Effect, Explanation, model_values, values_after
 from ..problem.links import LinearCombination
+from ..problem.masks import relaid
 from ..problem.problem import Problem
 from .local.belief import Answers, Question, ask_draws, quantile_place, room_for_draws
 from .locks import Lock, locked
@@ -31,12 +32,12 @@ def _gone() -> None:
 class Explainer:
     """What a plan asks. Copies of a plan have none."""
 
-    __slots__ = ("agent", "changes", "episode", "masked", "x")
+    __slots__ = ("agent", "changes", "episode", "mask", "x")
 
     def __init__(self, agent: Any, x: Floats) -> None:
         self.agent, self.x = agent, x
         self.changes, self.episode = agent.changes, agent.episode
-        self.masked = not np.array_equal(agent.mask, agent.problem.layout.available)
+        self.mask = agent.mask.copy()
 
     def __reduce__(self) -> Any:
         return _gone, ()
@@ -51,8 +52,6 @@ class Explainer:
             raise RuntimeError(
                 f"{verb}: the agent has learned since this plan was made, what it rested on is gone; ask before that"
             )
-        if self.masked:
-            raise ValueError(f"{verb}: not for somebody to whom actions are not available")
         return self.agent
 
     @locked
@@ -78,7 +77,8 @@ class Explainer:
         answers: Answers = apart(room_for_draws(n, p.n_states, p.n_actions))
         x, plans = apart((self.x, plans))
         question = Question(plans, float(plan.floor), h, s)
-        args = agent.par, agent.state, agent.work, x, self.episode, question, answers
+        par = relaid(agent.par, apart(self.mask.copy()))  # the optimum is that of what this person can get
+        args = par, agent.state, agent.work, x, self.episode, question, answers
         with announced(f"what {agent.name} believes"):
             direct(ask_draws, *args)(*args)
         return answers
@@ -92,7 +92,7 @@ class Explainer:
         if h >= p.horizon:
             raise ValueError(f"step must be from 0 to {p.horizon - 1}, got {check.shown(step)}")
         zero = np.zeros(p.context_dim) if baseline is None else check.array("baseline", baseline, (p.context_dim,))
-        met, unit, action = p.layout.available[s], p.scale.unit, int(plan.policy[h, s])
+        met, unit, action = self.mask[s], p.scale.unit, int(plan.policy[h, s])
         effects, advantage, against = self._effects(h, s, action, zero)
         bounds = self._bounds(plan, h, s)
         if agent.believer() is None:
@@ -110,7 +110,7 @@ class Explainer:
         if judge is None or self.agent.refuted is not None:
             return None, None
         lower, upper = np.full(p.n_actions, np.nan), np.full(p.n_actions, np.nan)
-        for a in np.flatnonzero(p.layout.available[s]):
+        for a in np.flatnonzero(self.mask[s]):
             found = [judge.certify(self.x, policy) for policy in _changed(plan, h, s, int(a))]
             lower[a] = np.mean([one.lower[h, s] for one in found])
             upper[a] = np.mean([one.values[h, s] for one in found])
@@ -119,14 +119,14 @@ class Explainer:
     def _effects(self, h: int, s: int, action: int, zero: Floats) -> tuple[tuple[Effect, ...], float, int | None]:
         """(effects, advantage, against) of `Explanation`."""
         agent, p = self.agent, self.agent.problem
-        others = np.flatnonzero(p.layout.available[s])
+        others = np.flatnonzero(self.mask[s])
         others = others[others != action]
         if not others.size:
             return (), float("nan"), None
 
         def advantage(x: Floats) -> tuple[float, int]:
             model = agent._model_of(apart(x.copy()))
-            q = model_values(p, model.P, model.r)[h, s]
+            q = model_values(p, model.P, model.r, self.mask)[h, s]
             rival = int(others[q[others].argmax()])
             return float(q[action] - q[rival]), rival
 

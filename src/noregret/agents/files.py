@@ -88,6 +88,19 @@ def rebuilt(
         raise ValueError(f"{path} cannot be loaded: {' '.join(str(said).split())[:400]}") from None
 
 
+def declared_in(path: Any, link: Link | None = None) -> tuple[Problem, Encoder | None, bool]:
+    """The problem of the agent in a file, its encoder, and whether it surely plans for people who cannot get every
+    action; without making the agent: nothing is compiled."""
+    header, arrays = unseal(path)
+    try:
+        problem = _problem(header["problem"], "", arrays, link)
+        encoder = Encoder.from_dict(header["encoder"]) if "encoder" in header else None
+        masks = not header.get("parts") and "class" not in header and stored_class(header["agent"]).masks
+        return problem, encoder, masks
+    except Exception as error:  # contents that no agent wrote
+        raise ValueError(f"{path} cannot be loaded: {' '.join(str(error).split())[:400]}") from None
+
+
 def _plausible(header: Table, arrays: Table, held: int) -> None:
     """Before anything is made for it: whether an agent of the declared sizes can have written so short a file."""
     own = header["problem"]

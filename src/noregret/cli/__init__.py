@@ -5,8 +5,24 @@ from typing import Annotated, Any
 
 import typer
 
+from ..journal.errors import NotTheWriter
 from ..storage.version import __version__
-from . import bench, bounds, compare, decisions, frontier, referral, replay, report, study, trial, verify
+from . import (
+    bench,
+    bounds,
+    compare,
+    decisions,
+    frontier,
+    journal,
+    referral,
+    replay,
+    report,
+    serve,
+    serve_demo,
+    study,
+    trial,
+    verify,
+)
 
 
 class _Commands(typer.core.TyperGroup):
@@ -17,7 +33,7 @@ class _Commands(typer.core.TyperGroup):
         except MemoryError:
             print("noregret: not enough memory for this many points (record fewer: --every)", file=sys.stderr)
             sys.exit(2)
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, NotTheWriter) as error:
             print(f"noregret: {error}", file=sys.stderr)
             sys.exit(2)
         except KeyboardInterrupt:
@@ -57,5 +73,9 @@ app.command()(report.report)
 app.command("report-decisions")(decisions.decisions)
 app.command()(replay.replay)
 app.command()(replay.audit)
+app.add_typer(journal.app, name="journal")
 app.command()(verify.verify)
 app.command()(bench.bench)
+app.command()(serve.serve)
+app.command()(serve.token)
+app.command("serve-demo")(serve_demo.demo)

@@ -17,13 +17,10 @@ from ..live.log import read_log
 from ..problem.problem import Problem
 from ..report.board import EVERYBODY, FEW, write_board
 from ..report.board_evidence import gain_section, gain_sentence, model_alerts, model_section
-from ..simulation.fitted import world_of
-from ..simulation.gain import believed_gain, mean_gain, proved_gain
+from ..simulation.gain import gains_today
 from ..storage.tables import columns
 from .options import policy_of
 from .screen import Command, writable
-
-ASKED = 100  # people whose plans of today are compared with the rule
 
 
 def decisions(
@@ -67,7 +64,7 @@ def decisions(
             found = evaluate(
                 policy_of(rule, p), seen, against="log", subgroups=_subgroups(groups, table, seen, p), delta=delta
             )
-            sections.append(gain_section(found, _today(player, policy_of(rule, p), seen, delta)))
+            sections.append(gain_section(found, gains_today(player, policy_of(rule, p), seen, delta)))
             summary.append(gain_sentence(found))
         checked = check_model(seen, delta)
         sections.append(model_section(checked))
@@ -78,23 +75,6 @@ def decisions(
         command=typed,
     )  # fmt: skip
     command.close(page=page)
-
-
-def _today(agent: Any, rule: Any, log: Any, delta: float) -> list[tuple[str, str, float, tuple[float, float]]]:
-    """(what, rung, estimate, interval) of what the agent's model would do today, over the rule, for people of the log;
-    nothing of agents without a model."""
-    if agent.believer() is None:
-        return []
-    X = np.array([e.context for e in log])
-    begin = np.bincount([e.states[0] for e in log], minlength=agent.problem.n_states) / len(X)
-    X = X[np.unique(np.linspace(0, len(X) - 1, min(len(X), ASKED)).round().astype(int))]
-    fitted = world_of(agent, X, initial_state=begin)
-    asked = np.array([fitted.optimal(x).policy for x in X]), rule, X, begin
-    estimate, made = mean_gain(fitted, *asked), []
-    for rung, interval in (("proved", proved_gain(agent, *asked)), ("believed", believed_gain(agent, *asked, delta))):
-        if interval is not None:
-            made.append((f"what the model would do today, {len(X)} people", rung, estimate, interval))
-    return made
 
 
 def _subgroups(by: list[str], table: dict[str, list[Any]], log: Any, problem: Problem) -> dict[str, Any]:

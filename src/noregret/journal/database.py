@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -44,6 +45,7 @@ class Database:
     def __init__(self, url: Any, create: bool = True) -> None:
         self.server = server_of(url)
         self.shown = self.server.shown
+        self._plain: deque[Any] = deque()
         self.engine = create_engine(
             self.server.dialect, creator=lambda: self.server.connect(create), poolclass=pool.QueuePool, pool_size=4,
             max_overflow=12, pool_timeout=10.0, isolation_level="AUTOCOMMIT",
@@ -55,7 +57,30 @@ class Database:
             raise
 
     def close(self) -> None:
+        while self._plain:
+            self._plain.pop().close()
         self.engine.dispose()
+
+    def ask(self, query: str, parameters: tuple[Any, ...]) -> list[Any]:
+        """Rows by the plain driver, on a connection that is kept: for what every request asks. As `read`, once more
+        where a connection in store turns out to be dead."""
+        while True:
+            try:
+                connection, new = self._plain.pop(), False
+            except IndexError:
+                connection, new = None, True
+            try:
+                if connection is None:
+                    connection = self.server.connect()
+                rows: list[Any] = connection.execute(query, parameters).fetchall()
+                self._plain.append(connection)
+                return rows
+            except self.server.errors() as error:
+                if connection is not None:
+                    with contextlib.suppress(*self.server.errors()):
+                        connection.close()
+                if new:
+                    raise translated(error, self.shown) from error
 
     def read(self, question: Callable[[Connection], T]) -> T:
         """The answer to a question; asked once more on a new connection where the one in store turns out to be dead."""

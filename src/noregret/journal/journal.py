@@ -186,9 +186,10 @@ class Journal:
         if what == "key":
             self._sure = True
             raise KeyTaken("key must be new: one of these is in the journal already, nothing was written") from error
-        self._writer.drop()
         if what == "number":
             self._writer.unlock()
+        self._writer.drop()
+        if what == "number":
             raise NotTheWriter(
                 f"somebody else has written to the journal of {self.programme} in {self._server.shown}: nothing was "
                 f"written here"
@@ -222,8 +223,7 @@ class Journal:
     def of(self, who: Who) -> list[Event]:
         """All events of one person, in order."""
         self._usable()
-        wanted = self._select().where(table.c.who == who_text(who)).order_by(table.c.number)
-        return [event_of(row) for row in self._database.read(lambda connection: connection.execute(wanted).all())]
+        return [event_of(row) for row in self._database.ask(self._server.by_who, (who_text(who), self.programme))]
 
     def answered(self, keys: Iterable[str]) -> dict[str, Event]:
         """The events that these keys came with; keys that are new are not in it."""
@@ -233,8 +233,7 @@ class Journal:
             check_key(key)
         found = {}
         for i in range(0, len(asked), ASKED):
-            wanted = self._select().where(table.c.key.in_(asked[i : i + ASKED]))
-            for row in self._database.read(lambda connection, wanted=wanted: connection.execute(wanted).all()):  # type: ignore[misc]
+            for row in self._database.ask(*self._server.by_keys(asked[i : i + ASKED], self.programme)):
                 found[row[5]] = event_of(row)
         return found
 

@@ -13,6 +13,7 @@ from .errors import JournalUnavailable
 
 BUSY = 5.0  # seconds that a commit waits for those of other programmes in the same file
 INSERT = f"INSERT INTO journal_events VALUES ({', '.join('?' * len(COLUMNS))})"
+_EVENTS = f"SELECT {', '.join(COLUMNS)} FROM journal_events"  # the planner has no statistics: it is told which index
 
 
 class SQLite:
@@ -20,12 +21,26 @@ class SQLite:
 
     dialect, begin, mark = "sqlite://", "BEGIN IMMEDIATE", "?"
     private = True  # nobody else's tables are in it
+    by_who = f"{_EVENTS} INDEXED BY journal_events_who WHERE who = ? AND programme = ? ORDER BY number"
 
     def __init__(self, path: str) -> None:
         self.path = Path(path).absolute()
         self.url, self.shown = f"sqlite:///{self.path}", str(self.path)
+        self._file: tuple[int, int] | None = None  # which file had this name when it was opened
+
+    def check(self) -> None:
+        """Whether the file is still the one that was opened: SQLite would go on with one that has no name any more, and
+        a new connection to another file would spoil its log."""
+        try:
+            found = os.stat(self.path)
+            same = self._file in (None, (found.st_dev, found.st_ino))
+        except OSError:
+            same = self._file is None
+        if not same:
+            raise JournalUnavailable(f"the journal in {self.shown} was removed or replaced by another file")
 
     def connect(self, create: bool = False) -> sqlite3.Connection:
+        self.check()
         if not self.path.exists() and not create:
             raise ValueError(f"there is no journal in {self.shown}: no such file")
         if not self.path.parent.is_dir() or self.path.is_dir():
@@ -34,7 +49,10 @@ class SQLite:
         made = sqlite3.connect(
             f"{self.path.as_uri()}?mode={mode}", uri=True, isolation_level=None, check_same_thread=False, timeout=BUSY
         )
+        found = os.stat(self.path)
+        self._file = found.st_dev, found.st_ino
         made.execute("PRAGMA synchronous=FULL")  # NORMAL can lose commits when the power fails
+        made.execute("PRAGMA secure_delete=ON")  # what is erased or dropped is overwritten in the file, too
         return made
 
     def settle(self, connection: Any) -> None:
@@ -45,6 +63,14 @@ class SQLite:
 
     def alone(self, connection: Any) -> None:
         """BEGIN IMMEDIATE is enough."""
+
+    @staticmethod
+    def by_keys(keys: list[str], programme: str) -> tuple[str, tuple[Any, ...]]:
+        """The query for events that came with these keys, and its parameters; few texts of queries, to be kept."""
+        filled = keys + keys[-1:] * ((1 << (len(keys) - 1).bit_length()) - len(keys))
+        marks = ",".join("?" * len(filled))
+        where = f"INDEXED BY journal_events_key WHERE key IN ({marks}) AND programme = ?"
+        return f"{_EVENTS} {where}", (*filled, programme)
 
     @staticmethod
     def errors() -> tuple[type[BaseException], ...]:
@@ -74,7 +100,6 @@ class SQLiteWriter:
         self.lock_path = f"{server.path}.{programme}.lock"
         self._lock: int | None = None
         self._connection: sqlite3.Connection | None = None
-        self._inode = 0
 
     @property
     def held(self) -> bool:
@@ -136,27 +161,18 @@ class SQLiteWriter:
             raise
 
     def _open(self) -> sqlite3.Connection:
+        self.server.check()
         if self._connection is None:
             self._connection = self.server.connect()
-            self._inode = os.stat(self.server.path).st_ino
-        try:
-            same = os.stat(self.server.path).st_ino == self._inode
-        except OSError:
-            same = False
-        if not same:
-            self.drop()
-            raise JournalUnavailable(f"the journal in {self.server.shown} was removed or replaced by another file")
         return self._connection
 
     def erase(self, rows: Sequence[tuple[Any, ...]], update: str, *of: str) -> None:
-        """Empty rows and append that it was done, in one transaction; SQLite overwrites them in the file, and the
-        write-ahead log, where they may still be, is emptied into it (by the next one who can, while others read)."""
-        self._open().execute("PRAGMA secure_delete=ON")
+        """Empty rows and append that it was done, in one transaction; the write-ahead log, where they may still be, is
+        emptied into the file (by the next one who can, while others read)."""
         with self.transaction() as connection:
             connection.execute(update, of)
             connection.executemany(INSERT, rows)
         self._open().execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        self._open().execute("PRAGMA secure_delete=OFF")
 
 
 def _same(handle: int, path: str) -> bool:

@@ -176,8 +176,6 @@ class Live(Ward):
         agent.examine()  # before the plans are drawn, which depend on it
         context = agent.problem.context(agent.encoded(x))
         row, mask = row_of(agent.encoder, x) if self.rows else None, agent.mask_of(unavailable)
-        if unavailable is not None and self.belief > 0:
-            raise ValueError("unavailable must be None where beliefs are recorded (belief=n)")
         mark = fingerprint(agent) if self.audit else ""
         if self.draws > 0 and not len(agent.buffers[0].plans) and known_exactly(agent, 0, 0) is None:
             drawn = plans_ahead(agent, context, self.draws, mask)

@@ -164,9 +164,9 @@ def _baseline(effects: tuple[Effect, ...]) -> str:
     return f"the same person with that entry {'0' if zero else 'at its baseline'}"
 
 
-def model_values(problem: Problem, P: Floats, r: Floats) -> Floats:
-    """Optimal Q [H, S, A] in a model P [S, A, S'], r [S, A] in the problem's units; -inf where not available."""
-    H, met = problem.horizon, problem.layout.available
+def model_values(problem: Problem, P: Floats, r: Floats, met: NDArray[np.bool_]) -> Floats:
+    """Optimal Q [H, S, A] in a model P [S, A, S'], r [S, A] in the problem's units; -inf where met [S, A] is False."""
+    H = problem.horizon
     Q, V = np.zeros((H, *r.shape)), np.zeros(problem.n_states)
     for h in range(H - 1, -1, -1):
         Q[h] = np.where(met, r + P @ V, -np.inf)

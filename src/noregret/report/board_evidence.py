@@ -27,8 +27,8 @@ def gain_section(found: Evaluation, today: Sequence[tuple[str, str, float, tuple
     for row in found:
         told = row.told or row.rung == "proved"
         rows.append(Row({
-            "group": row.subgroup, "estimator": row.estimator, "rung": row.rung, "gain": f"{-row.estimate:+.3g}",
-            "interval": f"{-row.upper:+.3g} to {-row.lower:+.3g}" if told else NONE,
+            "group": row.subgroup, "estimator": row.estimator, "rung": row.rung, "gain": f"{0.0 - row.estimate:+.3g}",
+            "interval": f"{0.0 - row.upper:+.3g} to {0.0 - row.lower:+.3g}" if told else NONE,
             "people": f"{row.people:,}", "effective": _weight(row.effective), "largest weight": _weight(row.largest),
             "what": "" if row.told else "cannot tell",
         }))  # fmt: skip

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from .. import checks as check
 from ..agents.base import Agent
-from ..agents.commit import call_learn, call_plan
+from ..agents.commit import call_learn, call_plan, put
 from ..agents.probabilities import known_exactly
 from ..agents.refutation import until_due, watched
 from ..agents.refutation import watch as bet
@@ -31,21 +31,22 @@ class Kept(NamedTuple):
     chances: Floats  # [n, H, A], of all actions, given the past; nan where the agent has no lottery
     weights: Floats  # [N], scratch
     available: NDArray[np.bool_]  # [S, A]
+    masks: NDArray[np.bool_]  # [n, S, A], what each could get; [0, S, A]: all that is available
     policies: NDArray[np.int16]  # [n, H, S], what was planned for each; [0, H, S]: not kept
 
 
 @inlined
-def chances_along(plans, floor, path, kept, chances):
-    """chances [H, A] <- P(a | past) along a path (`agents.lottery`)."""
-    (N, H, _), A, w = plans.shape, chances.shape[1], kept.weights
+def chances_along(plans, floor, path, available, w, chances):
+    """chances [H, A] <- P(a | past) along a path (`agents.lottery`). available [S, A]; w [N]: scratch."""
+    (N, H, _), A = plans.shape, chances.shape[1]
     for i in range(N):
         w[i] = 1.0 / N
     for h in range(H):
         s, n = path.states[h], 0
         for a in range(A):
-            n += int(kept.available[s, a])
+            n += int(available[s, a])
         for a in range(A):
-            chances[h, a] = floor / n if kept.available[s, a] else 0.0
+            chances[h, a] = floor / n if available[s, a] else 0.0
         for i in range(N):
             chances[h, plans[i, h, s]] += w[i] * (1.0 - floor)
         a = path.actions[h]
@@ -58,11 +59,19 @@ def write_down(kernels, agent, people, span, buffers, meter, kept):
     """`engine.loop` for an agent without a pause, and every path written down."""
     out, path, X, known = buffers.out, buffers.path, people.X, people.known
     H = out.policy.shape[0]
+    masked = people.masks.shape[0] > 0
     for i in range(X.shape[0]):
         x, k = X[i], span.first + i
+        mask, available = buffers.everybody[:0], kept.available
+        if masked:
+            mask = available = people.masks[i]
+            put(mask, kept.masks[k])
+            put(mask, buffers.in_force)
         call_plan(kernels.plan, agent, (x, k, out))
+        if masked:
+            put(buffers.everybody, buffers.in_force)
         c = look_up(known, x)
-        truth, visit = people.truths[c], Visit(x, known.known[c], people.starts[i], k, buffers.everybody[:0])
+        truth, visit = people.truths[c], Visit(x, known.known[c], people.starts[i], k, mask)
         call_roll(kernels.roll, (truth,), (visit, out, path, meter.gap))
         if c < known.X.shape[0]:
             known.known[c] = 1
@@ -75,7 +84,7 @@ def write_down(kernels, agent, people, span, buffers, meter, kept):
                 for s in range(out.policy.shape[1]):
                     kept.policies[k, h, s] = out.policy[h, s]
         if out.plans.shape[0] > 0:
-            chances_along(out.plans, out.floor[0], path, kept, kept.chances[k])
+            chances_along(out.plans, out.floor[0], path, available, kept.weights, kept.chances[k])
         bet(buffers.evidence, buffers.upper, H, path)
         call_learn(kernels.learn, agent, (x, k, H, path))
         meter.total[0] += meter.gap[0]
@@ -86,8 +95,9 @@ def logged(agent: Agent, world: World, people: int, seed: int = 0) -> Log:
 
     Probabilities are those of its draws: exact, given the past, of an agent with several plans or a floor
     (`agents.lottery`), and of `UniformRandom` and `FixedPolicy`; nan of any other, whose chances nobody knows. To
-    evaluate other policies by weights, have a floor: then no available action's chance is 0. People and luck are those
-    of `simulate` with the same seed. For `agent.learn_from` and for studies of evaluation, where the truth is known.
+    evaluate other policies by weights, have a floor: then no chance of an action that this person can get is 0. People
+    and luck are those of `simulate` with the same seed. For `agent.learn_from` and for studies of evaluation, where
+    the truth is known.
 
     >>> import noregret as nr
     >>> world = nr.worlds.clinic(horizon=3)
@@ -103,8 +113,6 @@ def logged(agent: Agent, world: World, people: int, seed: int = 0) -> Log:
         raise ValueError(f"world must be a noregret.World, got {type(world).__name__}")
     if not world.problem.same_shape(agent.problem):
         raise ValueError("agent was made for a problem of another shape than the world's")
-    if world.unavailable is not None:
-        raise ValueError("logged needs a world in which everybody can get everything")
     if isinstance(world.contexts, Adversary):
         raise ValueError("logged needs a world whose contexts do not look at the agent")
     people, seed = check.integer("people", people), check.integer("seed", seed, 0)
@@ -116,7 +124,8 @@ def log_of(p: Problem, contexts: Floats, kept: Kept) -> Log:
     """What was written down, as a log."""
     rewards = np.where(kept.rewards > 0.5, p.scale.high, p.scale.low)
     chances = np.take_along_axis(kept.chances, kept.actions[..., None], 2)[..., 0]
-    rows = zip(contexts, kept.states, kept.actions, rewards, chances, strict=True)
+    masks = kept.masks if len(kept.masks) else [None] * len(contexts)
+    rows = zip(contexts, kept.states, kept.actions, rewards, chances, masks, strict=True)
     return Log(p, tuple(LoggedEpisode(k, *seen) for k, seen in enumerate(rows)))
 
 
@@ -125,14 +134,15 @@ def written(agent: Agent, world: World, n: int, seed: int, policies: bool = Fals
     them. policies: keep everybody's plan."""
     p, f = world.problem, np.zeros
     H, S, A, d = p.horizon, p.n_states, p.n_actions, p.context_dim
-    check.memory(f"a log of people = {n}", n * (8.0 * (2 * d + (8 + A) * H) + 2.0 * policies * H * S))
+    check.memory(f"a log of people = {n}", n * (8.0 * (2 * d + (8 + A) * H) + 2.0 * policies * H * S + S * A))
     session = FusedSession(agent.fresh(seed), Setup(world, seed, n, n))
     session.prepare()
     made = session.agent
     N = len(made.buffers[0].plans)
     kept = Kept(
         f((n, H + 1), np.int64), f((n, H), np.int64), f((n, H)), np.full((n, H, A), np.nan), f(N),
-        p.layout.available.copy(), f((n if policies else 0, H, S), np.int16),
+        p.layout.available.copy(), f((n if world.unavailable is not None else 0, S, A), np.bool_),
+        f((n if policies else 0, H, S), np.int16),
     )  # fmt: skip
     contexts = _run(session, kept)
     if N == 0:
@@ -163,8 +173,15 @@ def _run(session: FusedSession, kept: Kept) -> Floats:
 
 def _known(agent: Agent, kept: Kept) -> None:
     """kept.chances <- of agents that know them without a draw."""
-    (H, S), states = (kept.actions.shape[1], len(kept.available)), kept.states[:, :-1]
-    found = [[known_exactly(agent, h, s) for s in range(S)] for h in range(H)]
-    if found[0][0] is not None:
-        table = np.array([[one.probabilities for one in row if one is not None] for row in found])
-        kept.chances[:] = table[np.arange(H), states]
+    (n, H), S = kept.actions.shape, len(kept.available)
+    masks, who = kept.available[None], np.zeros(n, np.int64)
+    if len(kept.masks):
+        masks, who = np.unique(kept.masks, axis=0, return_inverse=True)
+        who = who.reshape(n)
+    for i, mask in enumerate(masks):
+        agent.mask[...] = mask
+        found = [[known_exactly(agent, h, s) for s in range(S)] for h in range(H)]
+        if found[0][0] is not None:
+            table = np.array([[one.probabilities for one in row if one is not None] for row in found])
+            kept.chances[who == i] = table[np.arange(H), kept.states[who == i, :-1]]
+    agent.mask[...] = kept.available

@@ -1,0 +1,199 @@
+"""The HTTP face: Starlette routes over msgspec messages, one future a request.
+
+Why these: Starlette has routing, exceptions, lifespan and file responses and little else; over uvicorn with httptools
+and uvloop it takes half the processor time per request of FastAPI, whose one gain, OpenAPI from the types, msgspec's
+schemas give as well. Operations are ASGI applications of their own (`operation.Endpoint`), so that no request object is
+made that nobody needs.
+
+A request that writes becomes an `Ask`, is given to its programme and waits for a future. The programme's writer answers
+a whole batch at once: one call into the event loop wakes all of them."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+
+import msgspec
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from . import personalizer, routes, routes_read
+from .asking import Answer, Ask, Refusal, refused
+from .logs import Log
+from .messages import Failure
+from .metrics import Requests
+from .openapi import described
+from .operation import Endpoint, Operation
+from .tokens import EVERYTHING, Token, Tokens
+
+PATIENCE = 30.0  # seconds that a request waits for its programme; none should
+_SCHEMES = (b"bearer ", b"Bearer ")
+
+
+def operations() -> list[Operation]:
+    """Everything that can be asked over HTTP, the frequent first."""
+    return [*routes.operations(), *personalizer.operations(), *routes_read.operations()]
+
+
+class Service:
+    """What operations share: the programmes, the tokens, the log, the counts, and who waits for an answer.
+
+    host     has `programmes`, a dictionary by name
+    tokens   None: nobody needs one (`--demo`)"""
+
+    def __init__(self, host: Any, tokens: Tokens | None, log: Log) -> None:
+        self.host, self.tokens, self.log = host, tokens, log
+        self.requests = Requests()
+        self.operations = operations()
+        self.openapi: bytes = msgspec.json.encode(described(self.operations, demo=tokens is None))
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiting: dict[int, tuple[Ask, asyncio.Future[Answer]]] = {}
+        self._journals: dict[str, Any] = {}
+
+    def open(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def close(self) -> None:
+        """After the last request."""
+        for journal in self._journals.values():
+            journal.close()
+        self._journals = {}
+        self.log.flush()
+
+    # Answers ------------------------------------------------------------------------------------------------------
+    async def submit(self, programme: Any, ask: Ask) -> Answer:
+        """Ask the programme and wait. It may refuse at once (a full queue); else the writer answers."""
+        assert self._loop is not None
+        future: asyncio.Future[Answer] = self._loop.create_future()
+        self._waiting[id(ask)] = ask, future
+        refusal = programme.submit(ask)
+        if refusal is not None:
+            self._waiting.pop(id(ask), None)
+            return refusal  # type: ignore[no-any-return]
+        return await future
+
+    def on_answers(self, batch: list[tuple[Ask, Answer]]) -> None:
+        """From a writer's thread: wake those who asked, with one call."""
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends, the journal has it
+                self._loop.call_soon_threadsafe(self._wake, batch)
+
+    def _wake(self, batch: list[tuple[Ask, Answer]]) -> None:
+        for ask, answer in batch:
+            waiting = self._waiting.pop(id(ask), None)
+            if waiting is not None and not waiting[1].done():
+                waiting[1].set_result(answer)
+
+    def tick(self) -> None:
+        """Ten times a second, on the event loop: write the log, read changed tokens, let go who waited too long."""
+        self.log.flush()
+        now = time.monotonic()
+        if self._waiting:
+            late = [key for key, (ask, _) in self._waiting.items() if now - ask.arrived > PATIENCE]
+            answer = refused(503, "the programme did not answer in time: ask again with the same key", 1)
+            self._wake([(self._waiting[key][0], answer) for key in late])
+        if self.tokens is not None:
+            try:
+                if self.tokens.refresh():
+                    self.log.note("the file of tokens was read again", tokens=len(self.tokens))
+            except (ValueError, OSError) as error:
+                self.log.failure("the file of tokens cannot be read; those known before hold", error)
+
+    def seen(self, programme: str | None, verb: str, status: int, seconds: float, key: str | None) -> None:
+        """After an answer: a line and a count."""
+        self.requests.count(programme or "", verb, status, seconds)
+        self.log.request(programme, verb, status, seconds, key)
+
+    # Tokens -------------------------------------------------------------------------------------------------------
+    def token_of(self, scope: Any) -> Token:
+        """Whose token the request brings; a 401 where it brings none. A cookie is not looked at: pages have those."""
+        if self.tokens is None:
+            return EVERYTHING
+        sent = None
+        for name, value in scope["headers"]:
+            if name == b"authorization" and value[:7] in _SCHEMES:
+                sent = value[7:]
+            elif name == b"ocp-apim-subscription-key":
+                sent = value
+        found = None if sent is None else self.tokens.find(sent)
+        if found is None:
+            raise Refusal(401, "a token is needed: authorization: Bearer TOKEN, made by noregret token")
+        return found
+
+    # Journals -----------------------------------------------------------------------------------------------------
+    def journal(self, programme: Any) -> Any:
+        """A journal to read from, in any thread; opened once."""
+        name = programme.settings.name
+        if name not in self._journals:
+            self._journals[name] = programme.open_journal()
+        return self._journals[name]
+
+    async def create(self, settings: Any) -> Any:
+        """A new programme; the one that is there where it has the same file."""
+        try:
+            return await asyncio.to_thread(self.host.create, settings)
+        except ValueError as error:
+            raise Refusal(409, str(error)) from None
+
+
+class App:
+    """The ASGI application. pages: further routes; hosted: a context manager around its life.
+
+    Paths below /v1 and /personalizer are matched as they were sent, so that a person's key may have slashes (%2F). The
+    verbs of a person are found by splitting the path: Starlette's routing and its two layers for exceptions cost a
+    fifth of such a request, and `Endpoint` lets no exception out. All others go through Starlette."""
+
+    def __init__(self, service: Service, pages: list[BaseRoute] | None = None, hosted: Any = None) -> None:
+        self.service = service
+        self._hosted = contextlib.nullcontext if hosted is None else hosted
+        made: list[BaseRoute] = [
+            Route(op.path, Endpoint(service, op), methods=[op.method]) for op in service.operations
+        ]
+        self.starlette = Starlette(
+            routes=made + (pages or []),
+            exception_handlers={HTTPException: self._no_route},  # type: ignore[dict-item]
+            lifespan=self._lifespan,
+        )
+        self.starlette.router.redirect_slashes = False
+        self._verbs = {
+            op.path.rsplit("/", 1)[1]: Endpoint(service, op)
+            for op in service.operations
+            if op.path.startswith(routes.PERSON) and op.method == "POST"
+        }
+
+    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            raw = scope["raw_path"]
+            if raw.startswith((b"/v1/", b"/personalizer/")):
+                path = scope["path"] = raw.decode("ascii")
+                parts = path.split("/")  # "", v1, programmes, NAME, people, WHO, VERB
+                if len(parts) == 7 and scope["method"] == "POST" and parts[2] == "programmes" and parts[4] == "people":
+                    found = self._verbs.get(parts[6])
+                    if found is not None and parts[1] == "v1" and parts[3] and parts[5]:
+                        scope["path_params"] = {"name": parts[3], "who": parts[5]}
+                        await found(scope, receive, send)
+                        return
+        await self.starlette(scope, receive, send)
+
+    async def _no_route(self, request: Any, error: HTTPException) -> Response:
+        sentence = "there is nothing at this path" if error.status_code == 404 else "this path takes another method"
+        self.service.seen(None, "none", error.status_code, 0.0, None)
+        headers = {"cache-control": "no-store"}
+        if error.status_code == 405:
+            path = request.scope["path"]
+            taken = [
+                r.methods or () for r in self.starlette.routes if isinstance(r, Route) and r.path_regex.match(path)
+            ]
+            headers["allow"] = ", ".join(sorted({method for methods in taken for method in methods}))
+        body = msgspec.json.encode(Failure(sentence))
+        return Response(body, error.status_code, headers, "application/json")
+
+    @contextlib.asynccontextmanager
+    async def _lifespan(self, app: Any) -> AsyncIterator[None]:
+        self.service.open(asyncio.get_running_loop())
+        async with self._hosted():
+            yield
+        self.service.close()

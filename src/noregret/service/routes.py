@@ -1,0 +1,113 @@
+"""Operations that write: the verbs of a person, and what an administrator does with a programme."""
+
+import asyncio
+import json
+import tomllib
+from typing import Any
+
+import msgspec
+
+from . import messages as m
+from .asking import Refusal, ask
+from .operation import Call, Operation, Reply, from_answer, said
+from .programme_file import programme_from
+from .reading import shallow
+
+PERSON = "/v1/programmes/{name}/people/{who}"
+_VERBS: tuple[tuple[str, str, Any, Any, bool, str], ...] = (
+    ("begin", "decide", m.Begin, m.Begun, False, "Somebody comes: a plan is made for them."),
+    ("decide", "decide", m.Decide, m.Decided, False, "What now? An action, its probability and its certificate."),
+    ("outcome", "report", m.Outcome, m.Noted, False, "What the action led to."),
+    ("reward", "report", m.Reward, m.Noted, False, "A reward that comes late, or is corrected."),
+    ("end", "report", m.End, m.Noted, True, "The person's steps are over."),
+    ("close", "report", m.Close, m.Noted, True, "Nothing more is waited for: learn them."),
+    ("withdraw", "report", m.Withdraw, m.Noted, True, "The person leaves."),
+)
+
+
+def operations() -> list[Operation]:
+    """Verbs first: they are asked most, and routes are tried in order."""
+    made = [
+        Operation(
+            "POST", f"{PERSON}/{verb}", verb, role, summary, personal(verb), body, {200: answer}, keyed=True,
+            optional=optional,
+        )
+        for verb, role, body, answer, optional, summary in _VERBS
+    ]  # fmt: skip
+    for verb, summary in (
+        ("pause", "From now on the house rule decides; outcomes are still taken."),
+        ("resume", "The agent decides again."),
+    ):
+        made.append(
+            Operation(
+                "POST", f"/v1/programmes/{{name}}/{verb}", verb, "admin", summary, general(verb), m.Nothing,
+                {200: m.Done}, keyed=True, optional=True,
+            )
+        )  # fmt: skip
+    made.append(
+        Operation(
+            "POST", "/v1/programmes/{name}/erase", "erase", "admin",
+            "Erase a person's values. They must have ended or withdrawn; the chain stays verifiable.", _erase, m.Erase,
+            {200: m.Erased}, (404,), keyed=True,
+        )
+    )  # fmt: skip
+    made.append(
+        Operation(
+            "POST", "/v1/programmes", "create", "admin", "Make a programme from its file, as TOML or JSON.", _create,
+            dict[str, Any], {201: m.Created}, (409, 503), toml=True,
+        )
+    )  # fmt: skip
+    return made
+
+
+def personal(verb: str) -> Any:
+    async def run(call: Call) -> Reply:
+        body = msgspec.to_builtins(call.body)
+        return from_answer(await call.service.submit(call.programme, ask(verb, call.person(), call.own_key, body)))
+
+    return run
+
+
+def general(verb: str) -> Any:
+    async def run(call: Call) -> Reply:
+        answer = await call.service.submit(call.programme, ask(verb, None, call.own_key))
+        if answer.status != 200:
+            return from_answer(answer)
+        return said(200, m.Done(call.name or "", call.programme.state))
+
+    return run
+
+
+async def _erase(call: Call) -> Reply:
+    return from_answer(await call.service.submit(call.programme, ask("erase", call.body.who, call.own_key)))
+
+
+async def _create(call: Call) -> Reply:
+    """Files of this machine are nobody's business who speaks HTTP: an agent's file is refused here."""
+    if call.token.programmes is not None:
+        raise Refusal(403, "this token is for some programmes only and cannot make others")
+    text = _text(call.raw)
+    if call.body is None:
+        try:
+            shallow(call.raw)
+            table: Any = tomllib.loads(text)
+        except (ValueError, RecursionError) as error:
+            raise Refusal(400, f"the body is not TOML: {str(error)[:300]}") from None
+    else:
+        table = call.body
+    problem = table.get("problem")
+    if isinstance(problem, dict) and problem.get("agent_file") is not None:
+        raise Refusal(422, "problem.agent_file cannot be given over HTTP: start the service with the programme's file")
+    try:
+        settings = await asyncio.to_thread(programme_from, json.loads(json.dumps(table)), "programme", text)
+    except (ValueError, TypeError, OverflowError) as error:
+        raise Refusal(422, str(error)[:2000]) from None
+    made = await call.service.create(settings)
+    return said(201, m.Created(name=settings.name, state=made.state, title=settings.programme.title))
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        raise Refusal(400, "the body must be UTF-8") from None

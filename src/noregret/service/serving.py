@@ -1,0 +1,64 @@
+"""`noregret serve`: everything put together, and taken apart again when it is told to stop.
+
+On SIGTERM or SIGINT no connection is taken any more, what is in flight is answered (30 seconds at most), the programmes
+commit what waits and let go of their journals, and the process ends with status 0."""
+
+import asyncio
+import contextlib
+import logging
+import sys
+from collections.abc import AsyncIterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from .app import App, Service
+from .hosting import Host
+from .logs import Handler, Log
+from .programme_file import load_programme
+from .tokens import Tokens
+from .wire import free, server
+
+
+def run(files: Sequence[Path], journal: str, host: str, port: int, tokens: Path | None) -> None:
+    """Serve until a signal comes. tokens: the file, None: nobody needs one. Says its address on stdout once requests
+    are taken."""
+    settings = [load_programme(file) for file in files]
+    known = None if tokens is None else Tokens(tokens)
+    if known is not None and not len(known):
+        raise ValueError(
+            f"tokens: {tokens} has none, say noregret token NAME --role admin,read,decide,report, or --demo"
+        )
+    if port:
+        free(host, port)
+    log = Log()
+    handler = Handler(log)
+    logging.getLogger().addHandler(handler)
+    try:
+        service = Service(None, known, log)
+        service.host = Host(journal, settings, service.on_answers)
+        where = f"[{host}]" if ":" in host else host
+
+        def told(at: int) -> None:
+            log.note("serving", port=at, programmes=len(service.host.programmes), demo=known is None)
+            print(f"http://{where}:{at}", flush=True)
+
+        server(App(service, hosted=hosted(service)), host, port, service.tick, told).run()
+    finally:
+        logging.getLogger().removeHandler(handler)
+        log.flush()
+
+
+def hosted(service: Service) -> Any:
+    """The programmes' life around that of the application."""
+
+    @contextlib.asynccontextmanager
+    async def life() -> AsyncIterator[None]:
+        service.host.start()
+        try:
+            yield
+        finally:
+            await asyncio.to_thread(service.host.stop)
+            service.log.note("stopped")
+            sys.stderr.flush()
+
+    return life

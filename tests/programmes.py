@@ -1,0 +1,93 @@
+"""A programme in the clinic's problem, and people who come to it."""
+
+import contextlib
+import time
+
+from clinic import CLINIC
+from noregret.agents.contents import fingerprint
+from noregret.journal.journal import Journal
+from noregret.live.fold import fold
+from noregret.live.several import Live
+from noregret.service.asking import ask
+from noregret.service.programme import Programme
+from noregret.service.programme_file import programme_from
+
+P = CLINIC.problem
+HOUSE = {"remission": "wait", "mild": "drug A", "moderate": "drug A", "severe": "drug B"}
+
+
+def table(name="clinic", **service):
+    """The programme's file; `service` are options of its section [service]."""
+    return {
+        "programme": {"name": name, "seed": 3},
+        "problem": {
+            "state_names": list(P.state_names), "action_names": list(P.action_names), "horizon": P.horizon,
+            "context_dim": 3, "weight_bound": 4.4, "reward_bound": 3**0.5, "initial_states": ["moderate"],
+            "support": P.support.tolist(), "available": {"remission": ["wait"], "severe": ["drug A", "drug B"]},
+        },
+        "agent": {"name": "certified-psrl"},
+        "house": {"rule": HOUSE},
+        "learning": {"order": "end"},
+        "service": {"deadline_ms": 60_000.0} | service,
+    }  # fmt: skip
+
+
+def settings(name="clinic", **service):
+    return programme_from(table(name, **service))
+
+
+def context(k):
+    return CLINIC.context(seed=5, episode=k).tolist()
+
+
+def until(true, seconds=60.0):
+    """Wait until it is; programmes load in a second, or compile for a minute."""
+    end = time.monotonic() + seconds
+    while not true():
+        assert time.monotonic() < end, "it did not come to pass"
+        time.sleep(0.002)
+
+
+@contextlib.contextmanager
+def running(url, told=None, ready=True, **options):
+    """A programme at work, ready unless told otherwise."""
+    with Programme(told or settings(), url, **options) as programme:
+        if ready:
+            until(lambda: programme.state in ("ready", "paused"))
+        yield programme
+
+
+class Caller:
+    """Asks with keys of its own: `caller("begin", "Ms B", x=...)` gives (status, the answer's table)."""
+
+    def __init__(self, programme, prefix="k"):
+        self.programme, self.prefix, self.n = programme, prefix, 0
+
+    def __call__(self, verb, who, key=None, **body):
+        import json
+
+        self.n += 1
+        answer = self.programme.ask(ask(verb, who, key or f"{self.prefix}{self.n}", body))
+        return answer.status, json.loads(answer.text)
+
+
+def state_of(live):
+    """Everything that decides what a Live does next."""
+    fields = ("who", "episode", "states", "actions", "rewards", "others", "ended", "until")
+    return fingerprint(live.agent), [str([getattr(q, name) for name in fields]) for q in live._people.values()]
+
+
+def folded(url, name="clinic"):
+    """The state after folding the whole journal from its first snapshot."""
+    with Journal(url, name) as journal:
+        until(lambda: journal.snapshots())  # the first is written beside everything else
+        first = journal.snapshots()[-1]
+        live = Live.from_bytes(journal.snapshot(first.number))
+        for event in journal.events(first.number):
+            fold(live, event)
+    return state_of(live)
+
+
+def events(url, *kinds, name="clinic"):
+    with Journal(url, name) as journal:
+        return list(journal.events(kinds=kinds or None))
