@@ -4,40 +4,28 @@ import asyncio
 import html
 import json
 import re
-from concurrent.futures import Future
+from dataclasses import replace
 from types import SimpleNamespace
 from urllib.parse import quote
 
+import numpy as np
 import pytest
 from starlette.applications import Starlette
 
+import noregret as nr
 from noregret.journal.event import Entry
 from noregret.journal.journal import Journal
+from noregret.report.board_evidence import gain_sentence
 from noregret.service.pages import answering, entry, routes
 from noregret.service.pages.about import about
 from noregret.service.pages.aside import Aside
+from noregret.service.pages.evidence import UNKNOWN, found_in, log_of
 from noregret.service.pages.state import latencies
 from noregret.service.programme_file import programme_from
 from noregret.service.tokens import EVERYTHING, Tokens
-from told import SETTINGS, P, Programme, host_of, told
+from told import SETTINGS, Answered, P, Programme, host_of, told
 
 NASTY = "<script>alert(1)</script>\"'&<b>"
-
-
-class Answered:
-    """In the place of the process beside: answers at once, in this process."""
-
-    def __init__(self, answer=None):
-        self.answer, self.asked = answer, []
-
-    def ask(self, key, question):
-        made = Future()
-        self.asked.append(question)
-        made.set_result(answering.answered(question) if self.answer is None else self.answer)
-        return made
-
-    def forget(self):
-        pass
 
 
 def app_of(*programmes, find=lambda sent: EVERYTHING, aside=None, requests=None):
@@ -307,9 +295,44 @@ def test_the_evidence_of_a_journal(clinic):
     assert found["people"] == 27
     assert found["level"] == "green"
     assert [s["key"] for s in found["sections"]] == ["gain", "model"]
-    assert found["sentence"].startswith("The log cannot tell")
+    assert found["sentence"] == UNKNOWN
     assert "proved" in found["today"][0]
     assert json.loads(json.dumps(found)) == found
+
+
+def test_the_log_of_a_journal_is_the_one_that_a_table_of_it_gives(clinic):
+    """The same episodes as `read_log` of a table, and the same gain by them; probabilities are made up here."""
+    with clinic.open_journal() as journal:
+        agent = answering.restored(journal, journal.head)[0].agent
+        events = [
+            replace(e, payload=e.payload | {"probability": 0.25 + 0.5 * (e.number % 2)}) if e.kind == "decide" else e
+            for e in journal.events()
+        ]
+    ended = {e.who for e in events if e.kind == "end"}
+    x = {e.who: e.payload["x"] for e in events if e.kind == "begin" and e.who in ended}
+    rows = {(e.who, e.payload["step"]): e.payload for e in events if e.kind == "decide" and e.who in ended}
+    after = {(e.who, e.payload["step"]): e.payload for e in events if e.kind == "outcome" and e.who in ended}
+    keys = list(x)
+    table = {
+        "episode": [keys.index(who) for who, _ in rows], "step": [h for _, h in rows],
+        "state": [r["state"] for r in rows.values()], "action": [r["action"] for r in rows.values()],
+        "probability": [r["probability"] for r in rows.values()],
+        "reward": [after[at]["reward"] for at in rows], "next_state": [after[at]["next_state"] for at in rows],
+    } | {name: [x[who][j] for who, _ in rows] for j, name in enumerate(P.feature_names)}  # fmt: skip
+    plain = nr.read_log(table, P, arrival="key")
+    made, came = log_of(events, agent)
+    assert len(made) == len(plain) == 27
+    assert came == [x[who] for who in keys]
+    for one, other in zip(made, plain, strict=True):
+        for name in ("context", "states", "actions", "rewards", "probabilities"):
+            np.testing.assert_array_equal(getattr(one, name), getattr(other, name))
+    house = about(SETTINGS).house
+    found = found_in(events, agent, house)
+    gain = nr.evaluate(np.tile(house, (P.horizon, 1, 1)), plain, against="log")
+    assert found["sentence"] == gain_sentence(gain)
+    row, shown = gain.rows[0], found["sections"][0]["blocks"][1]["rows"][0]
+    assert shown["interval"] == f"{0.0 - row.upper:+.3g} to {0.0 - row.lower:+.3g}"
+    assert all(int(row["people"]) >= 5 for row in found["sections"][0]["blocks"][1]["rows"])
 
 
 def test_a_process_beside_answers_says_errors_and_starts_again(clinic, tmp_path):

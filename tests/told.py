@@ -1,6 +1,7 @@
 """A journal as the service writes it, of people in the clinic, and a programme that stands beside it for the pages."""
 
 import json
+from concurrent.futures import Future
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
@@ -11,6 +12,7 @@ from clinic import CLINIC, RULE
 from noregret.journal.event import Entry
 from noregret.journal.journal import Journal
 from noregret.live.several import Live
+from noregret.service.pages import answering
 from noregret.service.programme_file import programme_from
 
 P = CLINIC.problem
@@ -121,6 +123,34 @@ def told(path, people, open_people=3, keys=None, every=20_000):
     return journal
 
 
+def crowd(path, people):
+    """A journal with so many people of one step each, quickly: no agent, no snapshot, certificates by a formula."""
+    rng = np.random.default_rng(5)
+    luck, certificates = rng.random(people), 6.0 / np.sqrt(1.0 + np.arange(people) / 200.0)
+    with Journal(str(path), "clinic") as journal:
+        journal.write([Entry("made", NOON.isoformat(), None, {"agent": "certified-psrl", "live": {"order": "begin"}})])
+        for first in range(0, people, 1000):
+            batch = []
+            for k in range(first, min(first + 1000, people)):
+                time, who, by = (
+                    (NOON + timedelta(minutes=11 * k)).isoformat(),
+                    f"person {k}",
+                    "agent" if k % 9 else "house",
+                )
+                told = {
+                    "certificate": certificates[k] * (0.8 + 0.4 * luck[k]),
+                    "referred": bool(k < people * luck[k] / 3),
+                }
+                step = {"step": 0, "state": 2, "action": k % 3, "by": by, "probability": 1 / 3, "advice": k % 3}
+                batch += [
+                    Entry("begin", time, who, {"x": [0.5, float(k % 3 - 1), luck[k]]}, json.dumps(told)),
+                    Entry("decide", time, who, step, '{"reason": "deadline"}' if by == "house" else "{}"),
+                    Entry("outcome", time, who, {"step": 0, "next_state": 1, "reward": float(luck[k] > 0.4)}, "{}"),
+                    Entry("end", time, who, {"wait": 0}, "{}"),
+                ]  # fmt: skip
+            journal.write(batch)
+
+
 class Programme:
     """What the pages need of a programme, around a journal that somebody else writes."""
 
@@ -138,3 +168,20 @@ class Programme:
 def host_of(*programmes):
     made = {p.settings.name: p for p in programmes}
     return SimpleNamespace(programmes=made, find=made.get)
+
+
+class Answered:
+    """In the place of the process beside: answers at once, in this process."""
+
+    def __init__(self, answer=None):
+        self.answer, self.known = answer, {}
+
+    def ask(self, key, question):
+        made = Future()
+        if key not in self.known:
+            self.known[key] = answering.answered(question) if self.answer is None else self.answer
+        made.set_result(self.known[key])
+        return made
+
+    def forget(self):
+        pass

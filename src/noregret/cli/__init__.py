@@ -18,11 +18,11 @@ from . import (
     replay,
     report,
     serve,
-    serve_demo,
     study,
     trial,
     verify,
 )
+from .serve_demo import demo
 
 
 class _Commands(typer.core.TyperGroup):
@@ -71,11 +71,11 @@ app.command()(bounds.bounds)
 app.command()(frontier.frontier)
 app.command()(report.report)
 app.command("report-decisions")(decisions.decisions)
+app.add_typer(journal.app, name="journal")
 app.command()(replay.replay)
 app.command()(replay.audit)
-app.add_typer(journal.app, name="journal")
 app.command()(verify.verify)
 app.command()(bench.bench)
 app.command()(serve.serve)
 app.command()(serve.token)
-app.command("serve-demo")(serve_demo.demo)
+app.command("serve-demo")(demo)

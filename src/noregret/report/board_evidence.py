@@ -38,12 +38,17 @@ def gain_section(found: Evaluation, today: Sequence[tuple[str, str, float, tuple
     said = "Mean value per person of what was done, less what the rule would have brought to the same people."
     made: list[Any] = [Text(said), Table("What was done", rows, notes, WORDS)]
     if today:
-        now = [
-            Row({"policy": what, "rung": rung, "gain": f"{gain:+.3g}", "interval": f"{low:+.3g} to {high:+.3g}"})
-            for what, rung, gain, (low, high) in today
-        ]
-        made.append(Table("What the model would do now, over the rule", now, [NOW], WORDS))
+        made.append(today_table(today))
     return Section("gain", "Gain over the rule", made)
+
+
+def today_table(today: Sequence[tuple[str, str, float, tuple[float, float]]]) -> Table:
+    """What the agent's model would do now, over the rule: (what, rung, estimate, interval) each."""
+    rows = [
+        Row({"policy": what, "rung": rung, "gain": f"{gain:+.3g}", "interval": f"{low:+.3g} to {high:+.3g}"})
+        for what, rung, gain, (low, high) in today
+    ]
+    return Table("What the model would do now, over the rule", rows, [NOW], WORDS)
 
 
 def _weight(value: float) -> str:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...checks import Floats
 from ...evidence.evaluate import evaluate
 from ...evidence.evaluation import EVERYONE
 from ...evidence.model_check import check_model
@@ -15,12 +16,17 @@ from ...live.fold import known
 from ...problem.log import Log, LoggedEpisode
 from ...report.blocks import Section, Table, Text
 from ...report.board import FEW
-from ...report.board_evidence import gain_section, gain_sentence, model_alerts, model_section
+from ...report.board_evidence import gain_section, gain_sentence, model_alerts, model_section, today_table
 from ...simulation.gain import gains_today
 from .groups import parts_of
 
 DELTA = 0.05  # how often each interval may be wrong
 FEWEST = 20  # people who ended, before anything is asked
+UNKNOWN = (
+    "Whether what was done was better than the house rule cannot be told from outcomes: the probabilities of the "
+    "agent's actions are not on record. An agent that draws its plan with known chances has them, and service.draws in "
+    "the programme's file has them estimated."
+)
 
 
 class _Path:
@@ -86,14 +92,8 @@ def _episode(path: _Path, agent: Any) -> LoggedEpisode | None:
 def found_in(events: Iterable[Event], agent: Any, house: Any) -> dict[str, Any]:
     """{people, sentence, alerts, sections, level}: texts for a page. house [S, A]: the house rule's probabilities."""
     log, came = log_of(events, agent)
-    made: dict[str, Any] = {
-        "people": len(log),
-        "sections": [],
-        "alerts": [],
-        "sentence": "",
-        "today": [],
-        "level": None,
-    }
+    made: dict[str, Any] = {"people": len(log), "sentence": "", "today": [], "alerts": [], "sections": []}
+    made["level"] = None
     if len(log) < FEWEST:
         made["sentence"] = (
             f"{len(log):,} people have ended; the value against the house rule is asked for from {FEWEST} on."
@@ -101,17 +101,7 @@ def found_in(events: Iterable[Event], agent: Any, house: Any) -> dict[str, Any]:
         return made
     if agent.refuted is not None:
         made["alerts"].append(f"An assumption was refuted: {agent.refuted}.")
-    chances = np.tile(np.asarray(house, float), (agent.problem.horizon, 1, 1))
-    rule = chances.argmax(2)
-    try:
-        today = gains_today(agent, rule, log, DELTA) if log.problem.horizon else []
-        found = evaluate(chances, log, against="log", subgroups=_subgroups(came, agent, len(log)), delta=DELTA)
-        shown = tuple(row for row in found if row.people >= FEW or row.subgroup == EVERYONE)
-        made["sections"].append(plain(gain_section(replace(found, rows=shown), today)))
-        made["sentence"] = gain_sentence(found)
-        made["today"] = [_today(*row) for row in today]
-    except (ValueError, RuntimeError) as error:
-        made["sentence"] = f"The value against the house rule cannot be told: {error}."
+    made["sections"].append(plain(_gain(log, came, agent, np.asarray(house, float), made)))
     try:
         checked = check_model(log, DELTA)
         made["sections"].append(plain(model_section(checked)))
@@ -122,6 +112,27 @@ def found_in(events: Iterable[Event], agent: Any, house: Any) -> dict[str, Any]:
     return made
 
 
+def _gain(log: Log, came: list[Any], agent: Any, house: Floats, made: dict[str, Any]) -> Section:
+    """Against the house rule: what was done, by the probabilities on record, and what the model would do now."""
+    chances = np.tile(house, (agent.problem.horizon, 1, 1))
+    try:
+        today = gains_today(agent, chances.argmax(2), log, DELTA)
+    except (ValueError, RuntimeError):
+        today = []
+    made["today"] = [_today(*row) for row in today]
+    if sum(bool(np.isfinite(e.probabilities[0])) for e in log) < FEWEST:
+        made["sentence"] = UNKNOWN
+        return Section("gain", "", [Text(UNKNOWN), *([today_table(today)] if today else [])])
+    try:
+        found = evaluate(chances, log, against="log", subgroups=_subgroups(came, agent), delta=DELTA)
+    except (ValueError, RuntimeError) as error:
+        made["sentence"] = f"Whether what was done was better than the house rule cannot be told: {error}."
+        return Section("gain", "", [Text(made["sentence"]), *([today_table(today)] if today else [])])
+    made["sentence"] = gain_sentence(found)
+    shown = tuple(row for row in found if row.people >= FEW or row.subgroup == EVERYONE)
+    return gain_section(replace(found, rows=shown), today)
+
+
 def _today(what: str, rung: str, gain: float, interval: tuple[float, float]) -> str:
     return (
         f"What the agent's model would do now, over the house rule: {gain:+.3g} per person, {rung} "
@@ -129,7 +140,7 @@ def _today(what: str, rung: str, gain: float, interval: tuple[float, float]) -> 
     )
 
 
-def _subgroups(came: list[Any], agent: Any, n: int) -> dict[str, Any]:
+def _subgroups(came: list[Any], agent: Any) -> dict[str, Any]:
     if came and all(isinstance(x, dict) for x in came):
         names = sorted({k for x in came for k in x})
         columns = {k: [x.get(k) for x in came] for k in names}

@@ -35,6 +35,7 @@ FRESH = 2.0  # seconds for which sections made of the figures are good
 MORE = 1.1  # times as many people ended: the evidence is asked for again
 STALE = 600.0  # seconds after which it is asked for again, where anything happened
 WAIT = 2.5  # seconds that a person's page waits for the process beside
+AGAINST = "Against the house rule"
 MOODS = {"ready": "good", "paused": "bad", "failed": "bad"}
 ASSETS = {"move.js": "text/javascript", "icon.svg": "image/svg+xml"}
 
@@ -172,7 +173,7 @@ class Pages:
         if self._may(request, None) is None and self.find(entry.sent(request)) is None:
             return entry.to_sign_in(request)
         shown = []
-        for name, programme in sorted(self.host.programmes.items()):
+        for name, programme in sorted(dict(self.host.programmes).items()):
             if self._may(request, name):
                 facts, title = programme.facts(), programme.settings.programme.title
                 shown.append({
@@ -223,8 +224,8 @@ class Pages:
             alerts += [text for text in more if text not in alerts]
         chain = watched.journal.chain.hex() if view["number"] else ""
         parts.append(alarm_section(alarms, None if answer is None else answer.get("level")))
-        parts.append(service_section(state, facts, latencies(self.requests), chain))
-        head = int(facts.get("head", view["number"]))
+        head = max(int(facts.get("head", 0)), view["number"])
+        parts.append(service_section(state, facts | {"head": head}, latencies(self.requests), chain))
         lead = f"{told.name}. As of event {view['number']:,}" + (f" of {head:,}" if head > view["number"] else "")
         lead += f", {moment(view['last'])} UTC." if view["last"] else "."
         if watched.follower.error:
@@ -327,15 +328,17 @@ def _evidence(answer: dict[str, Any] | None, busy: bool) -> tuple[list[Section],
     """(sections, sentences of the summary, alarms) of what the process beside found."""
     if answer is None:
         words = "Being computed." if busy else "Nobody has ended yet."
-        return [Section("gain", "Against the house rule", [Text(words)])], [], []
+        return [Section("gain", AGAINST, [Text(words)])], [], []
     if "error" in answer:
         words = f"The value against the house rule cannot be told: {answer['error']}."
-        return [Section("gain", "Against the house rule", [Text(words)])], [], []
+        return [Section("gain", AGAINST, [Text(words)])], [], []
     made = [rebuilt(section) for section in answer["sections"]]
     if not any(s.key == "gain" for s in made):
-        made.insert(0, Section("gain", "Against the house rule", [Text(answer["sentence"])]))
+        made.insert(0, Section("gain", AGAINST, [Text(answer["sentence"])]))
     as_of = f"As of event {answer['number']:,}, {answer['people']:,} people who ended."
     as_of += " Being computed again." if busy else ""
     for section in made:
         section.blocks.insert(0, Text(as_of, "note"))
+        if section.key == "gain":
+            section.title = AGAINST
     return made, [answer["sentence"], *answer["today"]] if answer["people"] else [], list(answer["alerts"])

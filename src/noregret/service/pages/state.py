@@ -52,7 +52,11 @@ def service_section(state: str, facts: Mapping[str, Any], latency: list[tuple[st
         said = f"after event {kept.get('number', 0):,}{size}, {moment(str(kept.get('time', '')))} UTC"
         terms.append(("last snapshot", said))
     rows = [Row({"what": what, "now": text}) for what, text in [*latency, *_rows(facts)]]
-    return Section("service", "The service", [Words(terms), *([Table("Figures of the service", rows)] if rows else [])])
+    return Section(
+        "service",
+        "The service",
+        [Words(terms), *([Table("Figures of the service", rows, words={"now"})] if rows else [])],
+    )
 
 
 def _rows(facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
