@@ -1,8 +1,8 @@
 """How fast journals are: `python benchmarks/journal.py [URL]`, a path or a PostgreSQL database that may be filled.
 
 For groups of 1, 16 and 64 events: events a second, processor time of this process per event (the database server's own
-is not in it), and how long `answered` takes for as many keys; then reading everything, and verifying it. Without a URL: SQLite
-in a temporary folder, and PostgreSQL by the server of the tests, with fsync on."""
+is not in it), and how long `answered` takes for as many keys; then reading everything, and verifying it. Without a URL:
+SQLite in a temporary folder, and PostgreSQL by the server of the tests, with fsync on."""
 
 import argparse
 import hashlib
@@ -14,6 +14,7 @@ import time
 from pathlib import Path
 
 import noregret as nr
+from noregret.journal.chain import START, made_rows
 from noregret.journal.event import Entry
 
 ANSWER = json.dumps({
@@ -43,9 +44,11 @@ def clocked(work):
 def measure(url, seconds):
     with nr.Journal(url, f"bench-{os.getpid()}") as journal:
         number = 0
-        print(
-            f"{url.partition('?')[0]}\n  group   events/s  us of processor/event   answered: us of processor/key, us of processor/call"
-        )
+        rows = group(0, 64)
+        _, own = clocked(lambda: sum(len(made_rows("bench", 0, START, rows)[0]) for _ in range(50)))
+        print(f"{url.partition('?')[0]}, load {os.getloadavg()[0]:.1f} on {os.cpu_count()} cores")
+        print("  group   events/s  us of processor/event   answered: us of processor/key, us of processor/call")
+        print(f"  digests, chain and JSON alone: {own:.1f} us of processor/event")
         for size in (1, 16, 64):
             groups, made = [], max(64, int(seconds * (3000 if size == 1 else 15000)) // size)
             for _ in range(made):

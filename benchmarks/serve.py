@@ -27,7 +27,7 @@ import uvloop
 from benchmarks.serving.books import balance
 from benchmarks.serving.faults import MIXED, NAME, database_restarts, disk_full, kills, programme_file, takeovers
 from benchmarks.serving.load import Load
-from benchmarks.serving.machine import Beside, memory
+from benchmarks.serving.machine import Beside, memory, wait_for_free
 from benchmarks.serving.people import medium, people
 from benchmarks.serving.server import Postgres, Server, free_port
 from benchmarks.serving.wire import Pool
@@ -119,13 +119,14 @@ def _print(row: dict[str, Any]) -> None:
 
 Runs = Annotated[int, typer.Option(help="medians of so many")]
 PG = Annotated[bool, typer.Option(help="PostgreSQL in place of SQLite")]
+Free = Annotated[float, typer.Option(help="wait, two minutes at most, until this share of the machine is free")]
 Seconds = Annotated[float, typer.Option(help="measured, after three to warm up")]
 
 
 @app.command()
 def load(
     mode: str = "open", rate: float = 500.0, callers: int = 32, seconds: Seconds = 20.0, runs: Runs = 5,
-    postgres: PG = False, exact: bool = False, plain: bool = False, replay: bool = True,
+    postgres: PG = False, exact: bool = False, plain: bool = False, replay: bool = True, free: Free = 0.0,
     out: Path | None = None,
 ) -> None:  # fmt: skip
     """Open arrivals or closed loops on a fresh service, run by run, then the medians."""
@@ -136,6 +137,8 @@ def load(
             "mode": mode, "rate": rate, "callers": callers, "seconds": seconds, "warm": 3.0,
             "population": population_of(rate), "seed": run, "mixed": {} if plain else MIXED, "replay": replay,
         }  # fmt: skip
+        if free:
+            wait_for_free(free, 120.0)
         rows.append(_run(postgres, plan, settings))
         _print({"run": run} | rows[-1])
     print("medians")
@@ -148,10 +151,10 @@ def load(
 def windows(rate: float = 500.0, seconds: Seconds = 15.0, runs: Runs = 3, postgres: PG = False) -> None:
     """The same arrivals with nothing beside, with learning, with snapshots, with refreshes; p99 of each."""
     kinds: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-        "nothing learned": ({"service": {"snapshot_every": 10**9}, "learning": {"wait": "close"}}, {}),
-        "learning": ({"service": {"snapshot_every": 10**9}}, {}),
+        "nothing learned": ({"service": {"snapshot_every": 10**7}, "learning": {"wait": "close"}}, {}),
+        "learning": ({"service": {"snapshot_every": 10**7}}, {}),
         "learning and snapshots": ({"service": {"snapshot_every": 2000}}, {}),
-        "stored sets, refreshed": ({"service": {"snapshot_every": 10**9}, "agent": {"sets": "stored"}}, {}),
+        "stored sets, refreshed": ({"service": {"snapshot_every": 10**7}, "agent": {"sets": "stored"}}, {}),
     }
     for run in range(runs):
         for kind, (settings, more) in kinds.items():

@@ -40,7 +40,7 @@ def context(k):
     return CLINIC.context(seed=5, episode=k).tolist()
 
 
-def until(true, seconds=60.0):
+def until(true, seconds=30.0):
     """Wait until it is; programmes load in a second, or compile for a minute."""
     end = time.monotonic() + seconds
     while not true():

@@ -111,7 +111,7 @@ def null_service(tokens=None, log=None):
 
 
 @contextlib.contextmanager
-def serving(service, pages=None):
+def serving(service, pages=()):
     """A server in a thread of this process; gives its port."""
     ready, ports = threading.Event(), []
 

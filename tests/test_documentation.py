@@ -81,6 +81,15 @@ def test_bounds_page_runs(tmp_path, monkeypatch, capsys):
     assert scope["problem"].weight_bound == scope["found"].weight_bound < 3.0
 
 
+def test_journal_page_runs(tmp_path, monkeypatch, capsys):
+    scope = run_blocks("docs/journal.md", 1, tmp_path, monkeypatch)
+    said = capsys.readouterr().out
+    assert said.startswith("3 events, 2 of them erased, chain ")
+    assert said.endswith(": as they were written\n")
+    assert (tmp_path / "school.db").exists()
+    assert scope["second"].number == 1
+
+
 def test_evidence_page_runs(tmp_path, monkeypatch, capsys):
     scope = run_blocks("docs/evidence.md", 2, tmp_path, monkeypatch)
     said, page = capsys.readouterr().out, (ROOT / "docs" / "evidence.md").read_text()
@@ -193,3 +202,18 @@ def test_every_file_that_a_page_names_exists(page):
         places = (ROOT / name, PACKAGE / name, *PACKAGE.rglob(name))
         made = name.split("/")[0] in ("results", "report", "site", "dist", "build", "cells", "failed", "checkpoints")
         assert made or any(place.exists() for place in places), name
+
+
+def test_the_programme_of_the_page_about_the_service_is_right():
+    """Its file is read as `noregret serve` would, and the demo's is the same clinic."""
+    pytest.importorskip("msgspec", reason="the extra `serve` is not installed")
+    import tomllib
+
+    from noregret.cli.serve_demo import programme
+    from noregret.service.programme_file import programme_from
+
+    (text,) = re.findall(r"```toml\n(.*?)```", (ROOT / "docs" / "serve.md").read_text(), re.DOTALL)
+    page, demo = (programme_from(tomllib.loads(t)) for t in (text, programme(nr.worlds.clinic())))
+    assert page.made_problem().state_names == demo.made_problem().state_names == nr.worlds.clinic().problem.state_names
+    assert np.array_equal(demo.made_problem().support, nr.worlds.clinic().problem.support)
+    assert page.house == demo.house

@@ -42,9 +42,9 @@ AGENTS = {
 }
 
 
-def ward(name):
+def ward(name, journal=None):
     """Five people: a is open after a step, b has done nothing, c and d have ended and wait for a, e has acted."""
-    live = nr.Live(AGENTS[name](), draws=3, clock=noon)
+    live = nr.Live(AGENTS[name](), draws=3, clock=noon, journal=journal)
     for who in "abcde":
         live.begin(who, [0.5 + 0.1 * ord(who) % 0.5])
     for who in "acd":

@@ -27,6 +27,7 @@ import noregret as nr
 import serving as lab
 from noregret.cli import app as command
 from noregret.service.client import Refused
+from noregret.service.pages.entry import COOKIE
 from noregret.service.tokens import Tokens
 from serving import ask
 
@@ -224,6 +225,15 @@ def test_the_client_of_personalizer(service):
     client.events.reward(answer.event_id, 1.0)
 
 
+def test_pages_are_for_those_who_may_read(service):
+    status, _, headers = ask(service.port, "GET", "/programmes/clinic")
+    assert (status, headers["location"].split("?")[0]) == (303, "/pages/sign-in")
+    assert ask(service.port, "GET", "/programmes/clinic", headers={"cookie": f"{COOKIE}={service.reader}"})[0] == 200
+    decide = Tokens(service.file).add("decider", "decide")
+    time.sleep(0.3)
+    assert ask(service.port, "GET", "/programmes/clinic", headers={"cookie": f"{COOKIE}={decide}"})[0] != 200
+
+
 # Stops ----------------------------------------------------------------------------------------------------------------
 def test_told_to_stop_it_answers_what_is_in_flight_and_the_next_goes_on(tmp_path):
     """Callers ask without a pause while SIGTERM comes: the process ends with 0, whatever was acknowledged is in the
@@ -334,12 +344,12 @@ def examined(service, examples, mode):
 
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
 def test_schemathesis_finds_no_server_error_and_no_violation(service, mode):
-    assert examined(service, 3, mode) > 50
+    assert examined(service, 2, mode) > 40
 
 
 @pytest.mark.slow
 def test_schemathesis_at_length(service):
-    done = sum(examined(service, 1500, mode) for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE))
-    assert done > 30_000
+    done = sum(examined(service, 300, mode) for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE))
+    assert done > 8_000
     with nr.Journal(service.journal, "clinic", create=False) as journal:
         assert journal.verify()

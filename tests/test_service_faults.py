@@ -13,10 +13,6 @@ import pytest
 
 pytest.importorskip("msgspec", reason="the extra `serve` is not installed: the service is not tested")
 
-from noregret.service.asking import ask
-from noregret.service.programme import Programme
-from noregret.service.programme_file import programme_from
-
 import noregret as nr
 from benchmarks.serving import faults
 from benchmarks.serving.books import balance
@@ -24,8 +20,13 @@ from benchmarks.serving.load import Record
 from benchmarks.serving.people import medium
 from benchmarks.serving.server import Postgres, programme_text
 from benchmarks.serving.zygote import ForkedServer, Zygote
+from noregret.agents.contents import fingerprint as mark
+from noregret.live.fold import fold
 from noregret.service import player as player_module
 from noregret.service import writer as writer_module
+from noregret.service.asking import ask
+from noregret.service.programme import Programme
+from noregret.service.programme_file import programme_from
 
 pytestmark = pytest.mark.deep
 
@@ -77,18 +78,13 @@ def ready(programme):
 def fingerprint(programme):
     """Of the agent in memory, when it has folded everything."""
     until(lambda: programme.facts()["folded"] == programme.facts()["head"])
-    return programme.read(lambda live: nr.agents.contents.fingerprint(live.agent))
+    return programme.read(lambda live: mark(live.agent))
 
 
 def folded_again(url, name="load"):
-    """The fingerprint of the agent that the journal folds to from its start."""
-    from noregret.agents.contents import fingerprint as mark
-    from noregret.live.fold import fold
-
+    """The fingerprint of the agent that the journal folds to from its start, with an agent made anew."""
+    live = settings().made_live()
     with nr.Journal(url, name, create=False) as journal:
-        first = journal.snapshots()[-1]
-        assert first.number == 1
-        live = nr.Live.from_bytes(journal.snapshot(1))
         for event in journal.events(1):
             fold(live, event)
     return mark(live.agent)
@@ -259,7 +255,7 @@ def test_a_slow_refresh(tmp_path, monkeypatch):
     """While the agent is at work for long, the house rule answers by the deadline; the agent folds its choices, and is
     back when it has caught up."""
     with Programme(settings(service={"deadline_ms": 30}), str(tmp_path / "journal.db")) as made:
-        call, slow, fold = Course(ready(made)), threading.Event(), player_module.fold
+        call, slow = Course(ready(made)), threading.Event()
 
         def slowly(live, event):
             if slow.is_set() and event.kind == "end":

@@ -46,6 +46,18 @@ def ticks() -> tuple[float, float]:
     return (fields[3] + fields[4]) / TICK, sum(fields) / TICK
 
 
+def wait_for_free(share: float, patience: float) -> float:
+    """Wait until this share of the machine was free for two seconds; the share then, or when patience ran out."""
+    limit = time.perf_counter() + patience
+    while True:
+        before = ticks()
+        time.sleep(2.0)
+        idle, whole = (b - a for a, b in zip(before, ticks(), strict=True))
+        free = idle / whole if whole else 0.0
+        if free >= share or time.perf_counter() > limit:
+            return free
+
+
 class Beside:
     """Measures beside a run, as a context: fdatasync of 4 KiB in `folder` every `pause` seconds, processor time of
     the processes given (and of those below them), how much of the machine was free."""

@@ -161,7 +161,17 @@ class Postgres:
             user = pwd.getpwnam("postgres")
             os.chown(folder, user.pw_uid, user.pw_gid)
             self.as_user = ["setpriv", f"--reuid={user.pw_uid}", f"--regid={user.pw_gid}", "--clear-groups"]
-        words = [str(self.bin / "initdb"), "-D", str(self.data), "-U", "noregret", "-A", "trust", "--locale=C.UTF-8", "-N"]
+        words = [
+            str(self.bin / "initdb"),
+            "-D",
+            str(self.data),
+            "-U",
+            "noregret",
+            "-A",
+            "trust",
+            "--locale=C.UTF-8",
+            "-N",
+        ]
         subprocess.run([*self.as_user, *words], check=True, capture_output=True, cwd=folder)
 
     @staticmethod

@@ -23,10 +23,12 @@ from .compiler.jit import kernel
 from .evidence.evaluate import evaluate
 from .evidence.evaluation import Evaluation
 from .evidence.model_check import ModelCheck, check_model
+from .live.audit import audit
 from .live.bounds import suggest_bounds
 from .live.decision import Decision
 from .live.decision_files import read_decisions, write_decisions
 from .live.log import read_log
+from .live.replay import replay
 from .live.several import Live
 from .planning.bellman import Plan
 from .planning.bellman import drawn_with as _drawn_with
@@ -85,6 +87,7 @@ __all__ = [
     "UniformRandom",
     "World",
     "agents",
+    "audit",
     "check_model",
     "claims",
     "contexts",
@@ -100,6 +103,7 @@ __all__ = [
     "read_decisions",
     "read_log",
     "referral_study",
+    "replay",
     "simulate",
     "studies",
     "suggest_bounds",

@@ -222,6 +222,12 @@ def copy_of(agent: Agent, ask: bool = True) -> Agent:
     return made
 
 
+def handed_in(agent: Agent) -> Table:
+    """What `load` must be given to read this agent's file: code, which no file holds."""
+    link, own = agent.problem.link, list(own_classes(agent).values())
+    return {"link": link if link.name not in _LINKS else None, "expert": agent._ask, "agent": own or None}
+
+
 def own_classes(agent: Any) -> Own:
     """The classes of an agent, and of those it is made of, that are not the library's."""
     parts = agent.parts().values() if isinstance(agent, Agent) else ()

@@ -32,6 +32,7 @@ class Shared:
     _ask: Any = None  # the expert of a `Referral`, or the baseline of a `Conservative`, where it is a function
     asks_everybody = False  # whether that function is asked about everybody, not only where somebody is handed over
     _changes: int = 0  # how often what it knows has changed
+    _examined: Any = None  # individuals and changes when the tests of what is assumed were asked last
     _keeper: Any = None  # weak reference to the `Live` that has taken it over
 
     def parts(self) -> Any:
@@ -70,6 +71,10 @@ class Shared:
     def hand_to(self, keeper: Any) -> None:
         """Taken over by a `Live`, for as long as there is one."""
         self._keeper = weakref.ref(keeper)
+
+    def share_lock(self, lock: Lock) -> None:
+        """Have that lock for its own: of an agent that takes another's place under it."""
+        self._root()._own_lock = lock
 
     def _root(self) -> Self:
         root = self
@@ -146,8 +151,10 @@ class Shared:
 
     def examine(self) -> None:
         """See whether what was learned refutes an assumption, after the individuals whose turn it is (`refutation`)."""
-        if due(self.episode):
+        root, met = self._root(), (self.episode, self.changes)
+        if root._examined != met and due(met[0]):
             examine(self)
+        root._examined = met
 
     def _rests_on(self) -> tuple[Any, ...]:
         """The agents whose sets its promise rests on: the tests of what is assumed look at these, and at no others."""

@@ -7,7 +7,22 @@ import typer
 
 from ..journal.errors import NotTheWriter
 from ..storage.version import __version__
-from . import bench, bounds, compare, decisions, frontier, journal, referral, report, serve, serve_demo, study, trial, verify
+from . import (
+    bench,
+    bounds,
+    compare,
+    decisions,
+    frontier,
+    journal,
+    referral,
+    replay,
+    report,
+    serve,
+    study,
+    trial,
+    verify,
+)
+from .serve_demo import demo
 
 
 class _Commands(typer.core.TyperGroup):
@@ -57,8 +72,10 @@ app.command()(frontier.frontier)
 app.command()(report.report)
 app.command("report-decisions")(decisions.decisions)
 app.add_typer(journal.app, name="journal")
+app.command()(replay.replay)
+app.command()(replay.audit)
 app.command()(verify.verify)
 app.command()(bench.bench)
 app.command()(serve.serve)
 app.command()(serve.token)
-app.command("serve-demo")(serve_demo.demo)
+app.command("serve-demo")(demo)

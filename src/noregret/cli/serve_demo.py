@@ -71,7 +71,7 @@ def demo(
     begun = time.monotonic()
     folder.mkdir(parents=True, exist_ok=True)
     world, file = clinic(), folder / "clinic.toml"
-    file.write_text(_FILE.format(support=json.dumps(world.problem.support.tolist())))
+    file.write_text(programme(world))
     port = port or _free()
     words = [sys.executable, "-m", "noregret", "serve", "--programme", str(file), "--demo", "--port", str(port)]
     words += ["--journal", f"sqlite:///{(folder / 'journal.db').resolve()}"]
@@ -90,19 +90,24 @@ def demo(
     print(f"stopped; everything is in {folder / 'journal.db'}: noregret replay {folder / 'journal.db'}")
 
 
+def programme(world: World) -> str:
+    """The demo's programme file."""
+    return _FILE.format(support=json.dumps(np.asarray(world.problem.support).tolist()))
+
+
 class _Patient:
     """One simulated patient: the clinic's truth in plain NumPy, since nothing is to be compiled for it."""
 
     def __init__(self, world: World, who: str, luck: np.random.Generator) -> None:
         self.world, self.who, self.luck, self.step = world, who, luck, 0
-        people = world.contexts.support
+        self.support, people = np.asarray(world.problem.support), np.asarray(world.contexts.support)
         self.x, self.state = people[luck.integers(len(people))], world.problem.state("moderate")
 
     def happens(self, action: int) -> tuple[float, int]:
         """(reward, next state) of an action."""
         w, s = self.world, self.state
         logits = w.weights[s, action] @ self.x
-        chances = np.exp(logits) * w.problem.support[s, action]
+        chances = np.exp(logits) * self.support[s, action]
         self.state = int(self.luck.choice(len(chances), p=chances / chances.sum()))
         self.step += 1
         return float(self.luck.random() < w.reward_weights[s, action] @ self.x), self.state
@@ -111,6 +116,7 @@ class _Patient:
 def _patients(world: World, port: int, rate: float, begun: float, until: float, stop: Any) -> None:
     """Patients who come and go, a dozen open at a time, until it is time to stop; those still open then withdraw."""
     client, problem = Client(f"http://127.0.0.1:{port}", NAME), world.problem
+    states: tuple[str, ...] = problem.state_names or ()
     run, luck = f"{datetime.now(UTC):%y%m%d-%H%M%S}", np.random.default_rng(0)
     waiting: deque[_Patient] = deque()
     said: set[str] = set()
@@ -123,13 +129,13 @@ def _patients(world: World, port: int, rate: float, begun: float, until: float, 
             client.begin(patient.who, patient.x.tolist())
         else:
             patient = waiting.popleft()
-        told = client.decide(patient.who, problem.state_names[patient.state], step=patient.step)
+        told = client.decide(patient.who, states[patient.state], step=patient.step)
         decided += 1
         if told["by"] not in said:
             said.add(told["by"])
             print(_first(told, time.monotonic() - begun), flush=True)
         reward, after = patient.happens(problem.action(told["action"], patient.state))
-        client.outcome(patient.who, problem.state_names[after], reward, step=patient.step - 1)
+        client.outcome(patient.who, states[after], reward, step=patient.step - 1)
         if patient.step == problem.horizon:
             client.end(patient.who)
         else:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 from sqlalchemy import Connection, create_engine, inspect, pool, text
-from sqlalchemy.exc import DBAPIError, TimeoutError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError, TimeoutError
 
 from .. import checks as check
 from .errors import JournalUnavailable, translated
@@ -105,7 +105,7 @@ class Database:
                     yield connection
                     connection.exec_driver_sql("COMMIT")
                 except BaseException:
-                    with contextlib.suppress(DBAPIError):
+                    with contextlib.suppress(SQLAlchemyError):  # a connection that is gone has nothing to undo
                         connection.exec_driver_sql("ROLLBACK")
                     raise
         except DBAPIError as error:

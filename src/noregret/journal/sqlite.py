@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import sqlite3
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ from typing import Any
 from .chain import COLUMNS
 from .errors import JournalUnavailable
 
+LOOK = 0.1  # seconds for which a lock is believed in
 BUSY = 5.0  # seconds that a commit waits for those of other programmes in the same file
 INSERT = f"INSERT INTO journal_events VALUES ({', '.join('?' * len(COLUMNS))})"
 _EVENTS = f"SELECT {', '.join(COLUMNS)} FROM journal_events"  # the planner has no statistics: it is told which index
@@ -99,11 +101,19 @@ class SQLiteWriter:
         self.server = server
         self.lock_path = f"{server.path}.{programme}.lock"
         self._lock: int | None = None
+        self._looked = 0.0
         self._connection: sqlite3.Connection | None = None
 
     @property
     def held(self) -> bool:
-        return self._lock is not None and _same(self._lock, self.lock_path)
+        """Whether the lock is ours. That nobody has removed its file is looked at ten times a second at most: two
+        writers would still be kept apart by the primary key."""
+        now = time.monotonic()
+        if self._lock is not None and now > self._looked + LOOK:
+            if not _same(self._lock, self.lock_path):
+                self.unlock()
+            self._looked = now
+        return self._lock is not None
 
     def lock(self) -> bool:
         """Take the lock, if nobody has it."""
@@ -124,7 +134,7 @@ class SQLiteWriter:
                 os.close(handle)
                 raise JournalUnavailable(f"the journal in {self.server.shown} cannot be locked: {error}") from None
             if _same(handle, self.lock_path):
-                self._lock = handle
+                self._lock, self._looked = handle, time.monotonic()
                 return True
             os.close(handle)  # the file was removed meanwhile
 

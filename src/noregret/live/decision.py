@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+from copy import deepcopy
 from dataclasses import MISSING, asdict, dataclass, field, fields, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -22,6 +23,7 @@ from ..storage.tables import is_missing
 from ..storage.version import __version__
 from .people import Person
 
+_NESTED = (dict, list)
 _FROM_0 = ("episode", "step", "state", "action", "advice", "seed")
 
 
@@ -192,9 +194,24 @@ def described(agent: Agent) -> dict[str, Any]:
     return made
 
 
-def decided(agent: Agent, person: Person, s: int, time: str, with_chance: bool, draws: int = 0) -> Decision:
-    """The record of the last action of a person, which was taken in state s. with_chance: whether its probability is
-    part of the record; draws: of what is believed."""
+def plainly(agent: Agent) -> dict[str, Any]:
+    """`described` as it comes out of JSON."""
+    made: dict[str, Any] = json.loads(json.dumps(described(agent)))
+    return made
+
+
+def _own(options: dict[str, Any]) -> dict[str, Any]:
+    """A copy for one decision: nobody who changes it changes another's."""
+    made = options.copy()
+    for name, value in options.items():
+        if value.__class__ in _NESTED:
+            made[name] = deepcopy(value)
+    return made
+
+
+def decided(agent: Agent, person: Person, s: int, time: str, options: Any, chance_of: bool, draws: int = 0) -> Decision:
+    """The record of the last action of a person, which was taken in state s. options: `plainly`; chance_of: whether its
+    probability is part of the record; draws: of what is believed."""
     h, p = len(person.actions) - 1, agent.problem
     chosen, advice = person.actions[h], int(person.policy[h, s])
     chance: tuple[float, int, float] | tuple[None, None, None] = (None, None, None)
@@ -202,7 +219,7 @@ def decided(agent: Agent, person: Person, s: int, time: str, with_chance: bool, 
         past = person.states[:h], person.actions[:h], person.others[:h]
         chances = of_lottery(person.drawn, person.floor, from_barred(p, person.unavailable), past, s)
         chance = float(chances.probabilities[chosen]), chances.draws, 0.0
-    elif with_chance:
+    elif chance_of:
         found = known_exactly(agent, h, s)
         if found is None and len(person.drawn):
             found = from_policies(person.drawn, person.states, person.actions[:h], person.others, s, p.n_actions)
@@ -212,7 +229,7 @@ def decided(agent: Agent, person: Person, s: int, time: str, with_chance: bool, 
         who=person.who, episode=person.episode, step=h, context=person.context, state=s, action=chosen,
         advice=advice, by_other=person.others[h], probability=chance[0], draws=chance[1], error=chance[2],
         certificate=person.certificate if agent.refuted is None else None, referred=person.referred,
-        agent=agent.name, options=json.loads(json.dumps(described(agent))), seed=agent.seed, version=__version__,
+        agent=agent.name, options=_own(options), seed=agent.seed, version=__version__,
         fingerprint=person.fingerprint, time=time, **_names(p, s, chosen, advice),
         row=None if person.row is None else dict(person.row), refuted=agent.refuted, unavailable=person.unavailable,
         **_believed(person, draws),
@@ -252,7 +269,7 @@ def utc(time: Any) -> str:
         made = datetime.fromisoformat(time) if isinstance(time, str) else time
         if not isinstance(made, datetime) or made.tzinfo is None:
             raise ValueError
-        return made.astimezone(UTC).isoformat()
+        return (made if made.tzinfo is UTC else made.astimezone(UTC)).isoformat()
     except (ValueError, OverflowError):
         raise ValueError(
             f"time must be a datetime with a time zone, or such a time in ISO 8601, got {check.shown(time)}"

@@ -22,7 +22,6 @@ from typing import Any
 from ..journal.event import KEPT, Entry
 from ..planning.bellman import Plan
 from .decision import Decision
-from .several import Live
 
 Folded = Plan | Decision | None
 
@@ -32,16 +31,24 @@ class FoldError(RuntimeError):
     the journal says."""
 
 
+class OtherAction(FoldError):
+    """The agent now comes to another action than it did; decision: its own, now."""
+
+    def __init__(self, sentence: str, decision: Decision) -> None:
+        super().__init__(sentence)
+        self.decision = decision
+
+
 class ErasedError(FoldError):
     """An event whose person was erased: only a later snapshot leads past it."""
 
 
-def fold(live: Live, event: Entry) -> Folded:
+def fold(live: Any, event: Entry) -> Folded:
     """Do to `live` what the event says; the plan of a `begin`, the decision of a `decide`.
 
-    Where a decision was the agent's own, the agent must come to the same action, or there is a FoldError (an action
-    that is null in the payload is not compared: whoever asks for it first does not know it). A FoldError, too, where
-    the event was refused, or was erased (ErasedError).
+    Where a decision was the agent's own, the agent must come to the same action, or there is a FoldError (OtherAction;
+    an action that is null in the payload is not compared: whoever asks for it first does not know it). A FoldError,
+    too, where the event was refused, or was erased (ErasedError).
 
     >>> import noregret as nr
     >>> from noregret.journal.event import Entry
@@ -75,17 +82,18 @@ def _named(event: Entry) -> str:
     return f"a new {event.kind}" if number is None else f"event {number} ({event.kind})"
 
 
-def _begin(live: Live, who: Any, told: dict[str, Any], event: Entry) -> Plan:
-    return live.begin(who, told["x"], told.get("unavailable"))
+def _begin(live: Any, who: Any, told: dict[str, Any], event: Entry) -> Plan:
+    made: Plan = live.begin(who, told["x"], told.get("unavailable"))
+    return made
 
 
-def _decide(live: Live, who: Any, told: dict[str, Any], event: Entry) -> Decision:
+def _decide(live: Any, who: Any, told: dict[str, Any], event: Entry) -> Decision:
     action, own = told["action"], told.get("by", "agent") == "agent"
     if told["step"] != (at := live.step_of(who)):
         raise FoldError(f"{_named(event)} is of step {told['step']}, they are at step {at}")
-    made = live.act(who, told["state"], None if own else action, event.time)
+    made: Decision = live.act(who, told["state"], None if own else action, event.time)
     if action is not None and action != made.action:
-        raise FoldError(f"{_named(event)} was action {action}, the agent now comes to {made.action}")
+        raise OtherAction(f"{_named(event)} was action {action}, the agent now comes to {made.action}", made)
     return made
 
 
@@ -94,26 +102,26 @@ def known(reward: Any) -> Any:
     return math.nan if reward is None else reward
 
 
-def _outcome(live: Live, who: Any, told: dict[str, Any], event: Entry) -> None:
+def _outcome(live: Any, who: Any, told: dict[str, Any], event: Entry) -> None:
     if told.get("next_state") is None:
         live.reward(who, told["step"], known(told["reward"]))
     else:
         live.observe(who, known(told["reward"]), told["next_state"], told["step"])
 
 
-def _end(live: Live, who: Any, told: dict[str, Any], event: Entry) -> None:
+def _end(live: Any, who: Any, told: dict[str, Any], event: Entry) -> None:
     live.end(who, told.get("wait", 0))
 
 
-def _close(live: Live, who: Any, told: dict[str, Any], event: Entry) -> None:
+def _close(live: Any, who: Any, told: dict[str, Any], event: Entry) -> None:
     live.close(who)
 
 
-def _withdraw(live: Live, who: Any, told: dict[str, Any], event: Entry) -> None:
+def _withdraw(live: Any, who: Any, told: dict[str, Any], event: Entry) -> None:
     live.abandon(who, told.get("learn", False))
 
 
-_MEANING: dict[str, Callable[[Live, Any, dict[str, Any], Entry], Folded]] = {
+_MEANING: dict[str, Callable[[Any, Any, dict[str, Any], Entry], Folded]] = {
     "begin": _begin, "decide": _decide, "outcome": _outcome, "correction": _outcome, "reward": _outcome, "end": _end,
     "close": _close, "withdraw": _withdraw,
 }  # fmt: skip

@@ -12,7 +12,6 @@ says that a reward is not known; it takes back none that was told."""
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 from .. import checks as check
@@ -46,7 +45,7 @@ def with_outcome(person: Person, p: Problem, reward: Any, next_state: Any, step:
     if h > n or (h == n and not person.asked):
         raise RuntimeError(f"observe: nothing was done with {who} at step {h}, call act first")
     if h == n:
-        return replace(person, rewards=(*person.rewards, r), states=(*person.states[: n + 1], after))
+        return person.changed(rewards=(*person.rewards, r), states=(*person.states[: n + 1], after))
     if after != person.states[h + 1]:
         person = _moved(person, p, h, after)
     if math.isnan(r) or same(r, person.rewards[h]):
@@ -70,7 +69,7 @@ def with_reward(person: Person, p: Problem, step: Any, value: Any) -> Person:
 
 
 def _rewarded(person: Person, h: int, r: float) -> Person:
-    return replace(person, rewards=(*person.rewards[:h], r, *person.rewards[h + 1 :]))
+    return person.changed(rewards=(*person.rewards[:h], r, *person.rewards[h + 1 :]))
 
 
 def _moved(person: Person, p: Problem, h: int, after: int) -> Person:
@@ -79,7 +78,7 @@ def _moved(person: Person, p: Problem, h: int, after: int) -> Person:
             f"next_state of step {h} of {check.shown(person.who)} was {p.state_text(person.states[h + 1])}, in which "
             f"step {h + 1} was decided: it cannot become {p.state_text(after)} any more"
         )
-    return replace(person, states=(*person.states[: h + 1], after))
+    return person.changed(states=(*person.states[: h + 1], after))
 
 
 def refutation(person: Person, p: Problem, h: int) -> str:

@@ -22,7 +22,7 @@ from ..checks import Floats
 from ..problem.links import Link
 from ..problem.masks import check_policy, from_barred
 from ..problem.problem import Problem
-from ..storage.archive import seal
+from ..storage.archive import digest, seal, unseal_bytes
 from ..storage.atomic import write_whole
 
 Who = int | str
@@ -72,10 +72,21 @@ class Person:
     floor: float | None = None
     mark: NDArray[np.int64] = field(default_factory=_unlearned)
 
+    def changed(self, **told: Any) -> "Person":
+        """The same person with these fields: `dataclasses.replace` without its checks, in a tenth of its time."""
+        made = object.__new__(Person)
+        made.__dict__.update(self.__dict__, **told)
+        return made
+
     @property
     def steps(self) -> int:
         """Steps whose outcome was observed."""
         return len(self.rewards)
+
+    def same_steps(self, other: "Person") -> bool:
+        """Whether the other record has the same decisions."""
+        mine, theirs = (self.states, self.actions, self.others), (other.states, other.actions, other.others)
+        return mine == theirs
 
     @property
     def asked(self) -> bool:
@@ -99,6 +110,8 @@ class Person:
 
     def impossible(self, p: Problem) -> int | None:
         """The first step whose outcome the problem's support rules out; None where there is none."""
+        if p.layout.dense:
+            return None
         for h in range(self.steps):
             if not p.can_follow(self.states[h + 1], self.states[h], self.actions[h]):
                 return h
@@ -159,6 +172,15 @@ def frozen_people(agent: Agent, own: dict[str, Any], people: list[Person]) -> Ca
         return file.getvalue()
 
     return sealed
+
+
+def marked(live: Any) -> str:
+    """SHA-256 over a `Live` as it goes on from here: its agent as `fingerprint` has it, and everybody not learned."""
+    header, arrays = unseal_bytes(live.snapshot()(), "a snapshot")
+    header["clock"], header["others"] = header["clock"][0], []
+    header.pop("unavailable", None)
+    away = ("plan.", "path.")
+    return digest(header, {name: a for name, a in arrays.items() if name != "context" and not name.startswith(away)})
 
 
 def draws_in(agent: Agent, draws: int) -> int:

@@ -33,10 +33,11 @@ open may lack the steps of m others (with order="begin", of all who began after 
 regret that a theorem states for one individual after another are not claimed for several at a time; every plan's own
 certificate is. Agents that plan again within an episode (`pause`) are refused."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -46,16 +47,18 @@ from ..agents.base import Agent
 from ..agents.composed.own import has_player
 from ..agents.contents import fingerprint
 from ..agents.explaining import check_belief
-from ..agents.locks import locked
 from ..agents.probabilities import check_draws, known_exactly, plans_ahead
+from ..journal.event import Entry
 from ..planning.bellman import Plan
 from ..problem.links import Link
 from ..storage.archive import unseal, unseal_bytes
 from ..storage.tables import columns
-from .decision import Decision, decided, now, row_of, utc
+from ..storage.version import __version__
+from .decision import Decision, decided, now, plainly, row_of, utc
+from .journaled import Book, begin_entry, decide_entry, holding, reader
 from .outcomes import told_in, with_outcome, with_reward
-from .people import Who, frozen_people, key_of, people_in, write_people
-from .ward import Ward, finished
+from .people import Person, Who, frozen_people, key_of, people_in, write_people
+from .ward import Ward, finished, verb
 
 _ALWAYS = (
     "whoever overrules acts on what is recorded, nobody is abandoned because of an outcome, and no reward or next "
@@ -69,6 +72,12 @@ _ORDERS = {
 }
 
 
+def _answer(person: Person) -> dict[str, Any]:
+    """What `begin` says, for the journal."""
+    made = {"episode": person.episode, "certificate": person.certificate, "referred": person.referred}
+    return made | {"version": __version__}
+
+
 class Live(Ward):
     """Individuals under keys of your own, open at the same time, who come back when they come back.
 
@@ -80,6 +89,8 @@ class Live(Ward):
             somebody ends; "end": at once, which needs ends that do not depend on outcomes (module docstring)
     audit   whether decisions carry a fingerprint of the agent; costs a pass over its arrays for each individual
     rows    whether decisions carry the row given at `begin` (the encoder's columns)
+    journal a `noregret.Journal`: every event is written to it before a verb returns. An empty one is begun; one that
+            was begun with this agent and these options is folded, and goes on from there (`resume` needs no agent)
     belief  posterior draws at every `begin` for what is believed of the plan's shortfall, in the decisions; 0: none.
             At least 19, of an agent with a posterior. Believed, not proved (`Plan.belief`)
     clock   a function that says the time, for the decisions: a datetime with a time zone; None: this machine's
@@ -111,6 +122,7 @@ class Live(Ward):
         rows: bool = False,
         clock: Callable[[], datetime] | None = None,
         belief: int = 0,
+        journal: Any = None,
     ) -> None:
         if not isinstance(agent, Agent):
             raise ValueError(f"agent must be an agent of noregret, got {type(agent).__name__}")
@@ -129,7 +141,13 @@ class Live(Ward):
         self.audit = check.flag("audit", audit)
         self.rows, self._time = check.flag("rows", rows), now if clock is None else clock
         self.belief = check_belief(agent, belief) if check.integer("belief", belief, 0) else 0
+        self._described = plainly(agent)
         super().__init__(agent, order)
+        if journal is not None:
+            self._book = Book(journal, reader(type(self), agent, clock))
+            self._stale = self._book.start(agent, self._options(), self._frozen(), self._now())
+            if self._stale:
+                self._fold_again()
 
     @property
     def guarantee(self) -> str | None:
@@ -143,7 +161,7 @@ class Live(Ward):
         return f"<Live {self.agent.label}, {self.agent.episode} begun, {opened} open{late}>"
 
     # One individual -----------------------------------------------------------------------------------------------
-    @locked
+    @verb
     def begin(self, who: Who, x: ArrayLike | dict[str, Any], unavailable: Any = None) -> Plan:
         """Plan for a new individual with context x [d], or with a row where the agent has an encoder. unavailable:
         actions that they cannot get, as for `Agent.begin_episode`."""
@@ -163,13 +181,22 @@ class Live(Ward):
             drawn = plans_ahead(agent, context, self.draws, mask)
         else:
             drawn = np.zeros((0, agent.problem.horizon, agent.problem.n_states), np.int16)
-        with finished(self._settle):
-            self._coming = who, mark, drawn, row
-            self._loose = True
-            plan = agent.plan_for(context, unavailable)
+        told = None if self._book is None else begin_entry(agent, who, x, unavailable, self._now())
+        self._stale = told is not None
+        try:
+            with finished(self._settle):
+                self._coming = who, mark, drawn, row
+                self._loose = True
+                plan = agent.plan_for(context, unavailable)
+        except ValueError:  # an expert's, for example, who could not be asked
+            self._stale = self._stale and (who in self._people or agent.is_open)
+            raise
+        if told is not None:
+            self._tell([replace(told, answer=json.dumps(_answer(self._people[who])))])
+        self._stale = False
         return plan
 
-    @locked
+    @verb
     def act(
         self, who: Who, state: int | str, action: int | str | None = None, time: datetime | str | None = None
     ) -> Decision:
@@ -187,21 +214,25 @@ class Live(Ward):
             )
         advice = int(person.policy[h, s])
         chosen = advice if action is None else person.action(p, action, s)
-        person = replace(
-            person, states=(*person.states[:h], s), actions=(*person.actions[:h], chosen),
+        person = person.changed(
+            states=(*person.states[:h], s), actions=(*person.actions[:h], chosen),
             others=(*person.others[:h], action is not None),
         )  # fmt: skip
-        made = decided(self.agent, person, s, utc(self._time() if time is None else time), self.draws > 0, self.belief)
+        when = utc(self._time() if time is None else time)
+        made = decided(self.agent, person, s, when, self._described, self.draws > 0, self.belief)
+        if self._book is not None and not person.same_steps(self._people[person.who]):
+            self._tell([decide_entry(made)])
         self._people[person.who] = person
+        self._stale = False
         return made
 
-    @locked
+    @verb
     def step_of(self, who: Who) -> int:
         """The step that this individual is at: how many outcomes were observed."""
         self._catch_up()
         return self._person(who).steps
 
-    @locked
+    @verb
     def observe(self, who: Who, reward: float, next_state: int | str, step: int | None = None) -> None:
         """What the action of `step` led to. A reward that is not known yet is nan; `reward` may bring it later.
 
@@ -214,7 +245,7 @@ class Live(Ward):
         person = self._person(who)
         self._note({person.who: with_outcome(person, self.agent.problem, reward, next_state, step)})
 
-    @locked
+    @verb
     def reward(self, who: Who, step: int, value: float) -> None:
         """The reward of an earlier step: one that was nan until now, or a correction; also after `end`, until the
         individual was learned."""
@@ -222,7 +253,7 @@ class Live(Ward):
         person = self._person(who)
         self._note({person.who: with_reward(person, self.agent.problem, step, value)})
 
-    @locked
+    @verb
     def observe_all(self, table: Any) -> int:
         """Outcomes that arrive as a table with columns who, reward and next_state, and step; how many rows there were.
 
@@ -238,7 +269,7 @@ class Live(Ward):
         self._note(news)
         return len(data["who"])
 
-    @locked
+    @verb
     def end(self, who: Who, wait: int | None = 0) -> None:
         """Learn from the steps observed, which may be fewer than H; with order="begin" when everybody who began before
         has ended and waits for nothing.
@@ -246,44 +277,113 @@ class Live(Ward):
         wait   how many more people are to begin before this one is learned; None: as many as it takes until `close`.
                Until then outcomes and corrections are taken. Whether a reward comes in time must not depend on it"""
         n = None if wait is None else check.integer("wait", wait, 0)
+        self._end(who, n, "end", {"wait": n})
+
+    def _end(self, who: Who, wait: int | None, kind: str, told: dict[str, Any]) -> None:
         self._settle()
         person = self._person(who, ended=False)
-        until = None if n is None else self.agent.episode + n
-        self._put(replace(person, ended=True, until=until))
+        until = None if wait is None else self.agent.episode + wait
+        self._put(person.changed(ended=True, until=until), kind, told)
 
-    @locked
+    @verb
     def close(self, who: Who) -> None:
         """Nothing more is waited for: learn from somebody who has ended as soon as the order allows."""
         self._settle()
         person = self._person(who)
         if not person.ended:
             raise RuntimeError(f"close: {check.shown(who)} is open, call end first")
-        self._put(replace(person, until=0))
+        self._put(person.changed(until=0), "close", {})
 
-    @locked
+    @verb
     def abandon(self, who: Who, learn: bool = False) -> None:
         """Forget the individual; or, with learn=True, learn the steps seen, as `end` does. Either keeps the guarantees
         only if it does not depend on outcomes."""
         if check.flag("learn", learn):
-            self.end(who)
+            self._end(who, 0, "withdraw", {"learn": True})
             return
         self._settle()
         person = self._person(who)
+        if self._book is not None:
+            self._tell([Entry("withdraw", self._now(), person.who, {"learn": False})])
         with finished(self._settle):
             del self._people[person.who]
+        self._stale = False
+
+    # The journal --------------------------------------------------------------------------------------------------
+    @classmethod
+    def resume(
+        cls,
+        journal: Any,
+        link: Link | None = None,
+        expert: Any = None,
+        clock: Callable[[], datetime] | None = None,
+        agent: Any = None,
+    ) -> Self:
+        """A `Live` as its journal says it is: the last good snapshot, then the events. link, expert and agent as for
+        `noregret.load`: code that no snapshot holds."""
+
+        given = link, expert, clock, None, agent
+        book = Book(journal, lambda data, name: cls.from_bytes(data, *given, name))
+        made: Self = book.again()
+        made._book = book
+        return made
+
+    @property
+    def journal(self) -> Any:
+        """The journal that events are written to, None without one."""
+        return None if self._book is None else self._book.journal
+
+    @verb
+    def keep_snapshot(self) -> int:
+        """Keep a snapshot in the journal, from which `resume` and `replay` may begin; how many events it has folded.
+        One is kept by itself every 10,000 events."""
+        if self._book is None:
+            raise RuntimeError("keep_snapshot: there is no journal")
+        return self._kept(self._book)
+
+    def _kept(self, book: Book) -> int:
+        self._settle()
+        number, noted = book.keep(self._frozen()(), self._now())
+        self._tell([noted])
+        self._stale = False
+        return number
+
+    def _shelve(self) -> None:
+        with Book.quietly():
+            self._kept(cast(Book, self._book))
+
+    @verb
+    def erase(self, who: Who) -> None:
+        """Take what somebody said and was told out of the journal; its chain can still be verified. They must have been
+        learned, or withdrawn. What the agent learned stays, and so does what an agent that stores its data has kept."""
+        if self._book is None:
+            raise RuntimeError("erase: there is no journal")
+        self._settle()
+        key = key_of(who)
+        if key in self._people:
+            raise ValueError(f"who: {check.shown(who)} is not learned yet, withdraw them first (abandon)")
+        journal, theirs = self._book.journal, self._book.journal.of(key)
+        number = self._kept(self._book)
+        learned = min(number, holding(journal, key, theirs[-1].number + 1)) if theirs else None
+        self._stale = True
+        self._book.folded = journal.erase(key, learned).number + 1
+        self._stale = False
+
+    def _now(self) -> str:
+        return utc(self._time())
 
     # Files --------------------------------------------------------------------------------------------------------
     def _options(self) -> dict[str, Any]:
         own = {"draws": self.draws, "order": self.order, "audit": self.audit, "rows": self.rows}
         return own | ({"belief": self.belief} if self.belief else {})  # files of earlier versions are without it
 
-    @locked
+    @verb
     def save(self, path: Any) -> None:
         """Write the agent and everybody not learned yet, as `Agent.save` does; `Live.load` reads it."""
         self._catch_up()
         write_people(path, self.agent, self._options(), list(self._people.values()))
 
-    @locked
+    @verb
     def snapshot(self) -> Callable[[], bytes]:
         """A copy of everything as it is now, and a function that makes the bytes of `save`'s file of it, which takes
         longer and may be called at any time, in any thread. `Live.from_bytes` reads them.
@@ -295,6 +395,9 @@ class Live(Ward):
         <Live certified-psrl, 0 begun, 0 open>
         """
         self._catch_up()
+        return self._frozen()
+
+    def _frozen(self) -> Callable[[], bytes]:
         return frozen_people(self.agent, self._options(), list(self._people.values()))
 
     @classmethod

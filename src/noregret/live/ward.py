@@ -4,9 +4,11 @@ Interruptions. Ctrl-C or too little memory, at whatever line, leaves a verb undo
 that can fail comes first, then one step that counts (an assignment, or a compiled call), and what follows from it is
 made up for by `_catch_up`, at once or when the next verb is called."""
 
+import functools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, Self
+from heapq import heappop, heappush
+from typing import Any, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,11 +16,13 @@ from numpy.typing import NDArray
 from .. import checks as check
 from ..agents.base import Agent
 from ..agents.explaining import explained
-from ..agents.locks import locked
+from ..journal.event import Entry
 from ..problem.masks import barred
+from .journaled import Book, outcome_entries
 from .outcomes import refutation
 from .people import Person, Who
 
+F = TypeVar("F", bound=Callable[..., Any])
 _LEARNED = np.array([1, 0, 0, 0], np.int64)
 
 
@@ -33,8 +37,25 @@ def finished(finish: Callable[[], None]) -> Iterator[None]:
         raise
 
 
+def verb(method: F) -> F:
+    """The method, under the lock of its object, with everything in memory that is in its journal."""
+
+    @functools.wraps(method)
+    def alone(self: Any, *args: Any, **options: Any) -> Any:
+        with self.lock.held:
+            if self._stale:
+                self._fold_again()
+            made = method(self, *args, **options)
+            if self._book is not None and self._book.full:
+                self._shelve()
+            return made
+
+    return alone  # type: ignore[return-value]
+
+
 class Ward:
-    """The part of `Live` that keeps people and learns them. Whatever is interrupted, `_catch_up` finishes."""
+    """The part of `Live` that keeps people and learns them. Whatever is interrupted, `_catch_up` finishes; with a
+    journal, what is in memory is thrown away then, and folded again (`live.journaled`)."""
 
     belief: int  # draws for what is believed of a plan, 0: none
 
@@ -45,18 +66,22 @@ class Ward:
         self._people: dict[Who, Person] = {}  # in the order in which they began
         self._coming: tuple[Who, str, NDArray[np.int16], dict[str, Any] | None] | None = None
         self._loose = False  # whether something may have been begun that was not finished
+        self._about: tuple[Who, ...] = ()  # with whom, beside whoever is coming
+        self._hints: list[tuple[int, int, Who]] = []  # heap of (until, episode, who): who may be due, order="end"
         self._unexamined = False  # whether somebody was learned and the tests of what is assumed were not asked since
+        self._book: Book | None = None  # the journal
+        self._stale = False  # whether memory may differ from it
         agent.hand_to(self)
 
     @property
-    @locked
+    @verb
     def open(self) -> tuple[Who, ...]:
         """Keys of those who have begun and not ended, in the order in which they began."""
         self._catch_up()
         return tuple(q.who for q in self._people.values() if not q.ended)
 
     @property
-    @locked
+    @verb
     def waiting(self) -> tuple[Who, ...]:
         """Keys of those who have ended and are not learned yet, likewise."""
         self._catch_up()
@@ -72,7 +97,7 @@ class Ward:
             person = self._arrived(*self._coming)
             self._people[person.who] = person
             agent.met(1)
-        for person in tuple(self._people.values()):
+        for person in [self._people[who] for who in self._about if who in self._people]:
             if person.learned:
                 del self._people[person.who]
             elif agent.refuted is None and (h := person.impossible(p)) is not None:
@@ -100,6 +125,7 @@ class Ward:
         self._catch_up()
         agent, p = self.agent, self.agent.problem
         for q in self._due():
+            self._about = (q.who,)
             self._loose = self._unexamined = True
             h = q.impossible(p)
             n = q.steps if h is None else h
@@ -114,31 +140,92 @@ class Ward:
             self._unexamined = False
 
     def _due(self) -> list[Person]:
-        begun, found = self.agent.episode, []
-        for q in sorted(self._people.values(), key=lambda q: q.episode):
-            if q.due(begun):
-                found.append(q)
-            elif self.order == "begin":
-                break
-        return found
+        """Whose turn it is to be learned, in the order in which they began, which is that of `_people`."""
+        begun, people, found = self.agent.episode, self._people, {}
+        if self.order == "begin":
+            for q in people.values():
+                if not q.due(begun):
+                    break
+                found[q.episode] = q
+            return list(found.values())
+        hints = self._hints
+        while hints and self._hinted(hints[0]) is None:
+            heappop(hints)
+        places = [0] if hints and hints[0][0] <= begun else []
+        for i in places:  # down the heap, as far as hints are of those who are due
+            person = self._hinted(hints[i])
+            if person is not None and person.due(begun):
+                found[person.episode] = person
+            places += [j for j in (2 * i + 1, 2 * i + 2) if j < len(hints) and hints[j][0] <= begun]
+        return [found[k] for k in sorted(found)]
+
+    def _hinted(self, hint: tuple[int, int, Who]) -> Person | None:
+        """Whom a hint is about, None where that is over. Hints come before what they hint at, and go after it: one too
+        many does no harm."""
+        until, episode, who = hint
+        person = self._people.get(who)
+        return person if person is not None and (person.episode, person.until) == (episode, until) else None
+
+    def _hint(self, person: Person) -> None:
+        if self.order == "end" and person.ended and person.until is not None:
+            heappush(self._hints, (person.until, person.episode, person.who))
 
     def _note(self, news: dict[Who, Person]) -> None:
         """Take these people as they are now, all at once."""
         p = self.agent.problem
         news = {who: person for who, person in news.items() if person is not self._people[who]}
         refuting = any(person.impossible(p) is not None for person in news.values())
+        if self._book is not None:
+            now = self._now()
+            self._tell([e for who, q in news.items() for e in outcome_entries(self._people[who], q, now)])
         with finished(self._catch_up):
-            self._loose = refuting
+            self._about, self._loose = tuple(news), refuting
             self._people.update(news)
+        self._stale = False
 
-    def _put(self, person: Person) -> None:
-        """Take somebody as they are now, and learn whoever is due then."""
+    def _put(self, person: Person, kind: str, told: dict[str, Any]) -> None:
+        """Take somebody as they are now, and learn whoever is due then; kind and what is told: of the event."""
+        if self._book is not None:
+            self._tell([Entry(kind, self._now(), person.who, told)])
         with finished(self._settle):
+            self._hint(person)
             self._people[person.who] = person
+        self._stale = False
+
+    # The journal --------------------------------------------------------------------------------------------------
+    def _now(self) -> str:
+        raise NotImplementedError
+
+    def _tell(self, entries: list[Entry]) -> None:
+        """Write events; memory is stale from here until the caller says that it has followed."""
+        if self._book is not None and entries:
+            self._stale = True
+            self._book.write(entries)
+
+    def _fold_again(self) -> None:
+        """Throw away what is in memory, and fold the journal again."""
+        if self._book is not None:
+            self._stale = True
+            self._adopt(self._book.again())
+        self._stale = False
+
+    def _adopt(self, other: Any) -> None:
+        """Be as the other is, which is given up; agents change, the lock stays."""
+        agent = other.agent
+        agent.share_lock(self.lock)
+        agent.hand_to(self)
+        self.agent, self._people, self._hints = agent, other._people, other._hints
+        self._coming, self._about, self._loose, self._unexamined = None, (), False, False
+
+    def _shelve(self) -> None:
+        raise NotImplementedError
 
     def _with(self, people: list[Person]) -> Self:
         """The same with these people, of a file; whoever is due is learned."""
-        self._people = {q.who: q for q in people}
+        self._people = {q.who: q for q in sorted(people, key=lambda q: q.episode)}
+        for person in people:
+            self._hint(person)
+        self._about = tuple(self._people)
         self._loose = True
         self._settle()
         return self

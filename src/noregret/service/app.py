@@ -11,7 +11,7 @@ a whole batch at once: one call into the event loop wakes all of them."""
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from typing import Any
 
 import msgspec
@@ -146,14 +146,14 @@ class App:
     verbs of a person are found by splitting the path: Starlette's routing and its two layers for exceptions cost a
     fifth of such a request, and `Endpoint` lets no exception out. All others go through Starlette."""
 
-    def __init__(self, service: Service, pages: list[BaseRoute] | None = None, hosted: Any = None) -> None:
+    def __init__(self, service: Service, pages: Sequence[BaseRoute] = (), hosted: Any = None) -> None:
         self.service = service
         self._hosted = contextlib.nullcontext if hosted is None else hosted
         made: list[BaseRoute] = [
             Route(op.path, Endpoint(service, op), methods=[op.method]) for op in service.operations
         ]
         self.starlette = Starlette(
-            routes=made + (pages or []),
+            routes=[*made, *pages],
             exception_handlers={HTTPException: self._no_route},  # type: ignore[dict-item]
             lifespan=self._lifespan,
         )
@@ -176,7 +176,25 @@ class App:
                         scope["path_params"] = {"name": parts[3], "who": parts[5]}
                         await found(scope, receive, send)
                         return
+            elif raw.startswith((b"/programmes", b"/pages")) or raw == b"/":
+                await self._page(scope, receive, send)
+                return
         await self.starlette(scope, receive, send)
+
+    async def _page(self, scope: Any, receive: Any, send: Any) -> None:
+        """A page, with its line in the log."""
+        started, status = time.perf_counter(), 500
+
+        async def sent(message: Any) -> None:
+            nonlocal status
+            status = message.get("status", status)
+            await send(message)
+
+        try:
+            await self.starlette(scope, receive, sent)
+        finally:
+            if status not in (404, 405):  # those have theirs (`_no_route`), or are no page of ours
+                self.service.seen(None, "page", status, time.perf_counter() - started, None)
 
     async def _no_route(self, request: Any, error: HTTPException) -> Response:
         sentence = "there is nothing at this path" if error.status_code == 404 else "this path takes another method"

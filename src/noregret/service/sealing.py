@@ -7,7 +7,6 @@ from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any
 
-from ..journal.errors import JournalUnavailable
 from ..storage.version import __version__
 
 KEPT = 3  # snapshots that stay, beside the first
@@ -53,7 +52,7 @@ class Sealer:
                     while job is not None:
                         job(journal)
                         job = self._queue.get()
-            except (JournalUnavailable, OSError, ValueError, RuntimeError) as error:
+            except Exception as error:  # the journal is away, or the disk is full: the next one may be written
                 self.failed(f"a snapshot was not written: {' '.join(str(error).split())[:300]}")
                 job = self._queue.get()
 

@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from . import pages
 from .app import App, Service
 from .hosting import Host
 from .logs import Handler, Log
-from .pages import routes
 from .programme_file import load_programme
-from .tokens import EVERYTHING, Tokens
+from .tokens import EVERYTHING, Token, Tokens
 from .wire import free, server
 
 
@@ -43,12 +43,17 @@ def run(files: Sequence[Path], journal: str, host: str, port: int, tokens: Path 
             log.note("serving", port=at, programmes=len(service.host.programmes), demo=known is None)
             print(f"http://{where}:{at}", flush=True)
 
-        found = (lambda sent: EVERYTHING) if known is None else known.find
-        pages = routes(service.host, found, service.requests)
-        server(App(service, [*pages], hosted(service)), host, port, service.tick, told).run()
+        find = nobody_asks if known is None else known.find
+        app = App(service, pages.routes(service.host, find, service.requests), hosted(service))
+        server(app, host, port, service.tick, told).run()
     finally:
         logging.getLogger().removeHandler(handler)
         log.flush()
+
+
+def nobody_asks(sent: bytes) -> Token:
+    """With `--demo`, whoever looks may look."""
+    return EVERYTHING
 
 
 def hosted(service: Service) -> Any:

@@ -1,5 +1,6 @@
 """Bring a database to the version of today; imported only where it has another one."""
 
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ from alembic.script import ScriptDirectory
 from ..schema import VERSIONS
 
 FOLDER = Path(__file__).parent
+_ONE = threading.Lock()  # alembic keeps what it works on in a module of its own: two threads would get each other's
 
 
 def upgrade(connection: Any, more: tuple[str, ...] = ()) -> None:
@@ -17,6 +19,7 @@ def upgrade(connection: Any, more: tuple[str, ...] = ()) -> None:
 
     more   further folders with migrations, after ours"""
     script = ScriptDirectory(str(FOLDER), version_locations=[str(FOLDER / "versions"), *more])
-    with EnvironmentContext(Config(), script, fn=lambda now, _: script._upgrade_revs("heads", now)) as environment:
+    work = EnvironmentContext(Config(), script, fn=lambda now, _: script._upgrade_revs("heads", now))
+    with _ONE, work as environment:
         environment.configure(connection=connection, version_table=VERSIONS, transactional_ddl=False)
         environment.run_migrations()
