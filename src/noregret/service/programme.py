@@ -20,6 +20,7 @@ from ..storage.version import __version__
 from .asking import Answer, Ask, refused
 from .programme_file import Settings
 from .sealing import Sealer
+from .shadow import contexts_of, report
 from .tenure import Desk, Tenure, now_text
 from .writer import Answers, Lost
 
@@ -144,6 +145,13 @@ class Programme:
         if now is None or self._closed is not None:
             raise RuntimeError("the programme is standing by")
         return now.player.read(function, timeout)
+
+    def shadow(self) -> dict[str, Any]:
+        """Whether the agent is certified not to be worse than the house rule, for the people who came last: people,
+        lower, upper, certified, sentence (`service.shadow`). Takes a while; whether it decides makes no difference."""
+        with self.open_journal() as journal:
+            contexts = contexts_of(journal, self._desk.rules.context)
+        return report(self.read, self.house, contexts)
 
     def open_journal(self) -> Any:
         """A journal object of one's own, for reading."""
