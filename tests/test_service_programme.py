@@ -260,8 +260,8 @@ def test_an_agent_that_fails_is_replaced_by_the_house_rule_until_it_is_resumed(u
         monkeypatch.undo()
         assert tell("resume", None)[0] == 200
         until(lambda: programme.state == "ready")
-        assert tell("outcome", "Ms B", next_state="mild", reward=0.5)[0] == 200
-        assert tell("decide", "Ms B", state="mild")[1]["by"] == "agent"
+        assert tell("outcome", "Ms B", next_state="moderate", reward=0.5)[0] == 200
+        assert tell("decide", "Ms B", state="moderate")[1]["by"] == "agent"
         assert programme.read(state_of) == folded(url)
 
 
@@ -278,8 +278,8 @@ def test_paused_it_learns_and_the_house_rule_decides_also_after_a_restart(url):
         tell("outcome", "Ms B", next_state="mild", reward=0.5)
         assert tell("decide", "Ms B", state="mild")[1]["reason"] == "paused"
         assert tell("resume", None)[0] == 200
-        tell("outcome", "Ms B", next_state="mild", reward=0.5)
-        assert tell("decide", "Ms B", state="mild")[1]["by"] == "agent"
+        tell("outcome", "Ms B", next_state="moderate", reward=0.5)
+        assert tell("decide", "Ms B", state="moderate")[1]["by"] == "agent"
         assert programme.read(state_of) == folded(url)
 
 
