@@ -31,6 +31,7 @@ from noregret.service.pages.entry import COOKIE
 from noregret.service.tokens import Tokens
 from serving import ask
 
+pytestmark = pytest.mark.deep
 FILE = Path(__file__).with_name("programme_clinic.toml")
 BANDIT = """
 [programme]
