@@ -1,8 +1,10 @@
 """A programme in the clinic's problem, and people who come to it."""
 
 import contextlib
+import json
 import time
 
+import noregret as nr
 from clinic import CLINIC
 from noregret.agents.contents import fingerprint
 from noregret.journal.journal import Journal
@@ -64,8 +66,6 @@ class Caller:
         self.programme, self.prefix, self.n = programme, prefix, 0
 
     def __call__(self, verb, who, key=None, **body):
-        import json
-
         self.n += 1
         answer = self.programme.ask(ask(verb, who, key or f"{self.prefix}{self.n}", body))
         return answer.status, json.loads(answer.text)
@@ -78,13 +78,15 @@ def state_of(live):
 
 
 def folded(url, name="clinic"):
-    """The state after folding the whole journal from its first snapshot."""
+    """The state after folding the whole journal from its first snapshot; `replay` says the same of every decision."""
     with Journal(url, name) as journal:
         until(lambda: journal.snapshots())  # the first is written beside everything else
         first = journal.snapshots()[-1]
         live = Live.from_bytes(journal.snapshot(first.number))
         for event in journal.events(first.number):
             fold(live, event)
+        found = nr.replay(journal)
+        assert found.ok, str(found)
     return state_of(live)
 
 

@@ -16,7 +16,7 @@ import noregret as nr
 from noregret.journal.event import Entry
 from noregret.journal.journal import Journal
 from noregret.report.board_evidence import gain_sentence
-from noregret.service.pages import answering, entry, routes
+from noregret.service.pages import answering, charts, entry, routes, routing
 from noregret.service.pages.about import about
 from noregret.service.pages.aside import Aside
 from noregret.service.pages.evidence import UNKNOWN, found_in, log_of
@@ -355,3 +355,25 @@ def test_latencies_are_read_off_the_histogram():
     said = latencies(SimpleNamespace(lines=lambda: lines))
     assert said == [("latency of decide", "half within 2 ms, 99% within 5 ms (100 requests)")]
     assert latencies(None) == []
+
+
+def test_axes_have_a_few_round_numbers_whatever_they_show():
+    rng = np.random.default_rng(3)
+    for high in [*10.0 ** rng.uniform(-9.0, 9.0, 500), 1.0, 9.0, 9.5, 9.999999, 10.0, 4.5]:
+        found = charts._ticks(0.0, float(high))
+        assert 2 <= len(found) <= 6
+        assert found[0] == 0.0
+        assert found[-1] <= high * (1.0 + 1e-9)
+    for low, high in rng.normal(size=(200, 2)) * 100.0:
+        assert len(charts._ticks(min(low, high), max(low, high))) >= 2
+
+
+def test_a_page_that_fails_is_answered_all_the_same(clinic, monkeypatch):
+    """A StopIteration, which no future takes, must not leave a caller waiting."""
+
+    def empty(*_):
+        raise StopIteration
+
+    monkeypatch.setattr(routing, "sections", empty)
+    with pytest.raises(RuntimeError, match="a page could not be made"):
+        get(app_of(clinic), "/programmes/clinic")

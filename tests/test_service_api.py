@@ -120,6 +120,28 @@ def test_a_visit(service):
     assert person["events"][0]["payload"]["x"] == {"age": 0.5, "marker": 1.0}
 
 
+def test_the_shadow_report_and_the_alarms(service):
+    visit(service.client(), "Mr S", 1)
+    status, answer, _ = service.ask("GET", "/v1/programmes/clinic/shadow", timeout=300)
+    assert status == 200
+    assert answer["shadow"]["people"] >= 1
+    assert answer["shadow"]["lower"] <= answer["shadow"]["upper"]
+    assert service.ask("GET", "/v1/programmes/clinic/alarms")[1] == {"alarms": []}
+
+
+def test_a_decision_is_audited(service):
+    visit(service.client(), "Mr A/1", 2)
+    path = "/v1/programmes/clinic/people/Mr%20A%2F1/audit"
+    until = time.monotonic() + 300  # the process beside gives way to everybody, and may have to compile
+    while (got := service.ask("GET", f"{path}/1"))[0] == 503:
+        assert time.monotonic() < until
+    status, answer, _ = got
+    assert (status, answer["who"], answer["step"]) == (200, "Mr A/1", 1), answer
+    assert answer["audit"]["reproduced"] is True
+    for step, wrong in (("2", 404), ("x", 422), ("-1", 422), ("9" * 30, 422)):
+        assert service.ask("GET", f"{path}/{step}")[0] == wrong
+
+
 @pytest.mark.parametrize(
     ("verb", "body", "status", "sentence"),
     [
@@ -251,7 +273,7 @@ def test_told_to_stop_it_answers_what_is_in_flight_and_the_next_goes_on(tmp_path
                 return
 
     with running.started(FILE), concurrent.futures.ThreadPoolExecutor(4) as pool:
-        running.client().begin("first", {"age": 0.0, "marker": 0.0})  # waits until somebody writes
+        running.ready()
         asked = [pool.submit(caller, running.client(patience=0.0), f"caller{n}") for n in range(4)]
         time.sleep(1.5)
         assert running.stop() == 0
@@ -261,6 +283,8 @@ def test_told_to_stop_it_answers_what_is_in_flight_and_the_next_goes_on(tmp_path
     assert len(acknowledged) > 20
     with nr.Journal(running.journal, "clinic", create=False) as journal:
         written = {event.number: event.who for event in journal.events(kinds=["begin"])}
+        kept = journal.snapshots()[0].number  # the last one was taken at the end
+        assert journal.head - kept <= 2
         assert journal.verify()
     for who, answer in acknowledged:
         assert written[answer["number"]] == who
@@ -293,9 +317,14 @@ def test_what_cannot_be_served_is_one_sentence(tmp_path, capsys):
 
 
 # schemathesis ---------------------------------------------------------------------------------------------------------
+def rejected(context, response, case):
+    """What the schema forbids is refused; 413 and 431, which schemathesis does not expect, are refusals, too."""
+    return None if response.status_code in (413, 431) else checks.negative_data_rejection(context, response, case)
+
+
 CHECKS = [
     checks.not_a_server_error, checks.status_code_conformance, checks.content_type_conformance,
-    checks.response_headers_conformance, checks.response_schema_conformance, checks.negative_data_rejection,
+    checks.response_headers_conformance, checks.response_schema_conformance, rejected,
     checks.missing_required_header, checks.unsupported_method, checks.allow_header_conformance,
 ]  # fmt: skip
 NAMES = st.sampled_from(["clinic"] * 6 + ["food", "nowhere"])
@@ -348,8 +377,10 @@ def test_schemathesis_finds_no_server_error_and_no_violation(service, mode):
 
 
 @pytest.mark.slow
-def test_schemathesis_at_length(service):
-    done = sum(examined(service, 300, mode) for mode in (GenerationMode.POSITIVE, GenerationMode.NEGATIVE))
-    assert done > 8_000
+@pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
+def test_schemathesis_at_length(service, mode):
+    done = examined(service, 250, mode)
+    print(f"{done} requests")
+    assert done > 3000
     with nr.Journal(service.journal, "clinic", create=False) as journal:
         assert journal.verify()

@@ -107,7 +107,8 @@ def child(url):
         made.stdout.close()
 
 
-def test_a_process_that_is_killed_is_replaced_and_what_it_answered_is_there(url):
+def test_a_process_that_is_killed_is_replaced_and_what_it_answered_is_there(postgres_server):
+    url = postgres_server.new()
     with child(url) as other:
         told = [other.stdout.readline() for _ in range(5)]
         with Host(url, [settings("clinic")], look=0) as host:

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 import serving as lab
+from noregret.journal.errors import JournalUnavailable
 from noregret.service import wire
 from noregret.service.app import operations
 from noregret.service.reading import DEEPEST
@@ -303,6 +304,23 @@ def test_requests_that_come_slowly_are_given_up(port, decide, monkeypatch):
     assert ask(port, "POST", DECIDE, {"state": 0}, decide, "after")[0] == 200
 
 
+def test_connections_leave_room_for_the_journal(port, monkeypatch):
+    assert wire.Connection.most >= wire.ROOM
+    monkeypatch.setattr(wire.Connection, "most", 5)
+    held = [socket.create_connection(("127.0.0.1", port)) for _ in range(8)]
+    try:
+        for connection in held:
+            connection.settimeout(5)
+        time.sleep(0.2)
+        refused = [c.recv(1000) for c in held[5:]]
+        assert all(got.startswith(b"HTTP/1.1 503") and b"retry-after: 1" in got for got in refused)
+    finally:
+        for connection in held:
+            connection.close()
+    monkeypatch.undo()
+    assert ask(port, "GET", "/health")[0] == 200
+
+
 def test_a_caller_who_goes_away_leaves_nothing_behind(running, decide, monkeypatch):
     port, service, programme, _, _ = running
     monkeypatch.setattr("noregret.service.app.PATIENCE", 0.3)
@@ -381,6 +399,18 @@ def test_a_programme_that_never_answers_is_not_waited_for_for_ever(running, deci
     assert (status, headers["retry-after"]) == (503, "1")
 
 
+def test_without_tokens_only_this_machine_is_answered():
+    """Names that point here from elsewhere (DNS rebinding) do not help a page in a browser."""
+    service, _ = lab.null_service(log=io.BytesIO())
+    with lab.serving(service) as port:
+        for host, status in (
+            (f"127.0.0.1:{port}", 200), ("localhost", 200), (f"LOCALHOST:{port}", 200), (f"[::1]:{port}", 200),
+            ("evil.example", 403), (f"evil.example:{port}", 403), ("127.0.0.1.evil.example", 403), ("", 403),
+        ):  # fmt: skip
+            assert ask(port, "GET", f"{P}", headers={"host": host})[0] == status, host
+        assert "securitySchemes" not in ask(port, "GET", "/openapi.json")[1]["components"]
+
+
 # Operations -----------------------------------------------------------------------------------------------------------
 def test_readiness_follows_the_programmes(running):
     port, _, programme, _, _ = running
@@ -400,7 +430,10 @@ def test_metrics_are_prometheus_and_count_every_request(running):
             assert re.fullmatch(r'# (HELP|TYPE) \w+ .+|\w+(\{(\w+="[^"\n]*",?)*\})? [0-9.e+-]+', line), line
         found = re.search(r'noregret_requests_total\{programme="null",verb="decide",status="200"\} (\d+)', text)
         count = re.search(r'noregret_request_seconds_count\{verb="decide"\} (\d+)', text)
-        assert 'noregret_house{programme="null",of="deadline"} 2' in text
+        assert 'noregret_house_total{programme="null",reason="deadline"} 2' in text
+        assert 'noregret_queue{programme="null"} 0' in text
+        assert 'noregret_certificate_bucket{programme="null",le="0.5"}' in text
+        assert 'noregret_decisions_total{programme="null",by="agent",referred="false"}' in text
         return int(found[1]), int(count[1])
 
     ask(port, "POST", DECIDE, {"state": 0}, secrets["decide"], "counted-0")
@@ -441,6 +474,19 @@ def test_an_export_is_an_archive_and_leaves_no_files(running, tmp_path, monkeypa
     while list(tmp_path.iterdir()):
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+def test_a_journal_that_cannot_be_read_is_a_503(running, monkeypatch):
+    port, _, _, secrets, _ = running
+
+    def away(self, *_):
+        raise JournalUnavailable("the database of Mr A is away")
+
+    monkeypatch.setattr(lab.NullJournal, "of", away)
+    monkeypatch.setattr(lab.NullJournal, "export", away)
+    for path in (PERSON, f"{P}/export"):
+        status, answer, headers = ask(port, "GET", path, token=secrets["read"])
+        assert (status, headers["retry-after"], "Mr A" in answer["error"]) == (503, "1", False)
 
 
 def test_rank_and_reward_as_personalizer_has_them(running):

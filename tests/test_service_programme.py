@@ -5,17 +5,20 @@ import random
 import threading
 import time
 
+import numpy as np
 import pytest
 
 import noregret as nr
+from clinic import CLINIC, RULE
 from noregret.journal.errors import JournalUnavailable, NotTheWriter
 from noregret.journal.journal import Journal
 from noregret.live.fold import FoldError
 from noregret.service import player as player_module
 from noregret.service import writer as writer_module
 from noregret.service.asking import ask
-from noregret.service.programme_file import Settings
-from programmes import Caller, context, events, folded, running, settings, state_of, until
+from noregret.service.programme_file import Settings, programme_from
+from noregret.service.shadow import difference, planned, report
+from programmes import HOUSE, Caller, context, events, folded, running, settings, state_of, table, until
 
 
 @pytest.fixture
@@ -257,8 +260,8 @@ def test_an_agent_that_fails_is_replaced_by_the_house_rule_until_it_is_resumed(u
         monkeypatch.undo()
         assert tell("resume", None)[0] == 200
         until(lambda: programme.state == "ready")
-        assert tell("outcome", "Ms B", next_state="mild", reward=0.5)[0] == 200
-        assert tell("decide", "Ms B", state="mild")[1]["by"] == "agent"
+        assert tell("outcome", "Ms B", next_state="moderate", reward=0.5)[0] == 200
+        assert tell("decide", "Ms B", state="moderate")[1]["by"] == "agent"
         assert programme.read(state_of) == folded(url)
 
 
@@ -275,8 +278,8 @@ def test_paused_it_learns_and_the_house_rule_decides_also_after_a_restart(url):
         tell("outcome", "Ms B", next_state="mild", reward=0.5)
         assert tell("decide", "Ms B", state="mild")[1]["reason"] == "paused"
         assert tell("resume", None)[0] == 200
-        tell("outcome", "Ms B", next_state="mild", reward=0.5)
-        assert tell("decide", "Ms B", state="mild")[1]["by"] == "agent"
+        tell("outcome", "Ms B", next_state="moderate", reward=0.5)
+        assert tell("decide", "Ms B", state="moderate")[1]["by"] == "agent"
         assert programme.read(state_of) == folded(url)
 
 
@@ -606,3 +609,39 @@ def test_any_interleaving_is_answered_as_one_after_another(url, seed):
             until(lambda: programme.facts()["folded"] == programme.facts()["head"])
             assert programme.read(state_of) == state_of(model.live)
     assert folded(url) == state_of(model.live)
+
+
+# The agent beside the house rule ----------------------------------------------------------------------------------
+def test_the_shadow_report_bounds_the_difference_and_says_when_it_is_certified(url, tmp_path):
+    """The agent's sets hold with probability 0.95 at all times, and the seed is fixed: the bounds hold the truth. With
+    a house rule that harms, the agent is certified after a log of 20,000 people."""
+    agent = nr.CertifiedPSRL(CLINIC.problem)
+    agent.learn_from(CLINIC.log(20_000, seed=1, explore=1.0, rule=RULE))
+    agent.save(tmp_path / "agent.npz")
+    bad = HOUSE | {"mild": "wait", "moderate": "wait"}
+    told = {k: v for k, v in table(shadow=True).items() if k not in ("agent", "problem")}
+    told |= {"problem": {"agent_file": str(tmp_path / "agent.npz")}, "house": {"rule": bad}}
+    with running(url, programme_from(told)) as programme:
+        assert programme.shadow()["sentence"] == "nobody has come yet"
+        tell = Caller(programme)
+        for k in range(12):
+            assert tell("begin", k, x=context(k))[0] == 200
+        before = programme.read(state_of)
+        found = programme.shadow()
+        assert (found["people"], programme.read(state_of)) == (12, before)
+        copy, house = nr.Live.from_bytes(programme.read(nr.Live.snapshot)()), programme.house
+        bounds = []
+        for k in range(12):
+            x = CLINIC.context(seed=5, episode=k)
+            bounds.append(difference(copy, house, x))
+            truth = CLINIC.value(planned(copy, x)[1], x) - CLINIC.value(house.policy, x)
+            assert bounds[-1][0] <= truth <= bounds[-1][1]
+        assert (found["lower"], found["upper"]) == tuple(np.mean(bounds, 0))
+        assert found["certified"]
+        assert found["lower"] > 0.0
+        assert "is certified not to be worse" in found["sentence"]
+    new = settings().made_live()  # which has seen nobody
+    found = report(lambda asked: asked(new), house, [CLINIC.context(seed=5, episode=0)])
+    assert not found["certified"]
+    assert found["lower"] < 0.0 < found["upper"]
+    assert "is not certified" in found["sentence"]

@@ -11,7 +11,7 @@ a whole batch at once: one call into the event loop wakes all of them."""
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -20,6 +20,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from ..journal.errors import JournalUnavailable
 from . import personalizer, routes, routes_read
 from .asking import Answer, Ask, Refusal, refused
 from .logs import Log
@@ -30,6 +31,7 @@ from .operation import Endpoint, Operation
 from .tokens import EVERYTHING, Token, Tokens
 
 PATIENCE = 30.0  # seconds that a request waits for its programme; none should
+LOCAL = (b"127.0.0.1", b"localhost", b"[::1]")
 _SCHEMES = (b"bearer ", b"Bearer ")
 
 
@@ -42,16 +44,19 @@ class Service:
     """What operations share: the programmes, the tokens, the log, the counts, and who waits for an answer.
 
     host     has `programmes`, a dictionary by name
-    tokens   None: nobody needs one (`--demo`)"""
+    tokens   None: nobody needs one (`--demo`)
+    aside    who answers long questions (`pages.aside`)"""
 
-    def __init__(self, host: Any, tokens: Tokens | None, log: Log) -> None:
-        self.host, self.tokens, self.log = host, tokens, log
+    def __init__(self, host: Any, tokens: Tokens | None, log: Log, aside: Any = None) -> None:
+        self.host, self.tokens, self.log, self.aside = host, tokens, log, aside
         self.requests = Requests()
         self.operations = operations()
         self.openapi: bytes = msgspec.json.encode(described(self.operations, demo=tokens is None))
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting: dict[int, tuple[Ask, asyncio.Future[Answer]]] = {}
         self._journals: dict[str, Any] = {}
+        self.exporting: set[str | None] = set()
+        self.shadows: dict[str | None, tuple[float, asyncio.Future[Any]]] = {}
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -124,7 +129,15 @@ class Service:
         return found
 
     # Journals -----------------------------------------------------------------------------------------------------
-    def journal(self, programme: Any) -> Any:
+    async def read(self, programme: Any, function: Callable[[Any], Any]) -> Any:
+        """function(journal) in a thread; a 503 where the journal cannot be read now."""
+        try:
+            return await asyncio.to_thread(lambda: function(self._journal(programme)))
+        except JournalUnavailable:
+            self._journals.pop(programme.settings.name, None)
+            raise Refusal(503, "the journal cannot be read now: ask again", 1) from None
+
+    def _journal(self, programme: Any) -> Any:
         """A journal to read from, in any thread; opened once."""
         name = programme.settings.name
         if name not in self._journals:
@@ -137,6 +150,15 @@ class Service:
             return await asyncio.to_thread(self.host.create, settings)
         except ValueError as error:
             raise Refusal(409, str(error)) from None
+
+
+def _asked_here(scope: Any) -> bool:
+    """Whether the caller asked for this machine by one of its own names. A page from elsewhere, whose name was made to
+    point here, sends its own: a browser must not be talked into asking a service that needs no token."""
+    for name, value in scope["headers"]:
+        if name == b"host":
+            return value.rsplit(b":", 1)[0].lower() in LOCAL or value.lower() in LOCAL
+    return True
 
 
 class App:
@@ -166,6 +188,10 @@ class App:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
+            if self.service.tokens is None and not _asked_here(scope):
+                failure = msgspec.json.encode(Failure("without tokens, this service answers to localhost only"))
+                await Response(failure, 403, media_type="application/json")(scope, receive, send)
+                return
             raw = scope["raw_path"]
             if raw.startswith((b"/v1/", b"/personalizer/")):
                 path = scope["path"] = raw.decode("ascii")

@@ -15,7 +15,7 @@ State = Annotated[Number | Name, Meta(description="a state, by name or number")]
 Action = Annotated[Number | Name, Meta(description="an action, by name or number")]
 Value = float | Annotated[str, Meta(max_length=1000)] | bool | None
 Row = dict[Annotated[str, Meta(max_length=200)], Value]
-Vector = Annotated[list[float], Meta(max_length=10_000)]
+Vector = Annotated[list[float], Meta(max_length=4096)]
 
 
 class _Request(Struct, forbid_unknown_fields=True, omit_defaults=True):
@@ -27,7 +27,7 @@ class Begin(_Request, kw_only=True):
 
     x: Annotated[Vector | Row, Meta(description="numbers, or a row: column -> value")]
     unavailable: Annotated[
-        Annotated[list[Number | Name], Meta(max_length=10_000)] | None,
+        Annotated[list[Number | Name], Meta(max_length=1000)] | None,
         Meta(description="actions that this person cannot get"),
     ] = None
 
@@ -184,10 +184,20 @@ class Alarms(Struct):
     alarms: list[dict[str, Any]]
 
 
-class Shadow(Struct):
-    """The agent beside the house rule: what it would have done, and whether it is certified not worse."""
+class ShadowReport(Struct):
+    """The agent's value less the house rule's, for the people who came last: bounds, and whether lower >= 0."""
 
-    shadow: dict[str, Any] | None
+    people: int
+    lower: float | None
+    upper: float | None
+    certified: bool
+    sentence: str
+
+
+class Shadow(Struct):
+    """The agent beside the house rule: whether it is certified not to be worse."""
+
+    shadow: ShadowReport
 
 
 class Health(Struct):

@@ -20,10 +20,12 @@ from ..storage.version import __version__
 from .asking import Answer, Ask, refused
 from .programme_file import Settings
 from .sealing import Sealer
+from .shadow import contexts_of, report
 from .tenure import Desk, Tenure, now_text
 from .writer import Answers, Lost
 
 IDLE = 0.5  # seconds after which the writer looks whether it still has the lock
+FEW = 100  # events that are folded faster than a snapshot is taken
 RETRY = 0.5  # seconds between attempts to reach the journal
 _FULL = refused(503, "too many requests are waiting: ask again", 1)
 _AWAY = refused(503, "the journal cannot be reached: ask again with the same key", 1)
@@ -144,6 +146,29 @@ class Programme:
         if now is None or self._closed is not None:
             raise RuntimeError("the programme is standing by")
         return now.player.read(function, timeout)
+
+    def shadow(self) -> dict[str, Any]:
+        """Whether the agent is certified not to be worse than the house rule, for the people who came last: people,
+        lower, upper, certified, sentence (`service.shadow`). Takes a while; whether it decides makes no difference."""
+        with self.open_journal() as journal:
+            contexts = contexts_of(journal, self._desk.rules.context)
+        return report(self.read, self.house, contexts)
+
+    def keep(self, timeout: float = 10.0) -> bool:
+        """A snapshot of now, waited for, so that whoever starts next has little to fold; whether it was worth one."""
+        now, before = self._tenure, self.last_snapshot
+        if now is None or self.state not in ("ready", "paused"):
+            return False
+        player, done = now.player, threading.Event()
+        try:
+            number, mine, sealed = self.read(lambda live: (player.folded, player.generation, live.snapshot()), timeout)
+        except (RuntimeError, TimeoutError):
+            return False
+        if before is not None and number - before["number"] < FEW:
+            return False
+        self._desk.sealer.seal(number, mine, sealed)
+        self._desk.sealer.do(lambda journal: done.set())
+        return done.wait(timeout)
 
     def open_journal(self) -> Any:
         """A journal object of one's own, for reading."""

@@ -62,8 +62,11 @@ def operations() -> list[Operation]:
 
 def personal(verb: str) -> Any:
     async def run(call: Call) -> Reply:
-        body = msgspec.to_builtins(call.body)
-        return from_answer(await call.service.submit(call.programme, ask(verb, call.person(), call.own_key, body)))
+        service, body = call.service, msgspec.to_builtins(call.body)
+        answer = await service.submit(call.programme, ask(verb, call.person(), call.own_key, body))
+        if verb == "decide" and answer.status == 200:
+            service.requests.decided(call.name, answer.text)
+        return from_answer(answer)
 
     return run
 

@@ -3,6 +3,7 @@
 import asyncio
 import shutil
 import tempfile
+import time
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -13,10 +14,12 @@ from starlette.responses import FileResponse
 from ..storage.version import __version__
 from . import messages as m
 from .asking import Refusal
-from .metrics import TYPE, family, sample
+from .metrics import TYPE, family
 from .operation import Call, Operation, Reply, said
 
 _READY = ("ready", "paused")
+SHADOW = 30.0  # seconds for which a report is good
+AUDIT = 20.0  # seconds that a caller waits for an audit
 _P = "/v1/programmes/{name}"
 
 
@@ -36,6 +39,8 @@ def operations() -> list[Operation]:
                   {200: m.Described}),
         Operation("GET", f"{_P}/people/{{who}}", "person", "read", "All that the journal has of a person.", _person,
                   None, {200: m.Person}, (422, 503)),
+        Operation("GET", f"{_P}/people/{{who}}/audit/{{step}}", "audit", "read",
+                  "One decision, made again from the journal now.", _audit, None, {200: m.Audited}, (409, 422, 503)),
         Operation("GET", f"{_P}/alarms", "alarms", "read", "Alarms about the model, newest first.", _alarms, None,
                   {200: m.Alarms}),
         Operation("GET", f"{_P}/shadow", "shadow", "read", "The agent beside the house rule.", _shadow, None,
@@ -79,36 +84,70 @@ async def _programme(call: Call) -> Reply:
 
 async def _person(call: Call) -> Reply:
     who = call.person()
-    events = await asyncio.to_thread(lambda: call.service.journal(call.programme).of(who))
+    events = await call.service.read(call.programme, lambda journal: journal.of(who))
     if not events:
         raise Refusal(404, "the journal has nothing of this person")
     rows = [m.Happened(number=e.number, kind=e.kind, time=e.time, payload=e.payload) for e in events]
     return said(200, m.Person(who=who, events=rows))
 
 
+async def _audit(call: Call) -> Reply:
+    """In the process beside (`pages.aside`): folding thousands of events must not make decisions wait. Where it takes
+    long, the caller asks again; it is made once."""
+    who, step = call.person(), call.number("step")
+    events, url = await call.service.read(call.programme, lambda journal: (journal.of(who), journal.url))
+    made = [e.number for e in events if e.kind == "decide" and (e.payload or {}).get("step") == step]
+    if not made:
+        raise Refusal(404, "the journal has no such decision")
+    question = {"ask": "audit", "url": url, "programme": call.programme.settings.name, "who": who, "step": step}
+    asked = asyncio.wrap_future(call.service.aside.ask(f"audit {call.name} {made[-1]}", question))
+    try:
+        answer = await asyncio.wait_for(asyncio.shield(asked), AUDIT)
+    except TimeoutError:
+        raise Refusal(503, "the audit is being made: ask again", 5) from None
+    if "error" in answer:
+        raise Refusal(409, f"this decision cannot be made again: {answer['error']}"[:500])
+    return said(200, m.Audited(who=who, step=step, audit=plain(answer)))
+
+
 async def _alarms(call: Call) -> Reply:
-    return said(200, m.Alarms([dict(alarm) for alarm in plain(call.programme.facts().get("alarms", []))]))
+    known = call.programme.facts().get("alarms", [])
+    return said(200, m.Alarms([dict(alarm) for alarm in plain(known)][::-1]))
 
 
 async def _shadow(call: Call) -> Reply:
-    report = getattr(call.programme, "shadow", None)
-    made = await asyncio.to_thread(report) if callable(report) else report
-    return said(200, m.Shadow(None if made is None else plain(made)))
+    """Made at most once in SHADOW seconds, whoever asks: it takes processor time from decisions."""
+    known, name, programme = call.service.shadows, call.name, call.programme
+    made, task = known.get(name, (0.0, None))
+    if task is None or (task.done() and (task.exception() is not None or time.monotonic() - made > SHADOW)):
+        task = asyncio.ensure_future(asyncio.to_thread(programme.shadow))
+        known[name] = time.monotonic(), task
+    try:
+        return said(200, m.Shadow(plain(await asyncio.shield(task))))
+    except (RuntimeError, OSError) as error:  # standing by, loading, busy, no journal
+        raise Refusal(503, f"there is no report now ({type(error).__name__}): ask again", 2) from None
 
 
 async def _export(call: Call) -> Reply:
+    """One at a time for each programme: an export reads the whole journal and takes room on the disk."""
+    busy = call.service.exporting
+    if call.name in busy:
+        raise Refusal(503, "an export of this programme is being made: ask again later", 5)
+    busy.add(call.name)
     folder = Path(tempfile.mkdtemp(prefix="noregret-export-"))
     try:
-        path = await asyncio.to_thread(_exported, call, folder)
+        path = await call.service.read(call.programme, lambda journal: _exported(journal, folder))
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
+    finally:
+        busy.discard(call.name)
     return Reply(200, stream=_Download(path, folder, f"{call.name}.zip"))
 
 
-def _exported(call: Call, folder: Path) -> Path:
+def _exported(journal: Any, folder: Path) -> Path:
     """The journal's Parquet files in one archive; they are compressed already."""
-    call.service.journal(call.programme).export(folder / "export")
+    journal.export(folder / "export")
     path = folder / "export.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
         for file in sorted((folder / "export").rglob("*")):
@@ -134,13 +173,13 @@ class _Download:
 
 # Metrics ----------------------------------------------------------------------------------------------------------
 async def _metrics(call: Call) -> Reply:
-    lines = list(call.service.requests.lines())
     facts = {
         name: programme.facts()
         for name, programme in call.service.host.programmes.items()
         if call.token.may("read", name)
     }
     states = {name: call.service.host.programmes[name].state for name in facts}
+    lines = list(call.service.requests.lines(facts))
     lines += family(
         "noregret_ready", "gauge", "1 where the agent is loaded and decides.",
         [({"programme": name, "state": state}, state == "ready") for name, state in states.items()],
@@ -149,22 +188,37 @@ async def _metrics(call: Call) -> Reply:
     return Reply(200, ("\n".join(lines) + "\n").encode(), ((b"content-type", TYPE),))
 
 
+_COUNTERS = {
+    "events": ("kind", "Events in the journal."), "house": ("reason", "Decisions of the house rule."),
+    "refusals": ("status", "Requests that a programme refused."), "commits": ("", "Commits."),
+    "again": ("", "Requests that had been answered before."), "failures": ("", "Commits that failed."),
+    "answers": ("", "Answers of a programme."), "full": ("", "Requests for which the queue had no place."),
+    "batches": ("events", "Commits by size: the largest power of 2 that is not above."),
+}  # fmt: skip
+_GAUGES = {
+    "queue": "Requests that wait.", "limit": "Requests that may wait.", "head": "Events in the journal.",
+    "folded": "Events that the agent has seen.",
+}  # fmt: skip
+
+
 def measured(facts: dict[str, dict[str, Any]]) -> list[str]:
-    """Every number in the facts, by its name; a dictionary of numbers has a label for its keys."""
-    found: dict[str, list[str]] = {}
-    for name, told in facts.items():
-        for key, value in told.items():
-            metric = f"noregret_{''.join(c if c.isalnum() else '_' for c in key)}"
-            if isinstance(value, bool | int | float):
-                found.setdefault(metric, []).append(sample(metric, {"programme": name}, value))
-            elif isinstance(value, dict):
-                rows = {k: v for k, v in value.items() if isinstance(v, bool | int | float)}
-                found.setdefault(metric, []).extend(
-                    sample(metric, {"programme": name, "of": str(k)}, v) for k, v in rows.items()
-                )
-            elif isinstance(value, list):
-                found.setdefault(metric, []).append(sample(metric, {"programme": name}, len(value)))
-    return [line for metric, rows in sorted(found.items()) if rows for line in (f"# TYPE {metric} untyped", *rows)]
+    """What the programmes count, by the names of `facts()`."""
+    lines: list[str] = []
+    for key, (label, said_of) in _COUNTERS.items():
+        rows: list[tuple[dict[str, str], Any]] = []
+        for name, told in facts.items():
+            counted = told.get(key, {} if label else 0)
+            if label:
+                rows += [({"programme": name, label: str(k)}, n) for k, n in counted.items()]
+            else:
+                rows.append(({"programme": name}, counted))
+        lines += family(f"noregret_{key}_total", "counter", said_of, rows)
+    for key, said_of in _GAUGES.items():
+        lines += family(
+            f"noregret_{key}", "gauge", said_of, [({"programme": n}, t.get(key, 0)) for n, t in facts.items()]
+        )
+    alarms = [({"programme": name}, len(told.get("alarms", ()))) for name, told in facts.items()]
+    return [*lines, *family("noregret_alarms", "gauge", "Alarms that are remembered.", alarms)]
 
 
 def plain(value: Any) -> Any:

@@ -1,7 +1,7 @@
 """`noregret serve`: everything put together, and taken apart again when it is told to stop.
 
 On SIGTERM or SIGINT no connection is taken any more, what is in flight is answered (30 seconds at most), the programmes
-commit what waits and let go of their journals, and the process ends with status 0."""
+take a snapshot and let go of their journals, and the process ends with status 0."""
 
 import asyncio
 import contextlib
@@ -15,6 +15,7 @@ from . import pages
 from .app import App, Service
 from .hosting import Host
 from .logs import Handler, Log
+from .pages.aside import Aside
 from .programme_file import load_programme
 from .tokens import EVERYTHING, Token, Tokens
 from .wire import free, server
@@ -35,7 +36,8 @@ def run(files: Sequence[Path], journal: str, host: str, port: int, tokens: Path 
     handler = Handler(log)
     logging.getLogger().addHandler(handler)
     try:
-        service = Service(None, known, log)
+        aside = Aside()
+        service = Service(None, known, log, aside)
         service.host = Host(journal, settings, service.on_answers)
         where = f"[{host}]" if ":" in host else host
 
@@ -44,7 +46,7 @@ def run(files: Sequence[Path], journal: str, host: str, port: int, tokens: Path 
             print(f"http://{where}:{at}", flush=True)
 
         find = nobody_asks if known is None else known.find
-        app = App(service, pages.routes(service.host, find, service.requests), hosted(service))
+        app = App(service, pages.routes(service.host, find, service.requests, aside), hosted(service))
         server(app, host, port, service.tick, told).run()
     finally:
         logging.getLogger().removeHandler(handler)
@@ -65,6 +67,8 @@ def hosted(service: Service) -> Any:
         try:
             yield
         finally:
+            service.aside.close()
+            await asyncio.to_thread(service.host.keep)
             await asyncio.to_thread(service.host.stop)
             service.log.note("stopped")
             sys.stderr.flush()

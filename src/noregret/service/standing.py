@@ -8,6 +8,7 @@ import math
 from typing import Any
 
 from .. import checks as check
+from ..checks import Floats
 from ..problem.encoder import Encoder
 from ..problem.masks import Mask, allowed_actions, check_policy
 from ..problem.problem import Problem
@@ -91,15 +92,21 @@ class Rules:
         except (ValueError, TypeError, OverflowError, LookupError, AttributeError) as error:
             raise Refusal(422, str(error)) from None
 
+    def context(self, x: Any) -> Floats:
+        """Of the numbers or the row that a request has."""
+        if isinstance(x, dict):
+            if self.encoder is None:
+                raise ValueError(f"x must be {self.problem.context_dim} numbers: the programme has no encoder")
+            x = self.encoder.encode(x)
+        return self.problem.context(x, "x")
+
     def _begin(self, body: Payload, now: Standing) -> tuple[str, Payload, bool]:
         if now.open:
             raise Refusal(409, "this person is open already: end or withdraw them first")
         if "x" not in body:
             raise ValueError("x must be given: the context, or the row that it is made of")
         x, barred = body["x"], body.get("unavailable")
-        if isinstance(x, dict) and self.encoder is None:
-            raise ValueError(f"x must be {self.problem.context_dim} numbers: the programme has no encoder")
-        self.problem.context(self.encoder.encode(x) if isinstance(x, dict) and self.encoder is not None else x, "x")
+        self.context(x)
         if barred is not None:
             mask = allowed_actions(self.problem, barred)
             if not self.masks:

@@ -1,17 +1,19 @@
 """uvicorn with limits on what a caller may do before the application sees a request.
 
 uvicorn with httptools (llhttp) and uvloop: it is what measured best below Starlette, twice the requests per processor
-second of the pure Python parser. Its parser keeps whatever headers come, for as long as they come, so three limits are
-set here, on the bytes as they arrive and once a second:
+second of the pure Python parser. Its parser keeps whatever headers come, for as long as they come, so limits are set
+here, on the bytes as they arrive and once a second:
 
     HEADERS   bytes of a request's first line and headers: above, 431 and the connection is closed
     SLOW      seconds from a request's first byte, or from connecting, to its last: above, 408 and it is closed
+    ROOM      files that connections leave to the journal and the rest of the process: without, 503 and it is closed
     BODY      bytes of a body: above, 413 (`reading.body_of`, before it is read whole)
 
 Answers that uvicorn writes itself become JSON like all others."""
 
 import asyncio
 import contextlib
+import resource
 import signal
 import socket
 import threading
@@ -23,11 +25,13 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 HEADERS, BODY = 1 << 15, 1 << 16
 SLOW, KEPT = 10.0, 75  # seconds for a request; for a connection on which nothing is asked
-TICK = 1.0
+ROOM = 200
 
 
 class Connection(HttpToolsProtocol):
     """A connection that counts the bytes of headers and remembers since when a request is incomplete."""
+
+    most = 800  # connections at a time; `server` says how many
 
     began: float | None = None  # loop time of the first byte of a request that is not complete
     heading = 0  # bytes of its headers so far; -1: they are complete
@@ -35,6 +39,8 @@ class Connection(HttpToolsProtocol):
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         self.began = self.loop.time()
+        if len(self.connections) > self.most:
+            self.refuse(503, "too many connections are open: ask again", b"retry-after: 1\r\n")
 
     def data_received(self, data: bytes) -> None:
         if self.heading >= 0:
@@ -63,14 +69,14 @@ class Connection(HttpToolsProtocol):
         else:
             self.refuse(400, "this is not an HTTP request")
 
-    def refuse(self, status: int, sentence: str) -> None:
+    def refuse(self, status: int, sentence: str, header: bytes = b"") -> None:
         """Answer and close, if nothing was answered yet."""
         if self.transport.is_closing():
             return
         if self.cycle is None or self.cycle.response_complete or not self.cycle.response_started:
             body = b'{"error":"%s"}' % sentence.encode()
             head = b"content-type: application/json\r\nconnection: close\r\ncontent-length: %d\r\n\r\n" % len(body)
-            self.transport.write(STATUS_LINE[status] + head + body)
+            self.transport.write(STATUS_LINE[status] + header + head + body)
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
@@ -116,12 +122,24 @@ class Server(uvicorn.Server):
 
 def server(app: Any, host: str, port: int, tick: Callable[[], Any], ready: Callable[[int], Any]) -> Server:
     """A server for `app`. `ready` is told the port once connections are taken; `tick` is called ten times a second."""
+    Connection.most = room()
     config = uvicorn.Config(
         app, host=host, port=port, loop="uvloop", http=Connection, ws="none", lifespan="on", interface="asgi3",
         log_config=None, access_log=False, proxy_headers=False, server_header=False, timeout_keep_alive=KEPT,
         timeout_graceful_shutdown=30, backlog=2048,
     )  # fmt: skip
     return Server(config, tick, ready)
+
+
+def room() -> int:
+    """How many connections there is room for: as many files as the system lets a process have, less ROOM."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = 1 << 16 if hard == resource.RLIM_INFINITY else min(hard, 1 << 16)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return max(soft, 2 * ROOM) - ROOM if soft != resource.RLIM_INFINITY else 1 << 16
 
 
 def free(host: str, port: int) -> None:

@@ -1,6 +1,6 @@
 """The process beside the service that answers long questions (`aside`): lines of JSON in, lines of JSON out.
 
-It opens the journal itself, to read. A question has "ask" ("evidence" or "person"), the journal's "url" and
+It opens the journal itself, to read. A question has "ask" ("evidence", "person" or "audit"), the journal's "url" and
 "programme", and what the answer needs; the URL comes by standard input, since others may see arguments of a process."""
 
 import contextlib
@@ -12,6 +12,7 @@ from typing import Any, TextIO
 
 from ...journal.event import Event
 from ...journal.journal import Journal
+from ...live.audit import audit
 from ...live.fold import FoldError, fold
 from ...live.several import Live
 from .evidence import found_in
@@ -111,7 +112,12 @@ def restored(journal: Any, number: int) -> tuple[Live, int]:
     raise ValueError(f"no snapshot up to event {number} can be read: {why}")
 
 
-ANSWERS = {"evidence": evidence, "person": person}
+def audited(journal: Any, question: dict[str, Any]) -> dict[str, Any]:
+    """One decision, for the API: `noregret.audit`."""
+    return audit(journal, question["who"], int(question["step"])).to_dict()
+
+
+ANSWERS = {"evidence": evidence, "person": person, "audit": audited}
 
 
 def answered(question: dict[str, Any]) -> dict[str, Any]:

@@ -69,7 +69,7 @@ def bars_over_time(seconds: Floats, label: str, bins: int = 24) -> Markup:
     last = max(last, first + 60.0)
     counts, edges = np.histogram(some, bins=bins, range=(first, last))
     axes = _Axes(first, last, 0.0, float(counts.max()))
-    made = [axes.frame(False)]
+    made = [axes.frame(False, least=1.0)]
     for n, a, b in zip(counts, edges, edges[1:], strict=False):
         if n:
             left, up = axes.x(float(a)), axes.y(float(n))
@@ -148,9 +148,10 @@ class _Axes(NamedTuple):
     def y(self, v: float) -> float:
         return TOP + (TALL - TOP - BOTTOM) * (1.0 - (v - self.low) / (self.high - self.low))
 
-    def frame(self, percent: bool) -> str:
+    def frame(self, percent: bool, least: float = 0.0) -> str:
+        """Lines across with their numbers, at least so far from each other."""
         made = []
-        for v in _ticks(self.low, self.high):
+        for v in _ticks(self.low, self.high, least):
             y, text = self.y(v), f"{v:.0%}" if percent else f"{v:,g}"
             made.append(f'<line class="grid" x1="{LEFT}" y1="{y:.1f}" x2="{WIDE - RIGHT}" y2="{y:.1f}"/>')
             made.append(f'<text x="{LEFT - 5:.1f}" y="{y + 3.5:.1f}" text-anchor="end">{escape(text)}</text>')
@@ -165,11 +166,16 @@ class _Axes(NamedTuple):
         return "".join(made)
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """Round numbers, three to five of them."""
+def _ticks(low: float, high: float, least: float = 0.0) -> list[float]:
+    """Round numbers, two to five of them where they may be so near to each other.
+
+    >>> _ticks(0.0, 9.7), _ticks(0.0, 1.0, least=1.0)
+    ([0.0, 2.5, 5.0, 7.5], [0.0, 1.0])
+    """
     span = high - low
     unit = 10.0 ** math.floor(math.log10(span))
-    step = next(s * unit for s in (0.2, 0.25, 0.5, 1.0, 2.0) if span / (s * unit) <= 4.5)
+    step = next((s * unit for s in (0.2, 0.25, 0.5, 1.0, 2.0) if span / (s * unit) <= 4.5), 2.5 * unit)
+    step = max(step, least)
     first = math.ceil(low / step - 1e-9)
     return [step * i for i in range(first, math.floor(high / step + 1e-9) + 1)]
 

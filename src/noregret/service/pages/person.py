@@ -109,7 +109,7 @@ def plan_section(visit: Visit, found: Mapping[str, Any], about: About) -> Sectio
     notes = ["Value: the planner's own number for this step and state, in the units of rewards."]
     if found.get("lower") is not None:
         notes.append(
-            "Below it: proved bounds, with the agent's probability; from the plan's own value to the best one."
+            "Below it: proved bounds, what this plan is worth at least and any at most, with the agent's probability."
         )
     notes.append("Framed: where they were when something was decided.")
     return Section("plan", "The plan", [key, Grid("What to do, by state and step", range(H), rows, notes)])
@@ -134,6 +134,9 @@ def why_section(found: Mapping[str, Any], about: About) -> Section:
         where = f"Step {told['step']}, {about.state(told['state'])}"
         if not told["rows"]:
             blocks.append(Text(f"{where}: {told.get('sentence', 'nothing is known of the alternatives.')}"))
+            continue
+        if len(told["rows"]) == 1:
+            blocks.append(Text(f"{where}: {told['rows'][0]['action']} is the only action there is."))
             continue
         ranked = sorted(told["rows"], key=lambda r: (not r["advised"], -r["value"]))
         pictures = charts.whiskers(
@@ -163,7 +166,9 @@ def _notes(told: Mapping[str, Any], about: About) -> list[str]:
     made = []
     if told.get("against") is not None:
         other = about.action(told["against"])
-        made.append(f"In the fitted model it is {number(told['advantage'])} better than {other}, the next best.")
+        more = float(told["advantage"])
+        said = f"{number(abs(more))} {'better' if more >= 0.0 else 'worse'} than {other}, the best of the others"
+        made.append(f"In the fitted model it is {said}{'' if more >= 0.0 else ': the plan explores'}.")
     moved = sorted(told.get("effects") or (), key=lambda e: -abs(e[2]))[:4]
     if moved:
         parts = [

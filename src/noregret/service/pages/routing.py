@@ -4,7 +4,6 @@ import asyncio
 import atexit
 import time
 from collections.abc import Callable
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -275,7 +274,14 @@ _SHEETS = ((REPORT, "style.css"), (PACKAGE, "pages.css"))
 
 async def _aside(function: Callable[..., Response], *arguments: Any) -> Response:
     """In a thread: the loop that answers callers goes on meanwhile."""
-    return await asyncio.get_running_loop().run_in_executor(None, partial(function, *arguments))
+
+    def made() -> Response:
+        try:
+            return function(*arguments)
+        except StopIteration as error:  # no future takes it, and the caller would wait for ever
+            raise RuntimeError("a page could not be made") from error
+
+    return await asyncio.get_running_loop().run_in_executor(None, made)
 
 
 def _entry(text: str) -> Markup:
