@@ -298,6 +298,9 @@ def test_the_evidence_of_a_journal(clinic):
     assert found["sentence"] == UNKNOWN
     assert "proved" in found["today"][0]
     assert json.loads(json.dumps(found)) == found
+    with clinic.open_journal() as journal:
+        beside = answering.evidence(journal, {"house": about(SETTINGS).house.tolist(), "shadow": True})
+    assert beside["today"][-1].startswith("Shadow mode: for the last 30 people the agent is not certified")
 
 
 def test_the_log_of_a_journal_is_the_one_that_a_table_of_it_gives(clinic):

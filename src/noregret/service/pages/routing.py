@@ -104,7 +104,7 @@ class Watched:
             journal = self.journal
             question = {
                 "ask": "evidence", "url": journal.url, "programme": journal.programme,
-                "house": self.about.house.tolist(),
+                "house": self.about.house.tolist(), "shadow": self.about.shadow,
             }  # fmt: skip
             self._asked = ended, self.aside.ask(f"evidence {journal.programme} {number}", question)
         return (None if old is None else old[3]), self._asked is not None
