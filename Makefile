@@ -82,9 +82,10 @@ $(VENV)/.dev: $(VENV)/.installed
 	$(PIP) --no-deps icu-sepsis  # its files alone are read; what it depends on is not needed
 	@touch $@
 
-$(VENV)/.serve: $(VENV)/.installed
+$(VENV)/.serve: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "installing into $(VENV) ..."
 	$(PIP) --editable '.[serve]'
-	@touch $@
+	@touch $(VENV)/.installed $@
 
 $(VENV)/.docs: $(VENV)/.installed
 	$(PIP) --editable '.[docs]'

@@ -130,7 +130,7 @@ def load(
     out: Path | None = None,
 ) -> None:  # fmt: skip
     """Open arrivals or closed loops on a fresh service, run by run, then the medians."""
-    settings: dict[str, Any] = {"agent": {"name": "psrl-glm", "plans": 8, "floor": 0.05}} if exact else {}
+    settings: dict[str, Any] = {"agent": {"plans": 8, "floor": 0.05}} if exact else {}
     rows = []
     for run in range(runs):
         plan = {

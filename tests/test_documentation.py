@@ -149,7 +149,7 @@ def test_gymnasium_page_runs(tmp_path, monkeypatch, capsys):
 
 
 def test_live_use_runs(tmp_path, monkeypatch, capsys):
-    scope = run_blocks("docs/live.md", 8, tmp_path, monkeypatch)
+    scope = run_blocks("docs/live.md", 9, tmp_path, monkeypatch)
     said = capsys.readouterr().out
     assert "20 last rows without a next state dropped" in said
     assert {d.referred for d in scope["decisions"]} == {True, False}

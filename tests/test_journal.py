@@ -5,6 +5,7 @@ import threading
 import pytest
 
 import noregret as nr
+from noregret.journal.database import server_of
 from noregret.journal.errors import KeyTaken, NotTheWriter
 from noregret.journal.event import Entry, Event
 
@@ -117,3 +118,59 @@ def test_read_from_other_threads_while_writing(journal):
         reader.join()
     assert not wrong
     assert journal.head == 120
+
+
+def test_a_damaged_snapshot_is_told_and_an_unfinished_one_is_not_there(url):
+    """Pieces are written first and described last: what a killed process left is not seen, and goes with the next."""
+    with nr.Journal(url) as journal:
+        journal.write([entry()] * 3)
+        journal.keep_snapshot(1, b"a" * 300_000, "1")
+        journal.keep_snapshot(2, b"b" * 300_000, "1")
+        connection = server_of(url).connect()
+        connection.execute("DELETE FROM journal_snapshots WHERE number = 1")
+        other = "SELECT data FROM journal_snapshot_parts WHERE number = 1 AND part = 1"
+        connection.execute(f"UPDATE journal_snapshot_parts SET data = ({other}) WHERE number = 2 AND part = 1")
+        assert [s.number for s in journal.snapshots()] == [2]
+        with pytest.raises(ValueError, match="there is none of 1 events"):
+            journal.snapshot(1)
+        with pytest.raises(ValueError, match="after 2 events is damaged"):
+            journal.snapshot(2)
+        journal.keep_snapshot(3, b"c", "1")
+        left = connection.execute("SELECT DISTINCT number FROM journal_snapshot_parts ORDER BY number").fetchall()
+        connection.close()
+        assert [row[0] for row in left] == [2, 3]
+        assert journal.snapshot(3) == b"c"
+
+
+def test_a_waiting_writer_gets_the_lock_when_it_is_free(url):
+    with nr.Journal(url) as one, nr.Journal(url) as two:
+        one.write([entry()])
+        later = threading.Timer(0.2, one.unlock)
+        later.start()
+        assert two.lock(wait=20.0)
+        later.join()
+        assert two.head == 1
+        assert two.locked
+        assert not one.locked
+
+
+@pytest.mark.parametrize("how", [KeyboardInterrupt, "driver"])
+def test_a_commit_that_may_have_happened_is_asked_for(url, how, monkeypatch):
+    """The answer was lost after the commit: nobody writes on until they have asked for the head, which knows of it."""
+    with nr.Journal(url) as journal:
+        journal.write([entry()])
+        append = journal._writer.append
+
+        def lost(rows):
+            append(rows)
+            raise how if how is KeyboardInterrupt else journal._server.errors()[0]("gone")
+
+        monkeypatch.setattr(journal._writer, "append", lost)
+        with pytest.raises((KeyboardInterrupt, OSError, ValueError)):
+            journal.write([entry(), entry()])
+        monkeypatch.undo()
+        with pytest.raises(NotTheWriter, match="has 3 events, not the 1"):
+            journal.write([entry()])
+        assert journal.head == 3
+        assert journal.write([entry()])[0].number == 3
+        assert journal.verify().ok

@@ -4,6 +4,7 @@ import pytest
 from typer.testing import CliRunner
 
 import noregret as nr
+from noregret.agents.contents import fingerprint
 from noregret.cli import app
 from noregret.journal.database import server_of
 from noregret.journal.event import Entry
@@ -45,8 +46,8 @@ def test_programmes_and_verify(filled):
 
 def test_erase_and_export(filled, tmp_path):
     school = ("--programme", "school")
-    assert CliRunner().invoke(app, ["journal", "erase", filled, "7", "--integer", *school], input="n\n").exit_code == 1
-    assert "2 events of 7 erased; event 4 says so" in said("erase", filled, "7", "--integer", "--yes", *school)
+    assert CliRunner().invoke(app, ["journal", "erase", filled, "7", *school], input="n\n").exit_code == 1
+    assert "2 events of 7 erased; event 4 says so" in said("erase", filled, "7", "--yes", *school)
     assert "5 events, 2 of them erased" in said("verify", filled, *school)
     shown = said("export", filled, *school, "--out", str(tmp_path / "out"))
     for name in ("events", "decisions", "outcomes", "people"):
@@ -57,17 +58,37 @@ def test_erase_and_export(filled, tmp_path):
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [
-        (["verify", "URL"], "programme must be named, the database has 2: school, shop"),
-        (["verify", "URL", "--programme", "none"], "programme must be one of school, shop"),
+        (["verify", "URL"], "has several, school, shop: name one"),
+        (["verify", "URL", "--programme", "none"], r"has no 'none' \(it has: school, shop\)"),
         (["verify", "URL", "--programme", "shop", "--known", "3"], "known must be EVENTS:CHAIN"),
         (["erase", "URL", "x", "--programme", "shop", "--yes"], "no event of 'x'"),
-        (["erase", "URL", "x", "--programme", "shop", "--yes", "--integer"], "who must be an integer"),
         (["programmes", "/nowhere/at/all.db"], "no such file"),
     ],
 )
 def test_sentences(filled, told, sentence):
     with pytest.raises(ValueError, match=sentence):
         said(*[filled if part == "URL" else part for part in told])
+
+
+def test_erasing_folds_the_agent_first(url):
+    """A snapshot without the person is made before the others are dropped; the agent goes on from it."""
+    world = nr.worlds.clinic()
+    with nr.Journal(url, "clinic") as journal:
+        live = nr.Live(nr.UniformRandom(world.problem), journal=journal)
+        for k, who in enumerate(("Mr A", "Ms B")):
+            live.begin(who, world.context(seed=0, episode=k))
+            live.act(who, 2)
+            live.observe(who, 0.5, 1, step=0)
+            live.end(who)
+        before = fingerprint(live.agent)
+    assert "erased" in said("erase", url, "Mr A", "--yes")
+    with nr.Journal(url, "clinic") as journal:
+        assert journal.of("Mr A") == []
+        assert len(journal.of("Ms B")) == 4
+        assert journal.verify().ok
+        live = nr.Live.resume(journal)
+        assert live.agent.episode == 2
+        assert fingerprint(live.agent) == before
 
 
 def test_nothing_is_erased_beside_a_writer(filled, capsys):

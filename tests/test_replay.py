@@ -8,6 +8,7 @@ import pytest
 from typer.testing import CliRunner
 
 import noregret as nr
+from benchmarks.replay import filled
 from memory_journal import MemoryJournal
 from noregret.cli import app
 from noregret.live import journaled
@@ -177,3 +178,14 @@ def test_on_the_command_line(tmp_path):
         nr.Live(nr.CertifiedPSRL(WORLD.problem), journal=journal)
     with pytest.raises(ValueError, match="has several, clinic, other: name one"):
         SAID.invoke(app, ["replay", url], catch_exceptions=False, standalone_mode=False)
+
+
+@pytest.mark.slow
+def test_ten_thousand_people_are_reproduced(tmp_path):
+    """220,001 events at S=10, A=4, H=10, d=8 (benchmarks/replay.py): all decisions, and the agent at four snapshots."""
+    with nr.Journal(tmp_path / "people.db") as journal:
+        filled(journal, 10_000)
+        found = nr.replay(journal)
+    assert found.ok, str(found)
+    assert (found.people, found.decisions, found.folded) == (10_000, 100_000, 220_000)
+    assert found.snapshots == 4

@@ -95,16 +95,18 @@ def _source(folder: Path, zygote: Zygote | None) -> Iterator[Zygote]:
 
 
 def kills(
-    folder: Path, times: int, *, url: str | None = None, seed: int = 0, callers: int = 8, longest: float = 1.0,
+    folder: Path, times: int, *, url: str | None = None, seed: int = 0, callers: int = 8, longest: float = 0.5,
     every: int = 300, zygote: Zygote | None = None, progress: Callable[[str], None] = lambda _: None,
 ) -> Outcome:  # fmt: skip
     """kill -9 at random moments, and the same server started again at once.
 
-    longest   between a start and its kill lie 0 to this many seconds, evenly: some die while they load"""
+    longest   before a kill lie 0 to this many seconds, evenly, after the first answer or, of 3 in 10, after the start:
+              those may die while they load"""
     url = url or f"sqlite:///{folder / 'journal.db'}"
     file = programme_file(folder, service={"snapshot_every": every})
     luck, begun = random.Random(seed), time.perf_counter()
     ready: list[float] = []
+    at_work: list[bool] = []
     with _source(folder, zygote) as source:
         server = ForkedServer(folder, [file], url)
         server.zygote = source
@@ -112,8 +114,14 @@ def kills(
 
         async def trouble(load: Load) -> None:
             for i in range(times):
+                before = len(load.record.acknowledged)
+                if luck.random() < 0.7:  # at work; else at any moment, also while it loads
+                    limit = time.perf_counter() + 30.0
+                    while len(load.record.acknowledged) == before and time.perf_counter() < limit:
+                        await asyncio.sleep(0.01)
                 await asyncio.sleep(luck.random() * longest)
                 server.kill()
+                at_work.append(len(load.record.acknowledged) > before)
                 await asyncio.to_thread(server.start, None)
                 if i % 10 == 9:
                     start = time.perf_counter()
@@ -127,7 +135,8 @@ def kills(
             record = under_load(server.port, trouble, callers=callers, seed=seed)
             server.stop()
     books = balance(url, NAME, record)
-    more = {"slowest start": f"{max(ready, default=0.0):.2f} s"}
+    more = {"of them while answering": sum(at_work), "slowest start": f"{max(ready, default=0.0):.2f} s"}
+    more |= {"replay": str(books.replayed).split(chr(10))[0]}
     return Outcome("kill -9", times, time.perf_counter() - begun, books, record, more)
 
 

@@ -74,7 +74,7 @@ class Server:
         files = [word for file in self.files for word in ("--programme", str(file))]
         return ["serve", "--journal", self.url, "--demo", "--port", str(self.port), *self.options, *files]
 
-    def start(self, until: str | None = "ready", seconds: float = 120.0) -> float:
+    def start(self, until: str | None = "ready", seconds: float = 300.0) -> float:
         """Start it and wait until /health or /ready says so (None: do not wait). How long that took."""
         begun = time.perf_counter()
         words = [*self.before, sys.executable, "-m", "noregret", *self.words()]
@@ -85,7 +85,7 @@ class Server:
             self.wait(until, seconds)
         return time.perf_counter() - begun
 
-    def wait(self, path: str = "ready", seconds: float = 120.0) -> None:
+    def wait(self, path: str = "ready", seconds: float = 300.0) -> None:
         limit = time.perf_counter() + seconds
         while self.get(f"/{path}")[0] != 200:
             assert self.process is not None

@@ -131,7 +131,7 @@ class ForkedServer(Server):
     def __enter__(self) -> "ForkedServer":
         return self
 
-    def start(self, until: str | None = "ready", seconds: float = 120.0) -> float:
+    def start(self, until: str | None = "ready", seconds: float = 300.0) -> float:
         begun = time.perf_counter()
         self.process = Born(self.zygote.fork(self.words(), self.log))  # type: ignore[assignment]
         self.starts += 1

@@ -48,6 +48,7 @@ from .worlds import World, contexts
 
 if _CHECKED:
     from .journal.journal import Journal as Journal
+    from .service.client import Client as Client
 
 __all__ = [
     "GLMORL",

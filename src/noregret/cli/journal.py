@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from .. import checks as check
+from ..journal.errors import NotTheWriter
+from ..live.several import Live
+from .replay import Programme, Url, only_programme
 from .screen import Command, plain_table, writable
 
 if TYPE_CHECKING:  # what a database needs is imported by the commands that open one
@@ -13,12 +16,9 @@ if TYPE_CHECKING:  # what a database needs is imported by the commands that open
 
 app = typer.Typer(help="Journals: what a programme's database says, and whether it is right.", no_args_is_help=True)
 
-URL = Annotated[str, typer.Argument(help="a path, sqlite:///path or postgresql://user@host/database")]
-Programme = Annotated[str | None, typer.Option(help="which one; needed where the database has several")]
-
 
 @app.command()
-def programmes(url: URL) -> None:
+def programmes(url: Url) -> None:
     """The programmes of a database: how many events, people and snapshots each has, and its chain.
 
     Example: noregret journal programmes school.db"""
@@ -40,7 +40,7 @@ def programmes(url: URL) -> None:
 
 @app.command()
 def verify(
-    url: URL,
+    url: Url,
     *,
     programme: Programme = None,
     start: Annotated[int, typer.Option(help="the first event to look at")] = 0,
@@ -66,7 +66,7 @@ def verify(
 
 @app.command()
 def export(
-    url: URL,
+    url: Url,
     *,
     programme: Programme = None,
     out: Annotated[Path, typer.Option(help="folder for the four files")] = Path("results/journal"),
@@ -82,33 +82,35 @@ def export(
 
 @app.command()
 def erase(
-    url: URL,
-    who: Annotated[str, typer.Argument(help="the person, as the caller named them", show_default=False)],
+    url: Url,
+    who: Annotated[str, typer.Argument(help="the person's key; a whole number is one where no text is")],
     *,
     programme: Programme = None,
-    integer: Annotated[bool, typer.Option("--integer", help="the name is an integer, not text")] = False,
     learned: Annotated[
         int | None,
-        typer.Option(help="how many events had been folded when they were learned from, where that was later"),
+        typer.Option(help="fold nothing: they were learned from when so many events had been, and there is a snapshot"),
     ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="do not ask")] = False,
 ) -> None:
     """Take away what one person said and was told. It cannot be undone; the chain can still be verified.
 
-    Whoever serves the programme must not be running: ask it instead. Backups and exports are not reached.
+    The agent is folded first, for a snapshot without them. Whoever serves the programme must not be running: ask it
+    instead. Backups and exports are not reached.
 
     Example: noregret journal erase school.db "pupil 12" """
     command = Command()
-    key: int | str = who
-    if integer:
-        try:
-            key = int(who)
-        except ValueError:
-            raise ValueError(f"who must be an integer, got {check.shown(who)}") from None
     with _open(url, programme) as journal:
+        number = who.lstrip("-").isdecimal() and not journal.of(who)
+        key = int(who) if number else who
         if not yes:
             typer.confirm(f"Erase {len(journal.of(key))} events of {check.shown(key)} for ever?", abort=True)
-        event = journal.erase(key, learned)
+        if not journal.lock():
+            raise NotTheWriter(f"somebody else writes the journal of {journal.programme}: ask them to erase")
+        if learned is None and journal.snapshots():
+            Live.resume(journal).erase(key)
+        else:
+            journal.erase(key, learned)
+        (event,) = journal.events(journal.head - 1)
     command.say(f"{(event.payload or {})['events']} events of {check.shown(key)} erased; event {event.number} says so")
     command.close()
 
@@ -116,12 +118,7 @@ def erase(
 def _open(url: str, programme: str | None) -> "Journal":
     from ..journal.journal import Journal
 
-    there = Journal.programmes(url)
-    if programme is None and len(there) != 1:
-        raise ValueError(f"programme must be named, the database has {len(there)}: {', '.join(there) or 'none'}")
-    if programme is not None and programme not in there:
-        raise ValueError(f"programme must be one of {', '.join(there) or 'none'}, got {check.shown(programme)}")
-    return Journal(url, programme or there[0], create=False)
+    return Journal(url, only_programme(url, programme), create=False)
 
 
 def _noted(text: str) -> tuple[int, bytes]:

@@ -5,6 +5,7 @@ from typing import Annotated
 
 import typer
 
+from .. import checks as check
 from ..live.audit import audit as audited
 from ..live.replay import replay as replayed
 
@@ -16,9 +17,11 @@ def only_programme(url: str, programme: str | None) -> str:
     """The programme that was named, or the only one there is; a sentence where there are several, or none."""
     from ..journal.journal import Journal
 
-    if programme is not None:
-        return programme
     found = Journal.programmes(url)
+    if programme is not None:
+        if programme not in found:
+            raise ValueError(f"--programme: the database has no {check.shown(programme)} (it has: {', '.join(found)})")
+        return programme
     if len(found) != 1:
         said = f"has several, {', '.join(found)}: name one" if found else "has none"
         raise ValueError(f"--programme: the database {said}")

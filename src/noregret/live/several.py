@@ -185,9 +185,9 @@ class Live(Ward):
         self._stale = told is not None
         try:
             with finished(self._settle):
-                self._coming = who, mark, drawn, row
+                self._coming, self._plan = (who, mark, drawn, row), None
                 self._loose = True
-                plan = agent.plan_for(context, unavailable)
+                self._plan = plan = agent.plan_for(context, unavailable)
         except ValueError:  # an expert's, for example, who could not be asked
             self._stale = self._stale and (who in self._people or agent.is_open)
             raise

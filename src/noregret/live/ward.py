@@ -17,6 +17,7 @@ from .. import checks as check
 from ..agents.base import Agent
 from ..agents.explaining import explained
 from ..journal.event import Entry
+from ..planning.bellman import Plan
 from ..problem.masks import barred
 from .journaled import Book, outcome_entries
 from .outcomes import refutation
@@ -65,6 +66,7 @@ class Ward:
         self.lock = agent.lock  # people and agent are changed together
         self._people: dict[Who, Person] = {}  # in the order in which they began
         self._coming: tuple[Who, str, NDArray[np.int16], dict[str, Any] | None] | None = None
+        self._plan: Plan | None = None  # of whoever is coming
         self._loose = False  # whether something may have been begun that was not finished
         self._about: tuple[Who, ...] = ()  # with whom, beside whoever is coming
         self._hints: list[tuple[int, int, Who]] = []  # heap of (until, episode, who): who may be due, order="end"
@@ -97,6 +99,7 @@ class Ward:
             person = self._arrived(*self._coming)
             self._people[person.who] = person
             agent.met(1)
+            self._plan = None
         for person in [self._people[who] for who in self._about if who in self._people]:
             if person.learned:
                 del self._people[person.who]
@@ -105,8 +108,10 @@ class Ward:
         self._loose = False
 
     def _arrived(self, who: Who, mark: str, drawn: NDArray[np.int16], row: dict[str, Any] | None) -> Person:
-        """The individual whose episode the agent has open, from the agent's own buffers."""
-        agent, plan = self.agent, self.agent.plan_made()
+        """The individual whose episode the agent has open, from their plan or, where that was lost, the agent's own
+        buffers."""
+        agent, plan = self.agent, self.agent.plan_made() if self._plan is None else self._plan
+        policy, upper = plan.policy.copy(), None if plan.upper is None else plan.upper.copy()  # those are the caller's
         floor = None if plan.plans is None else plan.floor
         if plan.plans is not None:
             drawn = plan.plans.astype(np.int16)
@@ -114,7 +119,7 @@ class Ward:
             drawn = np.where(drawn < 0, plan.policy, drawn).astype(np.int16)
         said = explained(plan, agent).belief(self.belief) if self.belief > 0 else None
         return Person(
-            who, agent.episode, tuple(agent.context.tolist()), plan.policy, plan.upper, plan.certificate,
+            who, agent.episode, tuple(agent.context.tolist()), policy, upper, plan.certificate,
             getattr(plan, "referred", None), mark, drawn, row, floor=floor,
             unavailable=barred(agent.problem, agent.mask),
             belief=None if said is None else (max(said.mean, 0.0), said.quantile),
@@ -215,7 +220,7 @@ class Ward:
         agent.share_lock(self.lock)
         agent.hand_to(self)
         self.agent, self._people, self._hints = agent, other._people, other._hints
-        self._coming, self._about, self._loose, self._unexamined = None, (), False, False
+        self._coming, self._plan, self._about, self._loose, self._unexamined = None, None, (), False, False
 
     def _shelve(self) -> None:
         raise NotImplementedError

@@ -50,8 +50,9 @@ def allowed_actions(problem: Problem, unavailable: Any, name: str = "unavailable
 
 def barred(problem: Problem, mask: Mask) -> list[list[int]] | None:
     """The pairs [state, action] that the mask takes away, for files; None where it takes nothing."""
-    pairs = np.argwhere(problem.layout.available & ~mask)
-    return pairs.tolist() if pairs.size else None
+    gone = problem.layout.available & ~mask
+    made: list[list[int]] | None = np.argwhere(gone).tolist() if gone.any() else None
+    return made
 
 
 def from_barred(problem: Problem, pairs: Any) -> Mask:
