@@ -93,6 +93,9 @@ def test_a_token_of_the_role_read_signs_in_and_others_do_not(clinic, tokens):
     assert (status, headers["location"]) == (303, "/programmes/clinic")
     cookie = headers["set-cookie"]
     assert {"HttpOnly", "SameSite=strict", "Path=/programmes"} <= set(cookie.split("; "))
+    assert "Secure" not in cookie
+    behind = get(app, "/pages/sign-in", "POST", f"token={secret}".encode(), x_forwarded_proto="https")[1]
+    assert "Secure" in behind["set-cookie"]
     assert get(app, "/programmes/clinic", cookie=cookie.split(";")[0])[0] == 200
     assert get(app, "/programmes/clinic", authorization=f"Bearer {secret}")[0] == 200
     for bad in (other, wrong):
