@@ -227,7 +227,8 @@ def test_the_least_sum_of_squares_is_never_too_large():
             theta = theta + (moment - gram @ theta) / np.linalg.eigvalsh(gram)[-1]
             theta = theta * min(1.0, bound / np.linalg.norm(theta))
         best = 2 * moment @ theta - theta @ gram @ theta
-        assert best - 1e-9 <= least_squares(gram, moment, bound) <= best * 1.1 + 1e-3
+        (most,) = least_squares(gram[None], moment[None], bound)
+        assert best - 1e-9 <= most <= best * 1.1 + 1e-3
 
 
 # Alarms -----------------------------------------------------------------------------------------------------------
