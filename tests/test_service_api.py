@@ -31,6 +31,7 @@ from noregret.service.pages.entry import COOKIE
 from noregret.service.tokens import Tokens
 from serving import ask
 
+pytestmark = pytest.mark.deep
 FILE = Path(__file__).with_name("programme_clinic.toml")
 BANDIT = """
 [programme]
@@ -173,12 +174,17 @@ def test_somebody_unknown_and_contexts_that_cannot_be(service):
 
 def test_paused_the_house_rule_decides(service):
     client = service.client()
-    assert service.ask("POST", "/v1/programmes/clinic/pause", None, "p1")[1]["state"] == "paused"
+    paused = service.ask("POST", "/v1/programmes/clinic/pause", None, "p1")
+    assert (paused[0], service.ask("GET", "/v1/programmes/clinic")[1]["state"]) == (200, "paused")
     client.begin("paused", {"age": 0.0, "marker": 0.0})
     made = client.decide("paused", "moderate")
     assert (made["by"], made["reason"], made["action"], made["probability"]) == ("house", "paused", "drug A", 1.0)
     assert ask(service.port, "GET", "/ready")[0] == 200
-    assert service.ask("POST", "/v1/programmes/clinic/resume", None, "p2")[1]["state"] == "ready"
+    assert service.ask("POST", "/v1/programmes/clinic/resume", None, "p2")[0] == 200
+    assert (
+        service.ask("POST", "/v1/programmes/clinic/pause", None, "p1")[:2] == paused[:2]
+    )  # said again, not done again
+    assert service.ask("GET", "/v1/programmes/clinic")[1]["state"] == "ready"
     assert service.ask("GET", "/v1/programmes/clinic")[1]["facts"]["house"]["paused"] >= 1
 
 

@@ -340,6 +340,7 @@ def test_a_caller_who_goes_away_leaves_nothing_behind(running, decide, monkeypat
     assert ask(port, "GET", "/health")[0] == 200
 
 
+@pytest.mark.deep
 def test_hostile_bodies_cost_little(tmp_path):
     """A process of its own: 100 MB, depth 10,000 and huge numbers, three hundred times, in little memory and time."""
     file = tmp_path / "tokens.json"

@@ -140,11 +140,11 @@ class Described(Known, kw_only=True):
     facts: dict[str, Any]
 
 
-class Done(Struct):
-    """What a programme is now."""
+class Done(Struct, kw_only=True):
+    """It is in the journal under this number, and is so from there on."""
 
-    name: str
-    state: str
+    who: None
+    number: int
 
 
 class Erased(Struct):

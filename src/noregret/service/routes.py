@@ -73,10 +73,7 @@ def personal(verb: str) -> Any:
 
 def general(verb: str) -> Any:
     async def run(call: Call) -> Reply:
-        answer = await call.service.submit(call.programme, ask(verb, None, call.own_key))
-        if answer.status != 200:
-            return from_answer(answer)
-        return said(200, m.Done(call.name or "", call.programme.state))
+        return from_answer(await call.service.submit(call.programme, ask(verb, None, call.own_key)))
 
     return run
 
