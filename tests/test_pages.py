@@ -93,6 +93,9 @@ def test_a_token_of_the_role_read_signs_in_and_others_do_not(clinic, tokens):
     assert (status, headers["location"]) == (303, "/programmes/clinic")
     cookie = headers["set-cookie"]
     assert {"HttpOnly", "SameSite=strict", "Path=/programmes"} <= set(cookie.split("; "))
+    assert "Secure" not in cookie
+    behind = get(app, "/pages/sign-in", "POST", f"token={secret}".encode(), x_forwarded_proto="https")[1]
+    assert "Secure" in behind["set-cookie"]
     assert get(app, "/programmes/clinic", cookie=cookie.split(";")[0])[0] == 200
     assert get(app, "/programmes/clinic", authorization=f"Bearer {secret}")[0] == 200
     for bad in (other, wrong):
@@ -298,6 +301,9 @@ def test_the_evidence_of_a_journal(clinic):
     assert found["sentence"] == UNKNOWN
     assert "proved" in found["today"][0]
     assert json.loads(json.dumps(found)) == found
+    with clinic.open_journal() as journal:
+        beside = answering.evidence(journal, {"house": about(SETTINGS).house.tolist(), "shadow": True})
+    assert beside["today"][-1].startswith("Shadow mode: for the last 30 people the agent is not certified")
 
 
 def test_the_log_of_a_journal_is_the_one_that_a_table_of_it_gives(clinic):

@@ -611,6 +611,59 @@ def test_any_interleaving_is_answered_as_one_after_another(url, seed):
     assert folded(url) == state_of(model.live)
 
 
+class Unreliable:
+    """A journal whose commits fail now and then, before or after they are made."""
+
+    def __init__(self, monkeypatch, rng, chance):
+        self.rng, self.chance, self.failures = rng, chance, 0
+        write = Journal.write
+
+        def written(journal, entries):
+            told = list(entries)
+            how = rng.random() if any(e.key for e in told) else 1.0
+            if how < self.chance / 2:
+                self.failures += 1
+                raise JournalUnavailable("disk full")
+            made = write(journal, told)
+            if how < self.chance:
+                self.failures += 1
+                raise JournalUnavailable("the connection broke")
+            return made
+
+        monkeypatch.setattr(Journal, "write", written)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_failing_commits_and_a_short_deadline_leave_journal_and_agent_the_same(url, seed, monkeypatch):
+    """Everybody asks again with the same key until there is an answer. House and agent race for every decision."""
+    rng, model = random.Random(seed), Model()
+    requests = [one for one, _ in anything(rng, model, 200)]
+    with running(url, settings(snapshot_every=30, deadline_ms=0.5)) as programme:
+        bad = Unreliable(monkeypatch, rng, 0.4)
+        answers, waiting, n = {}, requests, 0
+        while waiting:
+            heap, waiting = waiting[:10], waiting[10:]
+            for one, answer in zip(heap, submit(programme, heap), strict=True):
+                if answer.status == 503:
+                    waiting.append(one)
+                else:
+                    answers.setdefault(one.key, set()).add((answer.status, answer.text))
+            n += 1
+            until(lambda: programme.state == "ready")
+            if n > len(requests) // 10:  # some were told to come again only because the agent was late
+                programme._tenure.writer.deadline = 60.0
+        monkeypatch.undo()
+        until(lambda: programme.state == "ready")
+        until(lambda: programme.facts()["folded"] == programme.facts()["head"])
+        assert programme.read(state_of) == folded(url)
+        assert bad.failures > 0
+    with Journal(url, "clinic") as journal:
+        stored = {e.key: e.answer for e in journal.events() if e.key is not None}
+        assert journal.verify().ok
+    for key, said in answers.items():
+        assert {text for status, text in said if status == 200} == ({stored[key]} if key in stored else set())
+
+
 # The agent beside the house rule ----------------------------------------------------------------------------------
 def test_the_shadow_report_bounds_the_difference_and_says_when_it_is_certified(url, tmp_path):
     """The agent's sets hold with probability 0.95 at all times, and the seed is fixed: the bounds hold the truth. With

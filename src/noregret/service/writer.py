@@ -32,6 +32,7 @@ from .recall import Recall
 from .standing import Rules
 
 MOST = 256  # requests in one commit
+LATE = 0.05  # seconds that the player has for late items where nobody waits for a decision
 Answers = list[tuple[Ask, Answer]]
 _OTHER = refused(409, "this key was used for another request: a key belongs to one request and its repetitions")
 _UNSURE = refused(503, "the agent is not there to say whether this person was learned already: ask again", 1)
@@ -173,8 +174,10 @@ class Writer:
         batch = Batch(items)
         self.player.hand(batch)
         if batch.left:
-            first = min(item.ask.arrived for item in items if item.awaited and item.ask is not None)
-            if self.player.inbox is None or not batch.wait(first + self.deadline - time.monotonic()):
+            decided = [item.ask.arrived for item in items if item.awaited and not item.late and item.ask is not None]
+            now = time.monotonic()
+            seconds = min(decided) + self.deadline - now if decided else max(self.deadline, LATE)
+            if self.player.inbox is None or not batch.wait(seconds):
                 batch.close(lambda item: self._by_house(item, "deadline"))
 
     def _by_house(self, item: Item, reason: str) -> None:

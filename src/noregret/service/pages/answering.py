@@ -8,23 +8,42 @@ import json
 import os
 import sys
 import time
+from types import SimpleNamespace
 from typing import Any, TextIO
+
+import numpy as np
 
 from ...journal.event import Event
 from ...journal.journal import Journal
 from ...live.audit import audit
 from ...live.fold import FoldError, fold
 from ...live.several import Live
+from ..shadow import contexts_of, report
 from .evidence import found_in
 
 DRAWS = 200  # of the posterior, for what is believed of the alternatives
 
 
 def evidence(journal: Any, question: dict[str, Any]) -> dict[str, Any]:
-    """The agent of the newest snapshot, and the events up to now. house: [S, A]."""
+    """The agent of the newest snapshot, and the events up to now. house: [S, A]; shadow: as its file says."""
     live, at = restored(journal, int(journal.head))
     stop = int(journal.head)
-    return {"number": stop, "agent": at} | found_in(journal.events(stop=stop), live.agent, question["house"])
+    made = found_in(journal.events(stop=stop), live.agent, question["house"])
+    if question.get("shadow"):
+        made["today"].append(_sentence(_shadowed(journal, live, question["house"])))
+    return {"number": stop, "agent": at} | made
+
+
+def _shadowed(journal: Any, live: Live, house: Any) -> str:
+    """`service.shadow`, by the agent of the newest snapshot."""
+    rule: Any = SimpleNamespace(chances=np.array(house))
+    agent = live.agent
+    contexts = contexts_of(journal, lambda x: agent.problem.context(agent.encoded(x)))
+    return str(report(lambda ask: ask(live), rule, contexts)["sentence"])
+
+
+def _sentence(text: str) -> str:
+    return f"Shadow mode: {text}."
 
 
 def person(journal: Any, question: dict[str, Any]) -> dict[str, Any]:

@@ -61,6 +61,8 @@ def summary(figures: Figures, about: About) -> list[str]:
     if not figures.people:
         return ["Nobody has come yet. This page moves by itself as soon as somebody does."]
     made, n = [], figures.decisions
+    if about.shadow:
+        made.append("Shadow mode: the house rule decides, the agent beside it in silence.")
     if n:
         parts = [f"{BY[by]} {figures.by(by):,} ({figures.by(by) / n:.0%})" for by in BY if figures.by(by)]
         made.append(f"Of {counted(n, 'decision')}: {', '.join(parts)}.")

@@ -68,11 +68,12 @@ async def form_of(request: Request) -> dict[str, str]:
 
 
 def signed_in(request: Request, token: str, to: str) -> Response:
-    """Back to the pages, with the cookie."""
+    """Back to the pages, with the cookie: over TLS alone where they came by TLS, here or at a proxy before us."""
+    secure = "https" in (request.url.scheme, request.headers.get("x-forwarded-proto"))
     made = RedirectResponse(own_path(to), 303, HEADERS)
     made.set_cookie(
         COOKIE, token, max_age=12 * 3600, path=ROOT, httponly=True, samesite="strict",
-        secure=request.url.scheme == "https",
+        secure=secure,
     )  # fmt: skip
     return made
 

@@ -24,8 +24,8 @@ DELTA = 0.05  # how often each interval may be wrong
 FEWEST = 20  # people who ended, before anything is asked
 UNKNOWN = (
     "Whether what was done was better than the house rule cannot be told from outcomes: the probabilities of the "
-    "agent's actions are not on record. An agent that draws its plan with known chances has them, and service.draws in "
-    "the programme's file has them estimated."
+    "agent's actions are not on record. The options plans and floor of an agent put exact ones there, and draws of "
+    "[service] in the programme's file estimates."
 )
 
 

@@ -31,6 +31,7 @@ from .state import latencies, service_section
 PACKAGE = Path(__file__).parent
 EVERY = 5  # seconds between two looks of a page
 FRESH = 2.0  # seconds for which sections made of the figures are good
+SHARE = 20.0  # times as long as they took to make: with many people they are made more rarely
 MORE = 1.1  # times as many people ended: the evidence is asked for again
 STALE = 600.0  # seconds after which it is asked for again, where anything happened
 WAIT = 2.5  # seconds that a person's page waits for the process beside
@@ -70,24 +71,26 @@ class Watched:
         self.journal = programme.open_journal()  # of its own, for reading: the writer's is never waited for
         self.about: About = about(programme.settings)
         self.follower = Follower(self.journal, aside.forget)
-        self._made: tuple[float, Any] = (-FRESH, None)
+        self._made: tuple[float, Any] = (0.0, None)  # until when it is good, and what
         self._evidence: tuple[float, int, int, Any] | None = None  # when, people ended, event, answer
         self._asked: tuple[int, Any] | None = None
 
     def view(self) -> dict[str, Any]:
-        """Everything from the figures, made at most every two seconds."""
+        """Everything from the figures, made at most every two seconds, and in a twentieth of the time at most."""
         self.follower.look()
-        made, view = self._made
-        if view is not None and (time.monotonic() - made < FRESH and view["number"] > 0):
+        until, view = self._made
+        began = time.monotonic()
+        if view is not None and began < until and view["number"] > 0:
             return dict(view)
         with self.follower as figures:
             view = {
                 "number": figures.number, "tiles": tiles(figures), "summary": summary(figures, self.about),
-                "sections": sections(figures, self.about), "figures": figures, "people": figures.people,
+                "sections": sections(figures, self.about), "people": figures.people,
                 "ended": figures.kinds["end"], "last": figures.last_time,
                 "alarms": list(figures.alarms),
             }  # fmt: skip
-        self._made = time.monotonic(), view
+        now = time.monotonic()
+        self._made = now + max(FRESH, SHARE * (now - began)), view
         return dict(view)
 
     def evidence(self, ended: int, number: int) -> tuple[dict[str, Any] | None, bool]:
@@ -104,7 +107,7 @@ class Watched:
             journal = self.journal
             question = {
                 "ask": "evidence", "url": journal.url, "programme": journal.programme,
-                "house": self.about.house.tolist(),
+                "house": self.about.house.tolist(), "shadow": self.about.shadow,
             }  # fmt: skip
             self._asked = ended, self.aside.ask(f"evidence {journal.programme} {number}", question)
         return (None if old is None else old[3]), self._asked is not None
