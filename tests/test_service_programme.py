@@ -537,6 +537,27 @@ def test_told_to_stop_it_answers_also_who_asked_twice(url):
         assert said[id(asks[1])] == said[id(asks[2])]
 
 
+def test_a_snapshot_that_waits_to_be_written_does_not_outlive_an_erasure(url, monkeypatch):
+    with running(url) as programme:
+        tell, tenure = Caller(programme), programme._tenure
+        player, read = tenure.player, tenure.player.read
+        assert tell("begin", "Ms B", x=context(0))[0] == 200
+        assert tell("end", "Ms B", wait="close")[0] == 200
+        with_her = programme.read(lambda live: (player.folded, player.generation, live.snapshot()))
+        assert tell("close", "Ms B")[0] == 200
+
+        def late(function, timeout):  # the player takes a snapshot while the sealer is about to ask it for another
+            tenure.seal(*with_her)
+            return read(function, timeout)
+
+        monkeypatch.setattr(player, "read", late)
+        assert tell("erase", "Ms B")[1] == {"who": "Ms B", "erased": 3}
+        done = threading.Event()
+        programme._desk.sealer.do(lambda journal: done.set())
+        assert done.wait(30.0)
+        assert with_her[0] not in kept(url)
+
+
 # Anything, in any order -------------------------------------------------------------------------------------------
 class Model:
     """The service as it is meant: one request after another, on a `Live`, in one thread."""
