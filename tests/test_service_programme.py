@@ -517,6 +517,47 @@ def test_somebody_is_erased_and_the_rest_can_be_folded(url):
         assert programme.read(state_of) == state
 
 
+def test_told_to_stop_it_answers_also_who_asked_twice(url):
+    with running(url) as programme:
+        writer, told = programme._tenure.writer, []
+        programme._on_answers = told.extend
+        gate = writer.journal.write = Gate(writer.journal.write)
+        asks = [ask("begin", "Ms B", "a", {"x": context(0)})]
+        asks += [ask("begin", "Mr A", "b", {"x": context(1)}) for _ in range(2)]
+        assert programme.submit(asks[0]) is None
+        assert gate.held.wait(30.0)
+        assert [programme.submit(one) for one in asks[1:]] == [None, None]
+        stopping = threading.Thread(target=programme.stop)
+        stopping.start()
+        until(programme._stopping.is_set)
+        gate.open()
+        stopping.join(30.0)
+        said = {id(one): answer for one, answer in told}
+        assert [said[id(one)].status for one in asks] == [200] * 3
+        assert said[id(asks[1])] == said[id(asks[2])]
+
+
+def test_a_snapshot_that_waits_to_be_written_does_not_outlive_an_erasure(url, monkeypatch):
+    with running(url) as programme:
+        tell, tenure = Caller(programme), programme._tenure
+        player, read = tenure.player, tenure.player.read
+        assert tell("begin", "Ms B", x=context(0))[0] == 200
+        assert tell("end", "Ms B", wait="close")[0] == 200
+        with_her = programme.read(lambda live: (player.folded, player.generation, live.snapshot()))
+        assert tell("close", "Ms B")[0] == 200
+
+        def late(function, timeout):  # the player takes a snapshot while the sealer is about to ask it for another
+            tenure.seal(*with_her)
+            return read(function, timeout)
+
+        monkeypatch.setattr(player, "read", late)
+        assert tell("erase", "Ms B")[1] == {"who": "Ms B", "erased": 3}
+        done = threading.Event()
+        programme._desk.sealer.do(lambda journal: done.set())
+        assert done.wait(30.0)
+        assert with_her[0] not in kept(url)
+
+
 # Anything, in any order -------------------------------------------------------------------------------------------
 class Model:
     """The service as it is meant: one request after another, on a `Live`, in one thread."""

@@ -129,7 +129,7 @@ class Tenure:
         self.desk.sealer.do(lambda journal: self._forget(journal, ask))
 
     def _forget(self, journal: Any, ask: Ask) -> None:
-        player, sealer = self.player, self.desk.sealer
+        player = self.player
 
         def without_them(live: Live) -> Any:
             try:
@@ -140,15 +140,25 @@ class Tenure:
 
         try:
             found = player.read(without_them, 30.0)
-            if found is None:
-                answer = refused(409, "this person has ended and is not learned yet: withdraw or close them first")
-            elif not sealer.comes(found[0], found[1]):
-                answer = refused(503, "the journal could not be written: ask again", 1)
-            else:
-                sealer.keep(journal, found[0], found[2]())
-                self.desk.note("erase now", ask=ask, learned=found[0])
+        except (RuntimeError, TimeoutError) as error:
+            self.desk.deliver([(ask, refused(503, f"this person could not be erased: {error}", 1))])
+            return
+        if found is None:
+            answer = refused(409, "this person has ended and is not learned yet: withdraw or close them first")
+            self.desk.deliver([(ask, answer)])
+            return
+        # Behind the snapshots that the player has asked for meanwhile, which may have them in them.
+        self.desk.sealer.do(lambda journal: self._keep_without(journal, ask, *found))
+
+    def _keep_without(self, journal: Any, ask: Ask, number: int, generation: int, sealed: Callable[[], bytes]) -> None:
+        sealer = self.desk.sealer
+        try:
+            if sealer.comes(number, generation):
+                sealer.keep(journal, number, sealed())
+                self.desk.note("erase now", ask=ask, learned=number)
                 return
-        except (RuntimeError, TimeoutError, OSError, ValueError) as error:
+            answer = refused(503, "the journal could not be written: ask again", 1)
+        except (OSError, ValueError) as error:
             answer = refused(503, f"this person could not be erased: {error}", 1)
         self.desk.deliver([(ask, answer)])
 

@@ -95,6 +95,11 @@ class Writer:
                 self.deliver(answers)
         return bool(asks)
 
+    @property
+    def behind(self) -> bool:
+        """Whether somebody waits for a round."""
+        return bool(self._put_off) or self.queue.qsize() > 0
+
     def wrote_by_itself(self, kind: str) -> None:
         """The journal wrote an event of its own, before those of this round: the player counts it."""
         self.head += 1
