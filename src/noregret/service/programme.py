@@ -261,7 +261,8 @@ class Programme:
         try:
             tenure.player.start()
             while not self._stopping.is_set():
-                if not tenure.writer.round(IDLE) and not journal.locked:
+                tenure.writer.round(IDLE)
+                if not journal.locked:
                     raise Lost(NotTheWriter("the lock was lost"))
             self._closed = _STANDBY
             while tenure.writer.behind:
