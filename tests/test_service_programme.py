@@ -296,6 +296,7 @@ def test_in_shadow_the_agent_decides_nothing(url):
 # What is left after a failure -------------------------------------------------------------------------------------
 def test_a_full_queue_refuses_and_loses_nothing(url):
     with running(url, settings(queue=5)) as programme:
+        until(lambda: events(url, "snapshot"))  # its note has a place in the queue, too
         writer = programme._tenure.writer
         held = Gate(writer.journal.write)
         writer.journal.write = held
