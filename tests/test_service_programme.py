@@ -265,6 +265,19 @@ def test_an_agent_that_fails_is_replaced_by_the_house_rule_until_it_is_resumed(u
         assert programme.read(state_of) == folded(url)
 
 
+@pytest.mark.parametrize("chosen", [{}, {"action": "wait"}])
+def test_an_alarm_does_not_say_whose_event_failed(url, chosen):
+    with running(url, settings(deadline_ms=500.0)) as programme:
+        tell = Caller(programme)
+        tell("begin", "Ms B", x=context(0))
+        programme.read(lambda live: live.abandon("Ms B"))  # the agent does not know her any more
+        programme.submit(ask("decide", "Ms B", "d", {"state": "moderate"} | chosen))
+        until(lambda: events(url, "alarm"))
+        said = events(url, "alarm")[0].payload["sentence"]
+        assert "decide" in said
+        assert "Ms B" not in said + programme.facts()["failure"]
+
+
 def test_paused_it_learns_and_the_house_rule_decides_also_after_a_restart(url):
     with running(url) as programme:
         tell = Caller(programme)
