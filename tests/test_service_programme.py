@@ -13,6 +13,7 @@ from clinic import CLINIC, RULE
 from noregret.journal.errors import JournalUnavailable, NotTheWriter
 from noregret.journal.journal import Journal
 from noregret.live.fold import FoldError
+from noregret.live.several import Live
 from noregret.service import player as player_module
 from noregret.service import writer as writer_module
 from noregret.service.asking import ask
@@ -550,6 +551,41 @@ def test_told_to_stop_it_answers_also_who_asked_twice(url):
         said = {id(one): answer for one, answer in told}
         assert [said[id(one)].status for one in asks] == [200] * 3
         assert said[id(asks[1])] == said[id(asks[2])]
+
+
+def away(*_):
+    raise JournalUnavailable("the database is away")
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_an_erasure_between_two_begins_of_one_batch(url, fails, monkeypatch):
+    with running(url) as programme:
+        tell, told = Caller(programme), []
+        tell("begin", "Ms B", x=context(0))
+        tell("withdraw", "Ms B")
+        with Journal(url, "clinic") as journal:
+            number = journal.head
+            journal.keep_snapshot(number, programme.read(Live.snapshot)(), "test")
+        writer = programme._tenure.writer
+        gate = writer.journal.write = Gate(writer.journal.write)
+        first = ask("begin", "Mr A", "a", {"x": context(1)})
+        asks = [ask("begin", "Ms B", key, {"x": context(2)}) for key in ("b", "c")]
+        erase = ask("erase", "Ms B", "e")
+        programme._on_answers = told.extend
+        programme.submit(first)
+        assert gate.held.wait(30.0)
+        programme.submit(asks[0])
+        programme._desk.note("erase now", who="Ms B", ask=erase, learned=number)
+        programme.submit(asks[1])
+        if fails:
+            monkeypatch.setattr(writer.recall, "answered", away)
+        gate.open()
+        until(lambda: len(told) == 4)
+        expected = [503] * 3 if fails else [200, 409, 409]  # she is open again: neither erased nor begun twice
+        said = {one.key: answer.status for one, answer in told}
+        assert [said[key] for key in "abce"] == [200, *expected]
+        until(lambda: programme.state == "ready")
+        assert programme.read(state_of) == folded(url)
 
 
 def test_a_snapshot_that_waits_to_be_written_does_not_outlive_an_erasure(url, monkeypatch):

@@ -37,9 +37,9 @@ class Desk:
     queue: "SimpleQueue[Ask | None]" = field(default_factory=SimpleQueue)
     counts: Counts = field(default_factory=Counts)
 
-    def note(self, verb: str, **body: Any) -> None:
+    def note(self, verb: str, who: Any = None, **body: Any) -> None:
         """The programme asks this of itself."""
-        self.queue.put(Ask(verb, None, None, None, body))
+        self.queue.put(Ask(verb, who, None, None, body))
 
 
 class Tenure:
@@ -155,7 +155,7 @@ class Tenure:
         try:
             if sealer.comes(number, generation):
                 sealer.keep(journal, number, sealed())
-                self.desk.note("erase now", ask=ask, learned=number)
+                self.desk.note("erase now", ask.who, ask=ask, learned=number)
                 return
             answer = refused(503, "the journal could not be written: ask again", 1)
         except (OSError, ValueError) as error:
