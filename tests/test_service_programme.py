@@ -581,10 +581,30 @@ def test_an_erasure_between_two_begins_of_one_batch(url, fails, monkeypatch):
             monkeypatch.setattr(writer.recall, "answered", away)
         gate.open()
         until(lambda: len(told) == 4)
-        expected = [503] * 3 if fails else [200, 409, 409]  # she is open again: neither erased nor begun twice
+        expected = [503] * 3 if fails else [200, 409, 503]  # she is open again: neither erased nor begun twice
         said = {one.key: answer.status for one, answer in told}
         assert [said[key] for key in "abce"] == [200, *expected]
         until(lambda: programme.state == "ready")
+        assert programme.read(state_of) == folded(url)
+
+
+def test_who_comes_again_while_they_are_erased_is_not(url):
+    with running(url) as programme:
+        tell, told, erase = Caller(programme), [], ask("erase", "Ms B", "e")
+        tell("begin", "Ms B", x=context(0))
+        tell("withdraw", "Ms B")
+        number = programme.facts()["head"]  # of the snapshot without her
+        tell("begin", "Ms B", x=context(1))
+        tell("end", "Ms B", wait="close")
+        with Journal(url, "clinic") as journal:
+            journal.keep_snapshot(journal.head, programme.read(Live.snapshot)(), "test")
+        programme._on_answers = told.extend
+        programme._desk.note("erase now", "Ms B", ask=erase, learned=number)
+        until(lambda: told)
+        assert [(one.key, answer.status) for one, answer in told] == [("e", 503)]
+        assert tell("begin", "Ms B", x=context(2))[0] == 409
+        assert tell("erase", "Ms B")[0] == 409  # she has ended and is not learned yet
+        assert programme.state == "ready"
         assert programme.read(state_of) == folded(url)
 
 

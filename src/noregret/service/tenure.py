@@ -165,8 +165,11 @@ class Tenure:
     def _erase_now(self, told: Ask) -> None:
         ask = told.body["ask"]
         try:
-            if self.writer.recall.standing(ask.who).visits == 0:
+            theirs = self.journal.of(ask.who)
+            if not theirs:
                 answer = Answer(200, encoded({"who": ask.who, "erased": 0}))
+            elif theirs[-1].number >= told.body["learned"]:  # the agent may have them again, and later snapshots
+                answer = refused(503, "there is news of this person since: ask again", 1)
             else:
                 event = self.journal.erase(ask.who, told.body["learned"])
                 self.writer.wrote_by_itself("erased")
