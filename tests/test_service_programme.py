@@ -297,6 +297,15 @@ def test_paused_it_learns_and_the_house_rule_decides_also_after_a_restart(url):
         assert programme.read(state_of) == folded(url)
 
 
+def test_the_house_rule_tells_nobody_of_what_they_cannot_get(url):
+    with running(url, settings(shadow=True)) as programme:
+        tell, barred = Caller(programme), [[s == 2 and a == 1 for a in range(3)] for s in range(4)]
+        assert tell("begin", "Mr A", x=context(0))[1]["plan"] == {"moderate": "drug A"}
+        plan = tell("begin", "Ms B", x=context(1), unavailable=barred)[1]["plan"]
+        assert plan["moderate"] in ("wait", "drug B")
+        assert tell("decide", "Ms B", state="moderate")[1]["action"] in ("wait", "drug B")
+
+
 def test_in_shadow_the_agent_decides_nothing(url):
     with running(url, settings(shadow=True)) as programme:
         tell = Caller(programme)
