@@ -225,8 +225,9 @@ def test_export(url, tmp_path):
         "decisions.parquet",
         "outcomes.parquet",
         "people.parquet",
+        "log.parquet",
     ]
-    rows, decisions, outcomes, people = (pq.read_table(path).to_pylist() for path in paths)
+    rows, decisions, outcomes, people, log = (pq.read_table(path).to_pylist() for path in paths)
     assert [(r["number"], r["kind"], r["erased"], r["chain"]) for r in rows] == [
         (e.number, e.kind, e.erased, e.chain.hex()) for e in events
     ]
@@ -242,11 +243,14 @@ def test_export(url, tmp_path):
     assert [(p["who"], p["episode"], p["how"], p["decisions"]) for p in people] == [
         ("pupil 0", 0, "end", 1), ("pupil 2", 2, "end", 1), ("pupil 2", 3, None, 0),
     ]  # fmt: skip
+    assert [tuple(step[n] for n in ("episode", "x0", "next_state", "reward", "probability")) for step in log] == [
+        (0, 0.5, 2, 0.75, 0.25), (2, 0.5, 1, None, 0.25),
+    ]  # fmt: skip
 
 
 def test_export_of_nothing_and_of_odd_names(tmp_path):
     with nr.Journal(tmp_path / "journal.db") as journal:
-        assert [pq.read_table(path).num_rows for path in journal.export(tmp_path / "a")] == [0] * 4
+        assert [pq.read_table(path).num_rows for path in journal.export(tmp_path / "a")] == [0] * 5
         who = [7, "seven", "\ud800", "\0"]
         journal.write([Entry("begin", T, w, {"x": {"name": "\0"}}) for w in who])
         people = pq.read_table(journal.export(tmp_path / "b")[3])

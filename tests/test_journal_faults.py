@@ -281,6 +281,18 @@ def test_postgresql_restarted_under_a_journal(postgres_server):
         assert journal.verify().ok
 
 
+def test_a_writer_who_waits_hears_that_its_connection_was_ended(postgres_server):
+    url = postgres_server.new()
+    with nr.Journal(url) as journal, nr.Journal(url) as other:
+        assert journal.lock()
+        assert journal.locked
+        pid = journal._writer._connection.info.backend_pid
+        other._database.ask("SELECT pg_terminate_backend(%s, 10000)", (pid,))
+        assert not journal.locked
+        assert other.lock()
+        assert not journal.lock()
+
+
 def test_a_file_that_was_removed_or_replaced(tmp_path):
     path = tmp_path / "journal.db"
     with nr.Journal(path) as journal:

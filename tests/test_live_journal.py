@@ -12,6 +12,7 @@ import pytest
 import noregret as nr
 from faults import Injector, places
 from memory_journal import MemoryJournal
+from noregret.agents.contents import leaves
 from noregret.journal.errors import JournalUnavailable
 from noregret.live import journaled
 from noregret.live.fold import ErasedError, FoldError
@@ -240,3 +241,35 @@ def test_without_a_journal():
     for verb in (live.keep_snapshot, lambda: live.erase("a")):
         with pytest.raises(RuntimeError, match="there is no journal"):
             verb()
+
+
+def test_the_log_of_a_journal_teaches_what_was_learned(tmp_path):
+    """Exported, read and learned by a new agent: the same state, to the bit."""
+    p = WORLD.problem
+    agent = nr.CertifiedPSRL(p, seed=3, plans=3, floor=0.2)
+    with nr.Journal(tmp_path / "journal.db") as journal:
+        live = nr.Live(agent, journal=journal, clock=noon)
+        flags = np.zeros((p.n_states, p.n_actions), bool)
+        flags[1, 0] = True
+        for k, unavailable in enumerate((None, ["drug A"], flags.tolist(), None)):
+            person = WORLD.individual(k, 0)
+            live.begin(f"who {k}", person.context.tolist(), unavailable)
+            for h in range(p.horizon - k):
+                made = live.act(f"who {k}", person.state)
+                reward, after = person.step(made.action)
+                live.observe(f"who {k}", float("nan") if h == 1 else reward, after, step=h)
+        live.act("who 3", person.state)  # never told
+        for k in range(4):
+            live.end(f"who {k}") if k != 1 else live.abandon("who 1")
+        path = journal.export(tmp_path)[4]
+        decided = [e.payload for e in journal.events(kinds=["decide"]) if e.who != "who 1"]
+    log = nr.read_log(path, p)
+    assert [len(e.actions) for e in log] == [p.horizon, p.horizon - 2, p.horizon - 3]
+    assert np.concatenate([e.probabilities for e in log]).tolist() == [told["probability"] for told in decided[:-1]]
+    assert not log.episodes[1].allowed[1, 0]
+    taught = nr.CertifiedPSRL(p, seed=3, plans=3, floor=0.2)
+    taught.learn_from(log)
+    same = dict(leaves("state", taught.state))
+    for name, array in leaves("state", agent.state):
+        if name != "state.gate":  # which counts plans
+            assert np.array_equal(array, same[name]), name

@@ -3,6 +3,7 @@
 import json
 import math
 from collections import Counter
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from noregret.service.pages import figures as module
 from noregret.service.pages.figures import ENDED, GONE, WITHDRAWN, Figures, mean_over_people, over_people, windows
 from noregret.service.pages.follower import Follower
 from noregret.service.pages.groups import parts_of
+from noregret.service.pages.routing import Watched
+from programmes import settings
 from told import CLINIC, P, Teller, told
 
 
@@ -178,6 +181,15 @@ def test_a_follower_reads_every_event_once_and_forgets_who_was_erased(tmp_path):
             assert (found.people, found.erased) == (6, 1)
             assert "person 2" not in [who for who, _ in found.latest]
         assert forgotten
+
+
+def test_what_was_made_of_the_figures_before_an_erasure_is_not_shown_after_it(tmp_path):
+    with told(tmp_path / "clinic.db", 6) as journal:
+        programme = SimpleNamespace(settings=settings(), open_journal=lambda: journal)
+        watched = Watched(programme, SimpleNamespace(forget=lambda: None))
+        assert "person 2" in repr(watched.view()["sections"])
+        journal.erase("person 2")
+        assert "person 2" not in repr(watched.view()["sections"])
 
 
 def test_a_follower_says_when_the_journal_is_away():

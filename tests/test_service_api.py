@@ -4,6 +4,7 @@ itself."""
 import concurrent.futures
 import contextlib
 import io
+import json
 import signal
 import socket
 import threading
@@ -299,6 +300,9 @@ def test_told_to_stop_it_answers_what_is_in_flight_and_the_next_goes_on(tmp_path
         for who, answer in acknowledged[:: max(1, len(acknowledged) // 20)]:
             assert client.begin(who, {"age": 0.0, "marker": 1.0}, key=who) == answer
         assert running.stop() == 0
+    lines = [json.loads(line) for line in (tmp_path / "log").read_text().splitlines()]  # every one of them is JSON
+    assert [line["event"] for line in lines if "event" in line].count("stopped") == 2
+    assert not any("caller1-0" in str(line) for line in lines)
 
 
 def test_what_cannot_be_served_is_one_sentence(tmp_path, capsys):
@@ -385,8 +389,8 @@ def test_schemathesis_finds_no_server_error_and_no_violation(service, mode):
 @pytest.mark.slow
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
 def test_schemathesis_at_length(service, mode):
-    done = examined(service, 250, mode)
+    done = examined(service, 300, mode)
     print(f"{done} requests")
-    assert done > 3000
+    assert done > 4000
     with nr.Journal(service.journal, "clinic", create=False) as journal:
         assert journal.verify()

@@ -123,6 +123,11 @@ def test_an_agent_from_a_file(tmp_path, written):
     assert made.made_problem().state_names == P.state_names
     live = made.made_live()
     assert (live.agent.seed, live.order) == (5, "end")
+    (tmp_path / "agent.npz").rename(tmp_path / "moved.npz")
+    nr.CertifiedPSRL(P, seed=6).save(tmp_path / "agent.npz")
+    assert load_programme(tmp_path / "x.json").identity() != made.identity()  # another agent, under the same name
+    told["problem"] = {"agent_file": "moved.npz"}
+    assert load_programme(written(json.dumps(told), "x.json")).identity() == made.identity()
     told["problem"] = {"agent_file": "nobody.npz"}
     with pytest.raises(ValueError, match=r"problem.agent_file: .*nobody"):
         load_programme(written(json.dumps(told), "x.json"))

@@ -10,10 +10,12 @@ from pathlib import Path
 
 import pytest
 
+import noregret as nr
 from noregret.journal.journal import Journal
 from noregret.service.hosting import Host
+from noregret.service.programme_file import programme_from
 from noregret.service.writer import Lost
-from programmes import Caller, context, events, folded, settings, state_of, until
+from programmes import Caller, P, context, events, folded, settings, state_of, table, until
 
 
 def ready(host, *names):
@@ -62,6 +64,20 @@ def test_a_programme_that_another_process_creates_is_found(tmp_path):
             assert second.find("new").settings.table() == made.settings.table()
             assert second.find("new").state == "standing by"
         ready(second, "new")
+
+
+def test_programmes_that_were_created_are_there_after_a_restart(tmp_path):
+    url = str(tmp_path / "journal.db")
+    nr.CertifiedPSRL(P).save(tmp_path / "agent.npz")
+    told = {name: part for name, part in table("filed").items() if name != "agent"}
+    filed = programme_from(told | {"problem": {"agent_file": str(tmp_path / "agent.npz")}})
+    with Host(url, look=0) as host:
+        for made in (filed, settings("new")):
+            host.create(made)
+        ready(host, "filed", "new")
+    (tmp_path / "agent.npz").unlink()  # that one cannot be served any more
+    with Host(url, look=60.0) as host:
+        assert sorted(host.programmes) == ["new"]
 
 
 def test_programmes_may_have_a_file_each(tmp_path):

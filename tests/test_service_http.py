@@ -9,6 +9,7 @@ import subprocess
 import time
 import zipfile
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -475,6 +476,14 @@ def test_an_export_is_an_archive_and_leaves_no_files(running, tmp_path, monkeypa
     while list(tmp_path.iterdir()):
         assert time.monotonic() < until
         time.sleep(0.02)
+
+
+def test_remembered_audits_are_forgotten_when_somebody_is_erased(running, monkeypatch):
+    port, service, _, secrets, _ = running
+    forgotten = []
+    monkeypatch.setattr(service, "aside", SimpleNamespace(forget=lambda: forgotten.append(True)))
+    assert ask(port, "POST", "/v1/programmes/null/erase", {"who": "Ms B"}, secrets["admin"], "e-1")[0] == 200
+    assert forgotten == [True]
 
 
 def test_a_journal_that_cannot_be_read_is_a_503(running, monkeypatch):

@@ -42,6 +42,8 @@ support = {support}
 
 [agent]
 name = "certified-psrl"
+plans = 8    # what is played is drawn from eight plans, and a tenth of it is left to chance:
+floor = 0.1  # so the probability of every action is on record, and can be weighed against the house rule
 
 [house]
 rule = {{ remission = "wait", mild = "drug A", moderate = "drug A", severe = "drug B" }}

@@ -4,6 +4,8 @@
     decisions.parquet  number, time, episode, who, step, state, action, by, probability, advice, next_state, reward
     outcomes.parquet   number, time, kind, episode, who, step, next_state, reward: as they were told, corrections, too
     people.parquet     episode, who, begun, number, x, unavailable, ended, how, decisions
+    log.parquet        as `noregret.read_log` takes it: a row a step of everybody who ended with what is learned of
+                       them, context in columns x0, x1, ... or in those of the rows people came with
 
 `episode` counts those who began, from 0, the erased ones with them. In decisions, `next_state` and `reward` are what
 was told last. Erased events are in events.parquet alone, with their digests. A column is of integers, numbers or texts
@@ -21,11 +23,12 @@ _TOLD = ("outcome", "reward", "correction")
 _ENDED = ("end", "withdraw")
 _DECISION = ("step", "state", "action", "by", "probability", "advice")
 _EVENTS = ("number", "kind", "time", "who", "key", "asked", "payload", "answer", "digest", "chain", "erased")
+_LOG = ("episode", "arrival", "step", "state", "action", "next_state", "reward", "probability", "unavailable")
 ROWS = 50_000  # events in one group of rows
 
 
 def export(events: Iterable[Event], folder: Any) -> list[Path]:
-    """Write the four files, each whole or not at all, into a folder that is made where it is not there."""
+    """Write the files, each whole or not at all, into a folder that is made where it is not there."""
     import pyarrow as pa
     import pyarrow.parquet
 
@@ -45,9 +48,9 @@ def export(events: Iterable[Event], folder: Any) -> list[Path]:
                     rows.clear()
             writer.write_table(pa.Table.from_pylist(rows, schema))
 
-    paths = [place / f"{name}.parquet" for name in ("events", "decisions", "outcomes", "people")]
+    paths = [place / f"{name}.parquet" for name in ("events", "decisions", "outcomes", "people", "log")]
     write_whole(paths[0], fill)
-    for path, table in zip(paths[1:], (tables.decisions, tables.outcomes, tables.people), strict=True):
+    for path, table in zip(paths[1:], (tables.decisions, tables.outcomes, tables.people, tables.log()), strict=True):
         made = pa.table({name: _column(values) for name, values in table.items()})
         write_whole(path, lambda file, made=made: pyarrow.parquet.write_table(made, file))  # type: ignore[misc]
     return paths
@@ -97,6 +100,7 @@ class _Tables:
             name: [] for name in ("episode", "who", "begun", "number", "x", "unavailable", "ended", "how", "decisions")
         }
         self._begun = 0
+        self._learned: set[int] = set()  # rows in people of those who are learned from
         self._rows: dict[Any, int] = {}  # person -> their row in people, of their latest episode
         self._places: dict[Any, int] = {}  # (row in people, step) -> row in decisions
 
@@ -127,6 +131,10 @@ class _Tables:
                     self.decisions[name][place] = value
         elif event.kind in _ENDED and row is not None:
             self.people["ended"][row], self.people["how"][row] = event.time, event.kind
+            if event.kind == "end" or told.get("learn"):
+                self._learned.add(row)
+            else:
+                self._learned.discard(row)
 
     def _begin(self, event: Event, told: dict[str, Any]) -> None:
         row = {
@@ -135,6 +143,30 @@ class _Tables:
         }  # fmt: skip
         self._rows[event.who] = len(self.people["who"])
         _put(self.people, row)
+
+    def log(self) -> dict[str, list[Any]]:
+        """The table of `read_log`. Steps whose outcome was not told are left out, and those after them."""
+        places = {self.people["episode"][row]: row for row in self._learned}
+        given = {row: _context(json.loads(self.people["x"][row] or "[]")) for row in sorted(self._learned)}
+        own = dict.fromkeys(name for context in given.values() for name in context)
+        made: dict[str, list[Any]] = {name: [] for name in (*own, *_LOG)}
+        ended: set[int] = set()
+        for i, episode in enumerate(self.decisions["episode"]):
+            row = places.get(episode)
+            if row is None or episode in ended:
+                continue
+            if self.decisions["next_state"][i] is None:
+                ended.add(episode)
+                continue
+            step = {name: self.decisions[name][i] for name in _LOG if name in self.decisions}
+            _put(made, given[row] | step | {"arrival": episode, "unavailable": self.people["unavailable"][row]})
+        return made
+
+
+def _context(x: Any) -> dict[str, Any]:
+    if isinstance(x, dict):
+        return dict(x)
+    return {f"x{j}": value for j, value in enumerate(x if isinstance(x, list) else [])}
 
 
 def _put(table: dict[str, list[Any]], row: dict[str, Any]) -> None:

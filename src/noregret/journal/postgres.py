@@ -1,6 +1,7 @@
 """Journals on PostgreSQL, by psycopg. Tables of others may be in the same database."""
 
 import contextlib
+import select
 from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -95,7 +96,19 @@ class PostgresWriter:
 
     @property
     def held(self) -> bool:
-        return self._locked and self._connection is not None and not self._connection.closed
+        """Whether the lock is ours. A server that ended the connection has sent something that nobody asked for: then
+        it is asked, and whoever waits without writing hears of it, too."""
+        connection = self._connection
+        if not self._locked or connection is None or connection.closed:
+            return False
+        waiting = select.poll()  # not `select`, which ends at file 1023
+        waiting.register(connection, select.POLLIN)
+        if waiting.poll(0):
+            try:
+                connection.execute("SELECT 1")
+            except _driver().Error:
+                self.drop()
+        return self._locked
 
     def lock(self) -> bool:
         """Take the lock, if nobody has it."""

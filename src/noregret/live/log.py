@@ -1,5 +1,6 @@
 """Logged data in: a table of steps becomes episodes, checked row by row before anything is learned from them."""
 
+import json
 import math
 import warnings
 from collections.abc import Hashable
@@ -32,8 +33,9 @@ def read_log(source: Any, problem: Problem, encoder: Encoder | None = None, arri
     reward       from 0 to 1; empty where it was not seen. Without the column none was
     probability  above 0 and at most 1: the chance, given the past, with which whoever decided took this action; empty
                  where nobody wrote it down
-    unavailable  actions that this person could not get, numbers or names with ; between them, the same in all rows of
-                 an episode; empty where everything could be had. Closing rows may lack it
+    unavailable  actions that this person could not get, numbers or names with ; between them, or JSON of what
+                 `begin_episode` takes; the same in all rows of an episode, empty where everything could be had. Closing
+                 rows may lack it
     context      the same in all rows of an episode: the encoder's columns; without one, columns x0, x1, ..., or the
                  problem's feature_names. Closing rows may lack them
     arrival, time   when the step was, or the episode began: numbers, dates, times or ISO 8601 text. The first step's
@@ -241,8 +243,15 @@ def _episode(
 
 
 def _left(problem: Problem, value: Any) -> Mask:
-    """What a cell of the column `unavailable` leaves, [S, A]: actions as text with ; between them, a number, a list."""
+    """What a cell of the column `unavailable` leaves, [S, A]: actions as text with ; between them, a number, a list, or
+    JSON text of a list or of flags [S, A]."""
     parts: list[Any] = []
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        try:
+            told = json.loads(value)
+        except (ValueError, RecursionError):
+            raise ValueError(f"unavailable must be actions, or JSON of a list, got {check.shown(value)}") from None
+        return allowed_actions(problem, told or None)
     if isinstance(value, list | tuple | np.ndarray):
         parts = [whole(one) for one in value]
     elif not is_missing(value):

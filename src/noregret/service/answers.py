@@ -5,7 +5,7 @@ from typing import Any
 from ..problem.problem import Problem
 from ..storage.version import __version__
 from .asking import encoded
-from .house import House
+from .house import House, left
 from .items import AGENT, Item
 
 
@@ -16,7 +16,7 @@ class Phrasing:
         self.states: Any = problem.state_names or tuple(range(problem.n_states))
         self.actions: Any = problem.action_names or tuple(range(problem.n_actions))
         self.starts = problem.starts.tolist()
-        self._house = house.chances.argmax(1).tolist()
+        self._house = house.chances
 
     def text(self, item: Item, number: int, episode: int) -> str:
         """Of an item that was claimed and will be event `number`; episode: of a begin."""
@@ -40,9 +40,10 @@ class Phrasing:
         }  # fmt: skip
 
     def _begin(self, item: Item, number: int, episode: int) -> dict[str, Any]:
-        """plan: the first action in each state that somebody may begin in."""
+        """plan: the first action in each state that somebody may begin in; of the house rule, the likeliest that is
+        left to them."""
         made = item.made if item.by == AGENT else None
-        first = self._house if made is None else made.policy[0].tolist()
+        first = self._likeliest(item) if made is None else made.policy[0].tolist()
         return {
             "who": item.who, "episode": episode,
             "plan": {str(self.states[s]): self.actions[first[s]] for s in self.starts},
@@ -51,3 +52,8 @@ class Phrasing:
             "by": "house" if made is None else "agent", "reason": item.reason, "version": __version__,
             "number": number,
         }  # fmt: skip
+
+    def _likeliest(self, item: Item) -> dict[int, int]:
+        mask = None if item.standing is None else item.standing.mask
+        chances = {s: self._house[s] if mask is None else left(self._house[s], mask[s]) for s in self.starts}
+        return {s: int(row.argmax()) for s, row in chances.items()}

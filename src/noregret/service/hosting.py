@@ -7,6 +7,7 @@ that takes (503 with Retry-After), and a repeated key gets the committed answer.
 
 Programmes that another process has created are found in the database, where the first event of each has its file."""
 
+import contextlib
 import sys
 import threading
 from collections.abc import Callable, Iterable
@@ -75,6 +76,7 @@ class Host:
         for programme in self.programmes.values():
             programme.start()
         if self.look > 0.0 and "{programme}" not in self.url:
+            self._look()  # what was created before a restart is there when the first caller comes
             self._thread.start()
 
     def stop(self) -> None:
@@ -129,15 +131,19 @@ class Host:
 
     def _run(self) -> None:
         while not self._stopping.wait(self.look):
-            try:
-                self.look_around()
-            except (JournalUnavailable, OSError, ValueError):
-                continue  # the database is away, or there is none yet
+            self._look()
+
+    def _look(self) -> None:
+        with contextlib.suppress(JournalUnavailable, OSError, ValueError):  # it is away, or there is none yet
+            self.look_around()
 
     def look_around(self) -> None:
-        """Stand by for programmes in the database that this process does not know."""
+        """Stand by for programmes in the database that this process does not know. One that it cannot serve, whose
+        agent's file is on another machine for example, keeps it from no other."""
         for name in Journal.programmes(self.url):
-            if name not in self.programmes:
+            if name in self.programmes:
+                continue
+            with contextlib.suppress(ValueError):
                 with Journal(self.url, name, create=False) as journal:
                     made = next(iter(journal.events(0, 1)), None)
                 told = None if made is None or made.payload is None else made.payload.get("settings")

@@ -20,7 +20,7 @@ from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, Protocol
 
-from ..live.fold import fold
+from ..live.fold import FoldError, fold
 from ..live.several import Live
 from .items import AGENT, GIVEN_UP, REFUSED, TAKEN, Batch, Item
 from .programme_file import Settings
@@ -122,7 +122,7 @@ class Player:
 
     def _fail(self, error: Exception, mine: int) -> None:
         self.inbox = None
-        self.failure = f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
+        self.failure = f"{type(error).__name__}: {_words(error)}"
         self.state = "failed"
         where = traceback.extract_tb(error.__traceback__)[-1]
         self.office.alarm("failed", f"the agent failed, the house rule decides: {self.failure} ({where.name})")
@@ -213,7 +213,10 @@ class Player:
                 raise
             batch.settle(item, AGENT, made)
         elif item.by is None and item.kind == "decide":
-            made = live.act(item.who, item.payload["state"], time=item.time)
+            try:
+                made = live.act(item.who, item.payload["state"], time=item.time)
+            except (ValueError, RuntimeError) as error:
+                raise FoldError(f"a new decide cannot be folded: {error}") from error
             if not batch.claim(item, AGENT, made):
                 fold(live, item)  # type: ignore[arg-type]
         else:
@@ -249,6 +252,15 @@ class Player:
         gc.unfreeze()
         gc.collect()
         gc.freeze()
+
+
+def _words(error: Exception) -> str:
+    """What an exception says. Why an event cannot be folded may quote whose it is, and stays here: alarms are read by
+    many, and are not erased with a person."""
+    said = " ".join(str(error).split())[:400]
+    if isinstance(error, FoldError) and error.__cause__ is not None:
+        return f"{said.partition(':')[0]} ({type(error.__cause__).__name__})"
+    return said
 
 
 class Refused(Exception):

@@ -261,10 +261,11 @@ class Programme:
         try:
             tenure.player.start()
             while not self._stopping.is_set():
-                if not tenure.writer.round(IDLE) and not journal.locked:
+                tenure.writer.round(IDLE)
+                if not journal.locked:
                     raise Lost(NotTheWriter("the lock was lost"))
             self._closed = _STANDBY
-            while self._queue.qsize():
+            while tenure.writer.behind:
                 tenure.writer.round(0.0)
         finally:
             self._closed = self._closed or _AWAY

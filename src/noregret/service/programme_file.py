@@ -5,6 +5,7 @@ import hashlib
 import json
 import re
 import tomllib
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
@@ -169,7 +170,14 @@ class Settings(BaseModel):
         kept = {k: v for k, v in self.table().items() if k in ("problem", "encoder", "agent", "referral")}
         kept |= {"seed": self.programme.seed, "order": self.learning.order, "draws": self.service.draws}
         kept |= {"house": self.house.rule} if self.referral is not None else {}
+        kept |= {"problem": self._file} if self._file is not None else {}
         return hashlib.sha256(json.dumps(kept, sort_keys=True).encode()).hexdigest()
+
+    @cached_property
+    def _file(self) -> str | None:
+        """SHA-256 of the agent's file: another one under its name is another agent, and it may be moved."""
+        path = self.problem.agent_file
+        return None if path is None else hashlib.sha256(Path(path).read_bytes()).hexdigest()
 
     def made_encoder(self) -> Encoder | None:
         if self.problem.agent_file is not None:
@@ -278,6 +286,7 @@ def programme_from(table: Any, path: Any = "programme", text: str = "") -> Setti
     house = _tried(path, text, table, "house", lambda: made.made_house(problem))
     if made.referral is not None:
         _tried(path, text, table, "house", lambda: house.policy)
+    made.identity()  # of the agent's file as it is now
     return made
 
 

@@ -79,7 +79,10 @@ def general(verb: str) -> Any:
 
 
 async def _erase(call: Call) -> Reply:
-    return from_answer(await call.service.submit(call.programme, ask("erase", call.body.who, call.own_key)))
+    answer = await call.service.submit(call.programme, ask("erase", call.body.who, call.own_key))
+    if answer.status == 200 and call.service.aside is not None:
+        call.service.aside.forget()  # audits that are remembered may be theirs
+    return from_answer(answer)
 
 
 async def _create(call: Call) -> Reply:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from ..compiler.announcements import announce_with
 from . import pages
 from .app import App, Service
 from .hosting import Host
@@ -47,7 +48,8 @@ def run(files: Sequence[Path], journal: str, host: str, port: int, tokens: Path 
 
         find = nobody_asks if known is None else known.find
         app = App(service, pages.routes(service.host, find, service.requests, aside), hosted(service))
-        server(app, host, port, service.tick, told).run()
+        with announce_with(lambda line: log.note("compiling", said=line)):
+            server(app, host, port, service.tick, told).run()
     finally:
         logging.getLogger().removeHandler(handler)
         log.flush()

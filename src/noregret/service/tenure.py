@@ -37,9 +37,9 @@ class Desk:
     queue: "SimpleQueue[Ask | None]" = field(default_factory=SimpleQueue)
     counts: Counts = field(default_factory=Counts)
 
-    def note(self, verb: str, **body: Any) -> None:
+    def note(self, verb: str, who: Any = None, **body: Any) -> None:
         """The programme asks this of itself."""
-        self.queue.put(Ask(verb, None, None, None, body))
+        self.queue.put(Ask(verb, who, None, None, body))
 
 
 class Tenure:
@@ -129,7 +129,7 @@ class Tenure:
         self.desk.sealer.do(lambda journal: self._forget(journal, ask))
 
     def _forget(self, journal: Any, ask: Ask) -> None:
-        player, sealer = self.player, self.desk.sealer
+        player = self.player
 
         def without_them(live: Live) -> Any:
             try:
@@ -140,23 +140,36 @@ class Tenure:
 
         try:
             found = player.read(without_them, 30.0)
-            if found is None:
-                answer = refused(409, "this person has ended and is not learned yet: withdraw or close them first")
-            elif not sealer.comes(found[0], found[1]):
-                answer = refused(503, "the journal could not be written: ask again", 1)
-            else:
-                sealer.keep(journal, found[0], found[2]())
-                self.desk.note("erase now", ask=ask, learned=found[0])
+        except (RuntimeError, TimeoutError) as error:
+            self.desk.deliver([(ask, refused(503, f"this person could not be erased: {error}", 1))])
+            return
+        if found is None:
+            answer = refused(409, "this person has ended and is not learned yet: withdraw or close them first")
+            self.desk.deliver([(ask, answer)])
+            return
+        # Behind the snapshots that the player has asked for meanwhile, which may have them in them.
+        self.desk.sealer.do(lambda journal: self._keep_without(journal, ask, *found))
+
+    def _keep_without(self, journal: Any, ask: Ask, number: int, generation: int, sealed: Callable[[], bytes]) -> None:
+        sealer = self.desk.sealer
+        try:
+            if sealer.comes(number, generation):
+                sealer.keep(journal, number, sealed())
+                self.desk.note("erase now", ask.who, ask=ask, learned=number)
                 return
-        except (RuntimeError, TimeoutError, OSError, ValueError) as error:
+            answer = refused(503, "the journal could not be written: ask again", 1)
+        except (OSError, ValueError) as error:
             answer = refused(503, f"this person could not be erased: {error}", 1)
         self.desk.deliver([(ask, answer)])
 
     def _erase_now(self, told: Ask) -> None:
         ask = told.body["ask"]
         try:
-            if self.writer.recall.standing(ask.who).visits == 0:
+            theirs = self.journal.of(ask.who)
+            if not theirs:
                 answer = Answer(200, encoded({"who": ask.who, "erased": 0}))
+            elif theirs[-1].number >= told.body["learned"]:  # the agent may have them again, and later snapshots
+                answer = refused(503, "there is news of this person since: ask again", 1)
             else:
                 event = self.journal.erase(ask.who, told.body["learned"])
                 self.writer.wrote_by_itself("erased")

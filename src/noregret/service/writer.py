@@ -85,7 +85,7 @@ class Writer:
             answers += [(ask, again) for ask in {*asks, *self._put_off} if ask.key and id(ask) not in told]
             self._put_off = []
             for ask in asks:
-                if ask.verb == "alarm":
+                if ask.verb in ("alarm", "erase now"):  # the latter is answered, as all who wait then are
                     self.queue.put(ask)
             if isinstance(error, JournalUnavailable | NotTheWriter | OSError):
                 raise Lost(error) from error
@@ -94,6 +94,11 @@ class Writer:
             if answers:
                 self.deliver(answers)
         return bool(asks)
+
+    @property
+    def behind(self) -> bool:
+        """Whether somebody waits for a round."""
+        return bool(self._put_off) or self.queue.qsize() > 0
 
     def wrote_by_itself(self, kind: str) -> None:
         """The journal wrote an event of its own, before those of this round: the player counts it."""
@@ -118,7 +123,8 @@ class Writer:
     def _items(self, asks: list[Ask], answers: Answers) -> list[Item]:
         """Requests as items, in their order. Those answered already, or refused, go to `answers`. What has a key of
         this batch is put off until that is answered; and so is everything from a request on that is about somebody
-        whose last one the player may still refuse: the order of arrival is that of the journal."""
+        whose last one the player may still refuse: the order of arrival is that of the journal. Erasing is done at
+        once, and so put off where this batch has something of the person, which must be written before."""
         known = self.recall.answered([ask.key for ask in asks if ask.key is not None])
         now = datetime.now(UTC).isoformat(timespec="microseconds")
         items: list[Item] = []
@@ -133,7 +139,7 @@ class Writer:
             if ask.key is not None and ask.key in keys:
                 self._put_off.append(ask)
                 continue
-            if ask.who is not None and ask.who in unsure:
+            if ask.who is not None and (ask.who in unsure or (ask.verb == "erase now" and _about(items, ask.who))):
                 self._put_off += asks[i:]
                 break
             try:
@@ -225,6 +231,10 @@ class Writer:
                 answer = Answer(200, entry.answer or "")
                 self.recall.note(item.ask.key, item.ask.asked, answer)
                 answers.append((item.ask, answer))
+
+
+def _about(items: list[Item], who: Any) -> bool:
+    return any(item.who == who for item in items)
 
 
 def _entry(item: Item, answer: str | None, key: str | None, asked: bytes | None) -> Entry:

@@ -70,10 +70,15 @@ class Watched:
         self.programme, self.aside = programme, aside
         self.journal = programme.open_journal()  # of its own, for reading: the writer's is never waited for
         self.about: About = about(programme.settings)
-        self.follower = Follower(self.journal, aside.forget)
+        self.follower = Follower(self.journal, self._erased)
         self._made: tuple[float, Any] = (0.0, None)  # until when it is good, and what
         self._evidence: tuple[float, int, int, Any] | None = None  # when, people ended, event, answer
         self._asked: tuple[int, Any] | None = None
+
+    def _erased(self) -> None:
+        """Somebody was: what names people is not kept."""
+        self._made = (0.0, None)
+        self.aside.forget()
 
     def view(self) -> dict[str, Any]:
         """Everything from the figures, made at most every two seconds, and in a twentieth of the time at most."""
