@@ -99,7 +99,7 @@ class Database:
     def transaction(self) -> Iterator[Connection]:
         """A connection in a transaction that may write; committed at the end, or undone."""
         try:
-            with self.engine.connect() as connection:
+            with self.server.turn, self.engine.connect() as connection:
                 connection.exec_driver_sql(self.server.begin)
                 try:
                     yield connection

@@ -1,6 +1,7 @@
 """Snapshots of the fold, in pieces: a large one does not keep the writer waiting, and is there whole or not at all."""
 
 import threading
+import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -13,6 +14,7 @@ from .database import Database
 from .schema import parts, snapshots
 
 PIECE = 256 * 1024  # bytes in one transaction
+PAUSE = 0.002  # seconds between two, so that whoever waits to write comes first
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class Shelf:
                 with self.database.transaction() as connection:
                     row = {"programme": self.programme, "number": n, "part": i, "data": data[at : at + PIECE]}
                     connection.execute(insert(parts).values(**row))
+                time.sleep(PAUSE)
             with self.database.transaction() as connection:
                 connection.execute(insert(snapshots).values(programme=self.programme, **vars(made)))
         return made

@@ -4,6 +4,7 @@ import contextlib
 import fcntl
 import os
 import sqlite3
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -18,6 +19,9 @@ INSERT = f"INSERT INTO journal_events VALUES ({', '.join('?' * len(COLUMNS))})"
 _EVENTS = f"SELECT {', '.join(COLUMNS)} FROM journal_events"  # the planner has no statistics: it is told which index
 
 
+_TURNS: dict[str, Any] = {}  # of each file, for the threads of this process
+
+
 class SQLite:
     """One file. `connect` gives connections that commit by themselves unless they are told to begin."""
 
@@ -28,6 +32,8 @@ class SQLite:
     def __init__(self, path: str) -> None:
         self.path = Path(path).absolute()
         self.url, self.shown = f"sqlite:///{self.path}", str(self.path)
+        # SQLite's own waiting for a lock sleeps longer and longer: threads of one process wait for each other here.
+        self.turn = _TURNS.setdefault(str(self.path), threading.RLock())
         self._file: tuple[int, int] | None = None  # which file had this name when it was opened
 
     def check(self) -> None:
@@ -161,14 +167,15 @@ class SQLiteWriter:
     @contextlib.contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
         connection = self._open()
-        connection.execute("BEGIN IMMEDIATE")
-        try:
-            yield connection
-            connection.execute("COMMIT")
-        except BaseException:
-            with contextlib.suppress(sqlite3.Error):
-                connection.execute("ROLLBACK")
-            raise
+        with self.server.turn:
+            connection.execute("BEGIN IMMEDIATE")
+            try:
+                yield connection
+                connection.execute("COMMIT")
+            except BaseException:
+                with contextlib.suppress(sqlite3.Error):
+                    connection.execute("ROLLBACK")
+                raise
 
     def _open(self) -> sqlite3.Connection:
         self.server.check()
