@@ -299,23 +299,26 @@ def online_prices(radius: Floats, loss: Floats, log: float) -> Floats:
     return made
 
 
-def least_squares(gram: Floats, moment: Floats, bound: float) -> float:
-    """At most moment'theta 2 - theta'gram theta over ||theta|| <= bound: for every l >= 0 it is at most
-    moment'(gram + l)^-1 moment + l bound^2, and the least of some l is taken."""
+def least_squares(gram: Floats, moment: Floats, bound: float) -> Floats:
+    """[N]: at most moment'theta 2 - theta'gram theta over ||theta|| <= bound, for gram [N, d, d] and moment [N, d]: for
+    every l >= 0 it is at most moment'(gram + l)^-1 moment + l bound^2, and the least of some l is taken."""
     values, vectors = np.linalg.eigh(gram)
-    values, along = np.maximum(values, 0.0), (vectors.T @ moment) ** 2
-    if values[-1] < 1e-250:
-        return 0.0
-    tiny = 1e-12 * float(values[-1])
+    values = np.maximum(values, 0.0)
+    along, top = np.einsum("nij,ni->nj", vectors, moment) ** 2, values[:, -1:]
 
-    def most(shift: float) -> float:
-        return float((along / (values + shift)).sum()) + shift * bound**2
+    def most(shift: Floats) -> Floats:  # [N, L] of shifts [N, L]
+        made: Floats = (along[:, None] / (values[:, None] + shift[..., None])).sum(-1) + shift * bound**2
+        return made
 
-    shifts = [tiny, *(float(values[-1]) * 10.0**e for e in np.arange(-10.0, 1.5, 0.5))]
-    best = min(shifts, key=most)
+    def better(shifts: Floats) -> Floats:
+        return np.take_along_axis(shifts, most(shifts).argmin(1)[:, None], 1)
+
+    nothing = top[:, 0] < 1e-250
+    top = np.where(top < 1e-250, 1.0, top)
+    best = better(top * np.concatenate([[1e-12], 10.0 ** np.arange(-10.0, 1.5, 0.5)]))
     for factor in (0.8, 0.9, 1.1, 1.25):
-        best = min((best, best * factor), key=most)
-    return most(best)
+        best = better(best * np.array([1.0, factor]))
+    return np.where(nothing, 0.0, most(best)[:, 0])
 
 
 def reward_logs(par: Any, state: Any, audit: AuditState) -> Floats:
@@ -329,8 +332,7 @@ def reward_logs(par: Any, state: Any, audit: AuditState) -> Floats:
     gram = state.gram.reshape(-1, d, d) - par.regularization * np.eye(d)
     moment, samples = state.moment.reshape(-1, d), state.samples.ravel()
     made = np.zeros((squares.shape[0], C))
-    for k in np.flatnonzero(samples):
-        told = squares[k, C + 1]
-        least = told - least_squares(gram[k], moment[k], par.bound)
-        made[k] = 2.0 * (max(least, 0.0) - squares[k, :C])
+    seen = np.flatnonzero(samples)
+    least = squares[seen, C + 1] - least_squares(gram[seen], moment[seen], par.bound)
+    made[seen] = 2.0 * (np.maximum(least, 0.0)[:, None] - squares[seen, :C])
     return made

@@ -153,7 +153,7 @@ def reward_evidence(problem: Problem, agent: Any, steps: Steps) -> Floats:
         return np.asarray(audit.logs - logistic_prices(problem, audit, steps)[:, None])
     d = state.gram.shape[3]
     gram, moment = state.gram.reshape(-1, d, d) - par.regularization * np.eye(d), state.moment.reshape(-1, d)
-    most = np.array([least_squares(g, m, par.bound) for g, m in zip(gram, moment, strict=True)])
+    most = least_squares(gram, moment, par.bound)
     least = np.maximum(audit.squares[:, C + 1] - most, 0.0)
     return np.where(state.samples.reshape(-1, 1) > 0, 2.0 * (least[:, None] - audit.squares[:, : C + 1]), 0.0)
 
