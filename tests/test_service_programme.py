@@ -572,6 +572,7 @@ def test_an_erasure_between_two_begins_of_one_batch(url, fails, monkeypatch):
         tell, told = Caller(programme), []
         tell("begin", "Ms B", x=context(0))
         tell("withdraw", "Ms B")
+        until(lambda: events(url, "snapshot"))  # the first is whole: whoever keeps one sweeps what is half written
         with Journal(url, "clinic") as journal:
             number = journal.head
             journal.keep_snapshot(number, programme.read(Live.snapshot)(), "test")
@@ -605,6 +606,7 @@ def test_who_comes_again_while_they_are_erased_is_not(url):
         number = programme.facts()["head"]  # of the snapshot without her
         tell("begin", "Ms B", x=context(1))
         tell("end", "Ms B", wait="close")
+        until(lambda: events(url, "snapshot"))
         with Journal(url, "clinic") as journal:
             journal.keep_snapshot(journal.head, programme.read(Live.snapshot)(), "test")
         programme._on_answers = told.extend
