@@ -484,6 +484,18 @@ def test_snapshots_are_kept_and_damaged_ones_passed_over(url):
         assert programme.read(state_of) == state
 
 
+def test_a_snapshot_that_is_dropped_during_a_replay_is_no_difference(url, monkeypatch):
+    with running(url, settings(snapshot_every=10)) as programme:
+        steps(Caller(programme), "Ms B", 0)
+        until(lambda: len(kept(url)) == 2)
+    with Journal(url, "clinic") as journal:
+        dropped, read = kept(url)[0], journal.snapshot
+        monkeypatch.setattr(journal, "snapshot", lambda n: (journal.drop_snapshot(dropped), read(n))[1])
+        found = nr.replay(journal)
+        assert found.ok, str(found)
+        assert (found.snapshots, found.decisions) == (0, 6)
+
+
 def test_a_snapshot_of_what_was_not_committed_is_not_kept(url, monkeypatch):
     with running(url, settings(snapshot_every=10)) as programme:
         tell = Caller(programme)
