@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import Floats
+from ..compiler.jit import direct
 from ..problem.design import Blocks
 from ..problem.layout import Layout
 from ..theory.widths import ridge_radius
@@ -149,6 +150,7 @@ def _mixture_outside(par: RewardPar, state: RewardState, met: NDArray[np.bool_])
     made, at = np.zeros(met.shape, np.bool_), np.argwhere(met)
     gram, moment = state.gram[met] - par.regularization * np.eye(state.gram.shape[3]), state.moment[met]
     scale = np.maximum(np.einsum("kbb->k", gram), 1e-100)[:, None, None] * np.eye(moment.shape[1])
+    width_of = direct(mixture_width, par, state, 0, 0, 0.0, 0.0)
     for shift in SHIFTS:
         regular = gram + shift * scale  # its condition is at most d/shift: contexts may be long, and all the same
         theta = np.linalg.solve(regular, moment[..., None])
@@ -158,6 +160,6 @@ def _mixture_outside(par: RewardPar, state: RewardState, met: NDArray[np.bool_])
         for k in np.flatnonzero(least > ball):
             s, a = at[k]
             form, hh = max(float(h[k] @ state.mixture.sums[s, a, 0] @ h[k]), 0.0), float(h[k] @ h[k])
-            width = mixture_width(par, state, int(s), int(a), form, hh)
+            width = width_of(par, state, int(s), int(a), form, hh)
             made[s, a] = made[s, a] or least[k] > (width + ball[k]) * (1.0 + SLACK)
     return made

@@ -14,12 +14,13 @@ INSERT = f"INSERT INTO journal_events VALUES ({', '.join(['%s'] * len(COLUMNS))}
 # The number of an advisory lock, which is the database's: tables of the same name in another schema are other ones.
 _LOCK = "hashtextextended('noregret journal ' || current_schema() || ' ' || %s::text, 0)"
 _BY_KEYS = f"SELECT {', '.join(COLUMNS)} FROM journal_events WHERE key = ANY(%s) AND programme = %s"
+# Plans are made anew for every query: one that is kept was made when the table was empty, and reads all keys for ever.
 # A server that went away is noticed within seconds, and it notices within seconds that a client did: its lock is free.
 _ALIVE = {
     "connect_timeout": CONNECT, "keepalives_idle": 5, "keepalives_interval": 2, "keepalives_count": 3,
     "tcp_user_timeout": 10_000, "application_name": "noregret",
-    "options": "-c synchronous_commit=on -c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 "
-               "-c tcp_keepalives_count=3",
+    "options": "-c synchronous_commit=on -c plan_cache_mode=force_custom_plan -c tcp_keepalives_idle=5 "
+               "-c tcp_keepalives_interval=2 -c tcp_keepalives_count=3",
 }  # fmt: skip
 
 
