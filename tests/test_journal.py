@@ -6,8 +6,9 @@ import pytest
 
 import noregret as nr
 from noregret.journal.database import server_of
-from noregret.journal.errors import KeyTaken, NotTheWriter
+from noregret.journal.errors import JournalUnavailable, KeyTaken, NotTheWriter
 from noregret.journal.event import Entry, Event
+from noregret.journal.snapshots import PIECE
 
 T = "2026-11-17T09:30:00.000000Z"
 
@@ -140,6 +141,25 @@ def test_a_damaged_snapshot_is_told_and_an_unfinished_one_is_not_there(url):
         connection.close()
         assert [row[0] for row in left] == [2, 3]
         assert journal.snapshot(3) == b"c"
+
+
+def test_a_snapshot_that_another_process_swept_away_is_not_there(url, monkeypatch):
+    with nr.Journal(url) as journal, nr.Journal(url) as other:
+        transactions, shelf = [], journal._shelf.database
+        transaction = shelf.transaction
+
+        def interrupted():  # by somebody who took over, after the first piece
+            transactions.append(1)
+            if len(transactions) == 3:
+                other.keep_snapshot(5, b"theirs", "1")
+            return transaction()
+
+        monkeypatch.setattr(shelf, "transaction", interrupted)
+        with pytest.raises(JournalUnavailable, match="keep it again"):
+            journal.keep_snapshot(1, b"ours" * PIECE, "1")
+        assert [s.number for s in journal.snapshots()] == [5]
+        journal.keep_snapshot(1, b"ours" * PIECE, "1")
+        assert journal.snapshot(1) == b"ours" * PIECE
 
 
 def test_a_waiting_writer_gets_the_lock_when_it_is_free(url):

@@ -274,11 +274,6 @@ def met(audit, better):
     audit.worth[2] += better * better
 
 
-_SHIFTS = np.concatenate(
-    [[1e-12], 10.0 ** np.arange(-10.0, 1.5, 0.5)]
-)  # tried by `least_squares`, of the largest eigenvalue
-
-
 # What it comes to ------------------------------------------------------------------------------------------------
 def mixed(logs: Floats) -> float:
     """ln of an e-process from logarithms [N, C] of those of N sets and C components: half of the stake on all sets at
@@ -305,24 +300,25 @@ def online_prices(radius: Floats, loss: Floats, log: float) -> Floats:
 
 
 def least_squares(gram: Floats, moment: Floats, bound: float) -> Floats:
-    """[N], of each of N sets (gram [N, d, d], moment [N, d]): at most moment'theta 2 - theta'gram theta over
-    ||theta|| <= bound. For every l >= 0 it is at most moment'(gram + l)^-1 moment + l bound^2, and the least of some l
-    is taken. All sets at once: whoever waits for a decision waits for this, too."""
+    """[N]: at most moment'theta 2 - theta'gram theta over ||theta|| <= bound, for gram [N, d, d] and moment [N, d]: for
+    every l >= 0 it is at most moment'(gram + l)^-1 moment + l bound^2, and the least of some l is taken."""
     values, vectors = np.linalg.eigh(gram)
-    values, along = np.maximum(values, 0.0), np.einsum("nji,nj->ni", vectors, moment) ** 2
-    seen = values[:, -1] >= 1e-250
-    values[~seen] = 1.0
+    values = np.maximum(values, 0.0)
+    along, top = np.einsum("nij,ni->nj", vectors, moment) ** 2, values[:, -1:]
 
-    def most(shift: Floats) -> Floats:
-        made: Floats = (along[:, None] / (values[:, None] + shift[:, :, None])).sum(2) + shift * bound**2
+    def most(shift: Floats) -> Floats:  # [N, L] of shifts [N, L]
+        made: Floats = (along[:, None] / (values[:, None] + shift[..., None])).sum(-1) + shift * bound**2
         return made
 
-    shifts = values[:, -1:] * _SHIFTS
-    best = np.take_along_axis(shifts, most(shifts).argmin(1)[:, None], 1)
+    def better(shifts: Floats) -> Floats:
+        return np.take_along_axis(shifts, most(shifts).argmin(1)[:, None], 1)
+
+    nothing = top[:, 0] < 1e-250
+    top = np.where(top < 1e-250, 1.0, top)
+    best = better(top * np.concatenate([[1e-12], 10.0 ** np.arange(-10.0, 1.5, 0.5)]))
     for factor in (0.8, 0.9, 1.1, 1.25):
-        both = np.concatenate([best, best * factor], 1)
-        best = np.take_along_axis(both, most(both).argmin(1)[:, None], 1)
-    return np.where(seen, most(best)[:, 0], 0.0)
+        best = better(best * np.array([1.0, factor]))
+    return np.where(nothing, 0.0, most(best)[:, 0])
 
 
 def reward_logs(par: Any, state: Any, audit: AuditState) -> Floats:
@@ -335,8 +331,8 @@ def reward_logs(par: Any, state: Any, audit: AuditState) -> Floats:
     d = state.gram.shape[3]
     gram = state.gram.reshape(-1, d, d) - par.regularization * np.eye(d)
     moment, samples = state.moment.reshape(-1, d), state.samples.ravel()
-    made, told = np.zeros((squares.shape[0], C)), np.flatnonzero(samples)
-    if told.size:
-        least = squares[told, C + 1] - least_squares(gram[told], moment[told], par.bound)
-        made[told] = 2.0 * (np.maximum(least, 0.0)[:, None] - squares[told, :C])
+    made = np.zeros((squares.shape[0], C))
+    seen = np.flatnonzero(samples)
+    least = squares[seen, C + 1] - least_squares(gram[seen], moment[seen], par.bound)
+    made[seen] = 2.0 * (np.maximum(least, 0.0)[:, None] - squares[seen, :C])
     return made

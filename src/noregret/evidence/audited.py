@@ -153,7 +153,8 @@ def reward_evidence(problem: Problem, agent: Any, steps: Steps) -> Floats:
         return np.asarray(audit.logs - logistic_prices(problem, audit, steps)[:, None])
     d = state.gram.shape[3]
     gram, moment = state.gram.reshape(-1, d, d) - par.regularization * np.eye(d), state.moment.reshape(-1, d)
-    least = np.maximum(audit.squares[:, C + 1] - least_squares(gram, moment, par.bound), 0.0)
+    most = least_squares(gram, moment, par.bound)
+    least = np.maximum(audit.squares[:, C + 1] - most, 0.0)
     return np.where(state.samples.reshape(-1, 1) > 0, 2.0 * (least[:, None] - audit.squares[:, : C + 1]), 0.0)
 
 

@@ -7,10 +7,11 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
 
-from sqlalchemy import and_, delete, exists, insert, select
+from sqlalchemy import and_, delete, exists, func, insert, select
 
 from .. import checks as check
 from .database import Database
+from .errors import JournalUnavailable
 from .schema import parts, snapshots
 
 PIECE = 256 * 1024  # bytes in one transaction
@@ -55,6 +56,9 @@ class Shelf:
                     connection.execute(insert(parts).values(**row))
                 time.sleep(PAUSE)
             with self.database.transaction() as connection:
+                there = connection.execute(select(func.count()).select_from(parts).where(self._of(parts, n))).scalar()
+                if there != i + 1:
+                    raise JournalUnavailable("the snapshot was swept away by another who keeps one: keep it again")
                 connection.execute(insert(snapshots).values(programme=self.programme, **vars(made)))
         return made
 

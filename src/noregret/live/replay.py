@@ -103,7 +103,8 @@ class _Replay:
         try:
             return Live.from_bytes(self.journal.snapshot(number), name=f"snapshot {number}", **self.given)
         except ValueError as error:
-            self.differ(number, None, "the snapshot before it", "whole", str(error))
+            if any(s.number == number for s in self.journal.snapshots()):  # else a service has dropped it meanwhile
+                self.differ(number, None, "the snapshot before it", "whole", str(error))
             return None
 
     def onward(self, at: int, least: int, why: str) -> tuple[Live | None, int]:
@@ -120,7 +121,8 @@ class _Replay:
     def go(self) -> None:
         live, at = self.onward(self.least, self.first, "no earlier snapshot can be used")
         if live is None:
-            raise ValueError(f"journal has no snapshot that can be used: {self.found[0].again}")
+            why = self.found[0].again if self.found else "they were dropped meanwhile"
+            raise ValueError(f"journal has no snapshot that can be used: {why}")
         self.first = at
         while live is not None and at < self.head:
             lost = None
