@@ -139,6 +139,8 @@ class Book:
     def __init__(self, journal: Any, read: Read) -> None:
         self.journal, self.read = journal, read
         self.folded = self.kept = 0
+        if not all(callable(getattr(journal, name, None)) for name in ("lock", "write", "events", "snapshots")):
+            raise ValueError(f"journal must be a noregret.Journal or None, got {check.shown(journal)}")
         if not journal.lock():
             raise RuntimeError(f"journal: somebody else writes it, {journal!r}")
 

@@ -142,10 +142,11 @@ class Live(Ward):
         self.rows, self._time = check.flag("rows", rows), now if clock is None else clock
         self.belief = check_belief(agent, belief) if check.integer("belief", belief, 0) else 0
         self._described = plainly(agent)
+        book = None if journal is None else Book(journal, reader(type(self), agent, clock))
         super().__init__(agent, order)
-        if journal is not None:
-            self._book = Book(journal, reader(type(self), agent, clock))
-            self._stale = self._book.start(agent, self._options(), self._frozen(), self._now())
+        if book is not None:
+            self._book = book
+            self._stale = book.start(agent, self._options(), self._frozen(), self._now())
             if self._stale:
                 self._fold_again()
 
@@ -173,9 +174,9 @@ class Live(Ward):
             )
             raise ValueError(f"who: {check.shown(who)} {late if self._people[who].ended else 'is open already'}")
         agent = self.agent
-        agent.examine()  # before the plans are drawn, which depend on it
         context = agent.problem.context(agent.encoded(x))
         row, mask = row_of(agent.encoder, x) if self.rows else None, agent.mask_of(unavailable)
+        agent.examine()  # before the plans are drawn, which depend on it
         mark = fingerprint(agent) if self.audit else ""
         if self.draws > 0 and not len(agent.buffers[0].plans) and known_exactly(agent, 0, 0) is None:
             drawn = plans_ahead(agent, context, self.draws, mask)
