@@ -22,6 +22,7 @@ from ..problem.encoder import Encoder
 from ..problem.links import LinearCombination, MultinomialLogit
 from ..problem.problem import Problem
 from ..simulation.catalogue import agent_options
+from ..storage.mistakes import mistake
 from .house import House
 from .standing import Rules
 
@@ -316,18 +317,14 @@ def _tried(path: Any, text: str, table: Any, section: str, make: Any) -> Any:
 
 
 def _sentence(path: Any, text: str, loc: tuple[Any, ...], message: str) -> str:
-    """ "clinic.toml, line 14, house.floor: must be ..." """
-    message = message.removeprefix("Value error, ")
-    if message == "Extra inputs are not permitted":
-        model: Any = Settings if len(loc) == 1 else Settings.model_fields[loc[0]].annotation
-        inner = [a for a in getattr(model, "__args__", ()) if a is not type(None)]
-        keys = getattr(inner[0] if inner else model, "model_fields", {})
-        message = f"unknown key (keys: {', '.join(keys)})"
-    elif message == "Field required":
-        message = "is missing"
-    where = "".join(f"[{k}]" if isinstance(k, int) else f".{k}" for k in loc).removeprefix(".")
-    line = line_of(text, loc)
-    return f"{path}, {f'line {line}, ' if line else ''}{f'{where}: ' if where else ''}{message}"
+    return mistake(path, line_of(text, loc), loc, message, _keys(loc))
+
+
+def _keys(loc: tuple[Any, ...]) -> list[str]:
+    """Those known where `loc` is."""
+    model: Any = Settings if len(loc) <= 1 else Settings.model_fields[loc[0]].annotation
+    inner = [a for a in getattr(model, "__args__", ()) if a is not type(None)]
+    return list(getattr(inner[0] if inner else model, "model_fields", {}))
 
 
 def line_of(text: str, loc: tuple[Any, ...]) -> int | None:

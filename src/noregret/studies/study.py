@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from .. import checks as check
 from ..simulation.catalogue import agent_options, named_agent, refusal, world_options
+from ..storage.mistakes import mistake
 from ..worlds import make_world
 from .cell import Cell, parts_of
 from .grids import MOST_VALUES, at_most, combinations, is_range, values_of
@@ -222,15 +223,7 @@ def _check_entry(path: Any, text: str, kind: str, i: int, entry: Entry) -> None:
 
 
 def _sentence(path: Any, text: str, loc: tuple[Any, ...], message: str) -> str:
-    """ "studies/x.toml, line 14, agents[1].delta: must be ..." """
-    message = message.removeprefix("Value error, ")
-    if message == "Extra inputs are not permitted":
-        message = f"unknown key (keys: {', '.join((ClaimedGrowth if len(loc) > 1 else Study).model_fields)})"
-    elif message == "Field required":
-        message = "is missing"
-    where = "".join(f"[{k}]" if isinstance(k, int) else f".{k}" for k in loc).removeprefix(".")
-    line = line_of(text, loc)
-    return f"{path}, {f'line {line}, ' if line else ''}{where}: {message}"
+    return mistake(path, line_of(text, loc), loc, message, (ClaimedGrowth if len(loc) > 1 else Study).model_fields)
 
 
 def line_of(text: str, loc: tuple[Any, ...]) -> int | None:
