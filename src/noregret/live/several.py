@@ -122,6 +122,7 @@ class Live(Ward):
         rows: bool = False,
         clock: Callable[[], datetime] | None = None,
         belief: int = 0,
+        *,
         journal: Any = None,
     ) -> None:
         if not isinstance(agent, Agent):
