@@ -2,6 +2,7 @@
 
 import contextlib
 import json
+import threading
 import time
 
 import noregret as nr
@@ -93,3 +94,48 @@ def folded(url, name="clinic"):
 def events(url, *kinds, name="clinic"):
     with Journal(url, name) as journal:
         return list(journal.events(kinds=kinds or None))
+
+
+def submit(programme, requests):
+    """Submit all at once, and wait for all answers, in order."""
+    found, here = {}, threading.Condition()
+
+    def take(answers):
+        with here:
+            found.update((id(one), answer) for one, answer in answers)
+            here.notify()
+
+    programme._on_answers = take
+    for one in requests:
+        said = programme.submit(one)
+        if said is not None:
+            take([(one, said)])
+    with here:
+        assert here.wait_for(lambda: all(id(one) in found for one in requests), 30.0)
+    return [found[id(one)] for one in requests]
+
+
+class Gate:
+    """A function that waits: `held` says that somebody does, `open()` lets them go on."""
+
+    def __init__(self, function):
+        self.function, self.held, self._open = function, threading.Event(), threading.Event()
+
+    def __call__(self, *args, **options):
+        self.held.set()
+        assert self._open.wait(30.0)
+        return self.function(*args, **options)
+
+    def open(self):
+        self._open.set()
+
+
+def steps(tell, who, k, n=6):
+    """Somebody comes, stays n steps and ends: 2 n + 2 events."""
+    assert tell("begin", who, x=context(k))[0] == 200
+    state = "moderate"
+    for _ in range(n):
+        assert tell("decide", who, state=state)[0] == 200
+        state = {"moderate": "mild", "mild": "remission"}.get(state, "remission")
+        assert tell("outcome", who, next_state=state, reward=0.5)[0] == 200
+    assert tell("end", who)[0] == 200

@@ -250,6 +250,7 @@ def test_the_client_of_personalizer(service):
     actions = [models.RankableAction(id=name, features=[{"n": 1}]) for name in ("pasta", "salad")]
     told = models.RankRequest(actions=actions, context_features=[{"taste_preference": "sweet", "time_of_day": "night"}])
     answer = client.rank(told)
+    assert answer.reward_action_id in ("pasta", "salad")
     client.events.activate(answer.event_id)
     client.events.reward(answer.event_id, 1.0)
 

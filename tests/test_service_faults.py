@@ -156,7 +156,8 @@ def test_calls_out_of_order(programme):
     call("outcome", "a", {"step": 1, "next_state": 1, "reward": 1.0})
     call("reward", "a", {"step": 0, "reward": 1.0})
     call("end", "a")
-    balanced(programme, call.record)
+    kinds = balanced(programme, call.record).kinds
+    assert (kinds["decide"], kinds["outcome"], kinds["reward"]) == (2, 2, 1)
 
 
 def test_outcome_before_decision(programme):
