@@ -8,8 +8,8 @@ import pytest
 import noregret as nr
 from noregret.agents.base import Trajectory
 from noregret.estimators.likelihood import precision, visit
-from noregret.estimators.likelihood.learn import learn_outcome, learn_outcomes
 from noregret.estimators.likelihood.sets import likelihood_parts
+from noregret.estimators.likelihood.visit import learn_outcome, learn_outcomes
 
 
 def symmetric(g, size):

@@ -14,7 +14,7 @@ import reference_sets
 from noregret.agents.local.certified_psrl import CertifiedPSRL
 from noregret.agents.local.lr_orl import LRORL
 from noregret.agents.local.psrl_glm import PSRLGLM
-from noregret.estimators.likelihood.learn import RENEWAL
+from noregret.estimators.likelihood.visit import RENEWAL
 from test_agreement import masked
 
 pytestmark = pytest.mark.deep

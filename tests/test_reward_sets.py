@@ -8,7 +8,7 @@ import pytest
 from scipy import integrate, optimize, stats
 
 import noregret as nr
-from noregret.estimators.rewards import forms, tilts
+from noregret.estimators.rewards import forms, regression, tilts
 from noregret.estimators.rewards import mixture as mix
 from noregret.estimators.rewards import refresh as again
 from noregret.estimators.rewards.logistic import log_predicted, log_sigma, stable_sigma
@@ -345,7 +345,7 @@ def test_a_store_with_gaps_or_without_a_reward():
         remember(store, k, 0, 1, 0, 0, r[k] if seen[k] else -1.0)
         remember(store, k, 1, 0, k % 2, 0, 0.5)
         if seen[k]:
-            forms.reward_learn(par, state, work, 1, 0, r[k], X[k])
+            regression.reward_learn(par, state, work, 1, 0, r[k], X[k])
             alone.update(X[k], r[k])
     assert forms.reward_due(par, state, 1, 0) == 1
     assert forms.reward_due(par, state, 0, 0) == 0
@@ -381,7 +381,7 @@ def test_ridge_is_that_of_mean_reward_and_known_means_are_points(d):
         problem = nr.Problem(1, 1, 1, 2, rewards=kind, known_rewards=theta, weight_bound=1.0, reward_bound=1.0)
         parts = forms.reward_parts(problem, "bernstein", 3.0)
         low, high = np.zeros((1, 1)), np.zeros((1, 1))
-        forms.reward_learn(*parts, 0, 0, 1.0, np.array([0.6, 0.8]))
+        regression.reward_learn(*parts, 0, 0, 1.0, np.array([0.6, 0.8]))
         ranges, _ = forms.kernel_of("ranges", *parts)
         ranges(*parts, np.array([0.6, 0.8]), low, high)
         assert low[0, 0] == high[0, 0] == pytest.approx(0.52 if kind == "linear" else 1 / (1 + math.exp(-0.52)))

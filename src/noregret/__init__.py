@@ -30,9 +30,9 @@ from .live.decision_files import read_decisions, write_decisions
 from .live.log import read_log
 from .live.replay import replay
 from .live.several import Live
-from .planning.bellman import Plan
-from .planning.bellman import drawn_with as _drawn_with
 from .planning.explained import BelievedShortfall, Explanation
+from .planning.plan import Plan
+from .planning.plan import drawn_with as _drawn_with
 from .problem.design import Design, RewardDesign
 from .problem.encoder import Encoder
 from .problem.links import LinearCombination, Link, MultinomialLogit

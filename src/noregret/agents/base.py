@@ -11,6 +11,8 @@ episode to episode and saved, work is scratch; x [d] context, k episode, n steps
 `Trajectory`. `simulate` runs them in one compiled loop; the verbs below run the same ones one at a time, so both make
 the same decisions to the bit. An agent with a `pause` looks once, after so many steps, at what the episode has shown so
 far, and may then change the rows of its policy for the steps to come (docs/semantics.md says what its regret is).
+`commit.opened` plans and opens an episode; `commit.learned` closes it, adds to the evidence against what is assumed
+(`refutation`, which planning and learning never read), and learns.
 """
 
 import inspect
@@ -26,7 +28,7 @@ from ..compiler.announcements import announced
 from ..compiler.jit import kernel
 from ..compiler.memory import apart, copied
 from ..compiler.slots import Heads, slot
-from ..planning.bellman import Plan
+from ..planning.plan import Plan
 from ..problem.problem import Problem
 from .buffers import PlanBuffer as PlanBuffer
 from .buffers import Trajectory as Trajectory
@@ -289,6 +291,7 @@ class Agent(FromData, Declared):
         observed(self.replanning(), heads, (self._x, k, h + 1, path, self._out), r, s, clock, told)
 
     def _outcome(self, reward: Any, next_state: Any) -> tuple[float, int]:
+        """The reward as agents see it, in [0, 1]: (reward - low)/(high - low); and the number of the next state."""
         return self.problem.scale.inside(self.problem.reward(reward)), self.problem.state(next_state, "next_state")
 
     def _impossible(self, after: int | None = None) -> int:

@@ -208,7 +208,8 @@ def derive(local, layout, bound, work, spans):
 
         P      = softmax(z)
         second = min(rho^2 lambda, span^2/4) psi(span),   lambda >= lambda_max(cov^{1/2} (diag P - PP') cov^{1/2})
-        half   = min(tanh(span/4), half of `theory.widths.logit_prior_cap`)
+        half   = min(tanh(span/4), cap/2),   cap = max ||softmax(y) - P||_1 over all y with y_n = 0, |y_j| <= bound
+                                             (`theory.widths.logit_prior_cap`)
         slopes[(j, k), pair], j <= k < M - 1:   rho^2 g' cov g = sum of them times V_j V_k,   g = P * (V - <P, V>),
                                                 for V whose last entry is 0; 0 where rho = inf
 
@@ -255,7 +256,7 @@ def rows_of(local, i, p, rho, work):
 
 
 @inlined
-def spread_of(root, p, work):
+def scatter_of(root, p, work):
     """work.B [Q, Q] <- D of a pair, with work.mean = m; see `derive_shared`."""
     D, centred, weighted = work.B, work.centred, work.weighted
     for k in range(root.shape[0]):
@@ -320,7 +321,7 @@ def derive_shared(local, layout, bound, work, spans):
     softmax_of_all(z, count, P)
     for i in range(S * A):
         times(root[i], P[i], work.mean)
-        spread_of(root[i], P[i], work)
+        scatter_of(root[i], P[i], work)
         least = 0.0  # of tr D^4: the squares of the diagonal of D^2
         for k in range(Q):
             square = 0.0

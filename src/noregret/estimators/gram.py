@@ -29,7 +29,7 @@ def first_grams(lam: float, pairs: tuple[int, ...], d: int) -> tuple[Floats, Flo
 
 
 @inlined
-def counted(par, state, s, a, factor, column):
+def count_and_refresh(par, state, s, a, factor, column):
     """Count a sample of pair (s, a), which is in Z already (`rank_one`), and invert Z directly if that is due; whether
     it was. factor [d, d], column [d]: scratch."""
     state.samples[s, a] += 1

@@ -9,8 +9,8 @@ import numpy as np
 from .. import checks as check
 from ..agents.contents import fingerprint
 from ..journal.event import Event
-from ..planning.bellman import Plan
 from ..planning.explained import Explanation
+from ..planning.plan import Plan
 from ..problem.links import Link
 from .decision import Decision
 from .fold import FoldError, OtherAction, fold

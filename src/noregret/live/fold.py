@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..journal.event import KEPT, Entry
-from ..planning.bellman import Plan
+from ..planning.plan import Plan
 from .decision import Decision
 
 Folded = Plan | Decision | None

@@ -12,7 +12,8 @@ from ..compiler.memory import apart
 from ..numerics.random import tie_key
 from ..problem.links import apply_gradient
 from ..problem.problem import Problem
-from .bellman import Model, Operator, Plan, Solution, backward_induction
+from .bellman import Model, Operator, Solution, backward_induction
+from .plan import Plan
 
 _ROUNDING = 1e-9  # by how much the probabilities of a row may miss one
 

@@ -287,7 +287,8 @@ def perturb(seed, draws, k, h, factor):
 
 @kernel
 def plan_optimistically(par, local, work, mean, k, scale, policy, values):
-    """`optimum`."""
+    """`optimum`: for h = H - 1 to 0, Q = clip(reward + P V + scale bonus(V), 0, H - h), and an action with the largest
+    Q; `choose` draws among equals."""
     (H, S), layout, Q, reward = policy.shape, par.layout, work.Q, work.reward
     A, key, shared = Q.shape[1], tie_key(par.seed, k), together(par, local)
     matters = shared and first_matters(par, local, work)

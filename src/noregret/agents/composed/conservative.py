@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike, NDArray
 from ... import checks as check
 from ...checks import Floats
 from ...compiler.announcements import announced
-from ...planning.bellman import Plan
 from ...planning.margin import call_margin, margin, margin_work
+from ...planning.plan import Plan
 from ...problem.masks import check_policy
 from ...problem.problem import Problem
 from ..base import Agent, gap_to_lower

@@ -46,9 +46,9 @@ from ...estimators.rewards.forms import (
     call_estimates,
     estimated,
     reward_parts,
-    rewards_learn,
     with_kernels,
 )
+from ...estimators.rewards.regression import rewards_learn
 from ...numerics.linear_algebra import norm_of
 from ...planning.bellman import planner_address
 from ...problem.layout import Layout
@@ -102,7 +102,7 @@ def believe(par, state, work, x, log):
     estimate(par.transitions, state.transitions, rewards, par.layout, par.belief, x, norm, belief)
     if par.widths == 1:
         widths(par.belief, par.transitions, state.transitions, rewards, par.layout, log, x, belief)
-    if par.rewards.logistic == 1:  # linear ones are done
+    if par.rewards.logistic == 1:  # linear ones were done by `estimate` and `widths`
         args = par.rewards, rewards, work.rewards, x, log, belief.reward, belief.interval, belief.bonus
         call_estimates(par.rewards.estimates, args)
 

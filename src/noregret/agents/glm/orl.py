@@ -19,7 +19,7 @@ def plan(par, state, work, x, k, out):
         for a in range(work.r.shape[1]):
             work.r[s, a] = belief.reward[s, a] + belief.bonus[s, a]
             work.xi[s, a] = par.scale * belief.width[s, a]
-    key = tie_key(par.seed, k)
+    key = tie_key(par.seed, k)  # a word that picks among actions of equal value
     model = Model(belief.P, work.r, work.xi, work.noise)
     found = Solution(work.Q, out.policy, out.values)
     apply_planner(par.planner, (par.layout, model, Operator(par.belief.spread, 1, key), found))
@@ -79,5 +79,6 @@ class GLMORL(GLMAgent):
 
     def _log_confidence(self, problem: Problem) -> float:
         S, A, H = problem.n_states, problem.n_actions, problem.horizon
-        events = 2 * S * A + S * H if self.options["constants"] == "paper" else self._sets() + 1
+        bounded = self._sets() + 1  # and the bound on the regret
+        events = 2 * S * A + S * H if self.options["constants"] == "paper" else bounded
         return math.log(events / self.options["delta"])

@@ -17,6 +17,8 @@ of the prior variance: 1 before any data. start is 1/2, or 1/4 for logistic rewa
 This is no posterior sampling, and nothing is proved about it; behind the gate of `CertifiedPSRL` any plan is safe.
 """
 
+import numpy as np
+
 from ...beliefs.local import derive_first, derive_first_shared
 from ...compiler.jit import inlined, kernel
 from ...compiler.slots import slot
@@ -27,7 +29,9 @@ from ...estimators.linear.sign_union import sign_union_sets
 from ...numerics.linear_algebra import pair_predictors
 from ...numerics.random import POSTERIOR, normals
 from ...planning.optimism import optimum
-from .sets import reward_means
+from ...problem.links import LinearCombination
+from ...problem.problem import Problem
+from .sets import SetPar, SetState, SetWork, reward_means
 
 PART, START = 0.5, 0.5
 LOGISTIC_START = 0.25  # the estimate of an unseen logistic reward is 1/2 already
@@ -86,6 +90,13 @@ def believe_linear(par, state, work, x):
 
 
 apply_believe = slot("believe")
+
+
+def with_belief(problem: Problem, par: SetPar, state: SetState, work: SetWork) -> SetPar:
+    """par with what fills in the posterior of one individual in its slot."""
+    linear = isinstance(problem.link, LinearCombination)
+    believe = believe_linear if linear else believe_pairs if problem.design is None else believe_blocks
+    return par._replace(believe=apply_believe.fill(believe, par, state, work, np.zeros(problem.context_dim)))
 
 
 @inlined

@@ -14,18 +14,19 @@ from ...compiler.jit import direct
 from ...compiler.slots import EMPTY
 from ...estimators.audit import ALONG, audit_parts
 from ...estimators.likelihood.kron import learn_kron_outcomes
-from ...estimators.likelihood.learn import learn_outcomes
 from ...estimators.likelihood.sets import PREDICTORS, likelihood_parts
 from ...estimators.likelihood.shared import natural_regularization, shared_parts
 from ...estimators.likelihood.shared_visit import learn_shared_outcomes
+from ...estimators.likelihood.visit import learn_outcomes
 from ...estimators.linear.sign_union import sign_union_parts
 from ...estimators.mixture.sets import mixture_parts
 from ...estimators.mixture.shared import block_mixture_parts
 from ...estimators.rewards.forms import estimated, reward_parts, with_kernels, with_refresh
 from ...estimators.store import Store, empty_store, with_room
 from ...numerics.linear_algebra import LEAST_REGULARIZATION
-from ...planning.bellman import Plan, planner_address
+from ...planning.bellman import planner_address
 from ...planning.optimism import SHARP, TAYLOR, search_parts
+from ...planning.plan import Plan
 from ...problem.design import Blocks, largest_feature
 from ...problem.links import LinearCombination, MultinomialLogit
 from ...problem.problem import Problem
@@ -37,9 +38,9 @@ from .betting import Betting
 from .certify import certified
 from .diagnostics import watch_local
 from .draws import apply_draw, draw_linear, draw_logit
-from .explore import apply_propose, explore
+from .explore import apply_propose, explore, with_belief
 from .lottery import apply_proposals, doubt_lottery, draw_several, explore_several, lottery_work, unsure_lottery
-from .models import drawn_weights, local_model, local_weights, with_belief
+from .models import drawn_weights, local_model, local_weights
 from .questions import Asked, Comparison, compared
 from .sets import (
     SetPar,

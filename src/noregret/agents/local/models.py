@@ -20,10 +20,9 @@ from ...compiler.announcements import announced
 from ...compiler.jit import direct, kernel
 from ...compiler.slots import EMPTY
 from ...estimators.weights import drawn_logits, drawn_rewards, pair_weights, reward_estimate, reward_vectors
-from ...problem.links import LinearCombination
 from ...problem.problem import Problem
-from .explore import apply_believe, believe_blocks, believe_linear, believe_pairs
-from .sets import SetPar, SetState, SetWork, apply_describe, reward_means
+from .explore import apply_believe, with_belief
+from .sets import apply_describe, reward_means
 
 
 @kernel
@@ -37,13 +36,6 @@ def posterior_now(par, state, work, x):
 def sets_now(par, state, work, x):
     """work.local <- the sets of the individual with context x."""
     apply_describe(par.describe, (par, state, work, x))
-
-
-def with_belief(problem: Problem, par: SetPar, state: SetState, work: SetWork) -> SetPar:
-    """par with what fills in the posterior of one individual in its slot."""
-    linear = isinstance(problem.link, LinearCombination)
-    believe = believe_linear if linear else believe_pairs if problem.design is None else believe_blocks
-    return par._replace(believe=apply_believe.fill(believe, par, state, work, np.zeros(problem.context_dim)))
 
 
 def logit_deviations(local: LocalSets) -> Floats:

@@ -9,6 +9,18 @@ Three kinds of transition sets, each with a kernel that describes an individual 
 
 and, in `agents.local.draws`, samples of models from an approximate posterior. Agents of one kind share the types of
 par, state and work, and with them the compiled simulation loop.
+
+What is in the slots of `CertifiedPSRL` as it comes (online sets, per pair, exploration="adaptive"; `SetAgent.build`):
+
+    propose    agents.local.explore.explore         the plan that explores
+    believe    agents.local.explore.believe_pairs   work.local <- one standard deviation of the posterior
+    describe   describe_online, below               work.local <- the sets
+    derive     beliefs.local.derive                 half, second, span and caps of these sets
+    outcomes   estimators.likelihood.visit.learn_outcomes: the sets with c = g(r), the posterior with c = 1/2
+    rewards    ranges_mixture and mixture_step of estimators.rewards.mixture: the ranges
+    means      posterior_calibrated and calibrated_step of estimators.rewards.calibrated: estimates and deviations
+
+ln(1/delta) of each set is `SetAgent._shares`.
 """
 
 import math
@@ -35,9 +47,9 @@ from ...estimators.rewards.forms import (
     call_ranges,
     reward_behind,
     reward_due,
-    reward_learn,
     reward_refresh,
 )
+from ...estimators.rewards.regression import reward_learn
 from ...estimators.store import Store, remember
 from ...numerics.linear_algebra import norm_of, pair_predictors
 from ...planning.optimism import SearchPar, SearchWork, assess, look_closely, optimum, shortfall
@@ -69,7 +81,7 @@ class SetPar(NamedTuple):
     starts: NDArray[np.int64]  # states an episode may begin in
     describe: Any  # slot of the kernel that fills work.local
     derive: Any  # slot of `beliefs.local.derive`
-    outcomes: Any  # slot of `estimators.likelihood.learn.learn_outcomes`
+    outcomes: Any  # slot of `estimators.likelihood.visit.learn_outcomes`
     draw: Any  # slot of the kernel that fills work.P and work.r
     believe: Any  # slot of the kernel of `agents.local.explore` that fills work.local, where plans explore
     propose: Any  # slot of what makes the plan that explores
@@ -79,13 +91,13 @@ class SetPar(NamedTuple):
     several: Any  # slot of `best_of_draws`, and of its hook, where it is needed
     best_draw: Any
     search: SearchPar
-    explore: SearchPar  # the same with bonuses of the first order
+    explore: SearchPar  # for plans that explore: their sets are of the first order (`derive_first`), so the bonuses are
     transitions: Any  # LikelihoodPar, SharedPar, MixturePar, BlockMixturePar or SignUnionPar
     sampler: Any  # LikelihoodPar or SharedPar
     audit: AuditPar
     bets: Any  # slot of `audit_pairs` or `audit_blocks` of `agents.local.audit`, where the model is bet against
     rewards: RewardPar  # for the ranges
-    means: RewardPar  # RIDGE or NEWTON, for draws and parts of the bonus
+    means: RewardPar  # for draws and parts of the bonus; CALIBRATED or LAPLACE where plans explore
     log_transition: float  # ln(1/delta) of one transition set
     logits: int  # 1: the sets are ellipsoids of logits
     scale: float  # on every bonus
@@ -149,8 +161,8 @@ def reward_means(par, state, work, x):
 
 @inlined
 def ranges(par, state, work, x):
-    """work.local.low, high for all pairs; the estimates in work.mean, where needed, are moved between them.
-    (After a draw work.mean is there already, not moved; it is no longer needed as it was.)"""
+    """work.local.low, high for all pairs; the estimates in work.mean, where needed, are made and moved between them.
+    (What a draw or a plan that explores made of work.mean before is no longer needed.)"""
     local = work.local
     call_ranges(par.rewards.ranges, (par.rewards, state.rewards, work.rewards, x, local.low, local.high))
     if par.estimates == 1:
@@ -302,7 +314,8 @@ def learn_posterior(par, state, work, x, n, path):
 
 @inlined
 def bet(par, state, work, x, n, path):
-    """Against the model, before the episode is learned."""
+    """Against the model, before the episode is learned. Writes state.audit alone (`estimators.audit`), which nothing
+    that plans or learns reads."""
     if state.audit.seen.shape[0] > 0:
         call_audit(par.bets, (par, state, work, x, n, path))
 

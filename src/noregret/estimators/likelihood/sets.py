@@ -27,7 +27,7 @@ curvature constant.
 
 Lambda is known along the all-ones vector (lambda), so the rest is kept, m = n - 1 outcomes relative to the last one
 (`estimators.likelihood.precision`); `LikelihoodState.precision` and `.inverse` are in full. How it is learned:
-`estimators.likelihood.learn`.
+`estimators.likelihood.visit`.
 
 Memory per pair: about 12 (md)^2 bytes. Cost of a step O(m (md)^2), of a query O((md)^2/4); KRON: O(d^2 + nd), O(d^2).
 Caveat: a radius below 0 is an empty set, some assumption is wrong; the set then says nothing (rho = inf in queries).

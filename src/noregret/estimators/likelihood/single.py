@@ -17,9 +17,8 @@ from ...problem.problem import Problem
 from ..level import RaisedLevel
 from ..single import Observer
 from .kron import learn_kron_outcome
-from .learn import learn_outcome
 from .sets import PREDICTORS, likelihood_parts, likelihood_query
-from .visit import GIVEN
+from .visit import GIVEN, learn_outcome
 
 
 class LikelihoodRatioSet(Observer, RaisedLevel):

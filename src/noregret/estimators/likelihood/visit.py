@@ -1,20 +1,31 @@
-"""One visit of a pair among its m = n - 1 predictions, relative to the last outcome (docs/beyond.md, section 2, step by
-step; docs/notebook.md, "LR-ORL with online sets", among predictions).
+"""How online likelihood-ratio sets (`estimators.likelihood.sets`) learn the outcomes of an episode (docs/beyond.md,
+section 2, step by step; docs/notebook.md, "LR-ORL with online sets", among predictions).
 
-All steps of an episode share x. With K = X' Sigma and C = X' Sigma X from its start, R = I, G = D = 0 and moved = 0, a
-visit that predicts p and sees y is
+All steps of an episode share x, and pairs know nothing of each other. So a pair is opened, visited among its m = n - 1
+predictions relative to the last outcome as often as the episode met it, and closed:
+
+    open    K = X' Sigma,  C = X' Sigma X,  R = I,  G = D = 0,  moved = 0
+    close   Sigma <- Sigma - K' G K,   vec W <- vec W - K' moved,   Lambda <- Lambda + D (x) xx'
+
+A visit that predicts p and sees y is
 
     D_t = 2 c (diag p - pp') = L L',     G_t = (D_t^-1 + C)^-1 = V'V,   V = F^-1 L',   F F' = I + L'C L
     G <- G + R G_t R',   R <- R - R G_t C,   C <- C - C G_t C,   D <- D + D_t
     z <- z - C a,   moved <- moved + R a,   rho2 <- rho2 + a'C a - 2 ln(phat(y)/p(y)),        a = p - e_y
 
-so that R'K and C are X' Sigma and X' Sigma X as they would be after the visit (Sherman, Morrison and Woodbury), and
+with c = g(r) for a set, r the largest span that its logits can have at x (`beliefs.local.largest_span`) and g(r) =
+(e^-r + r - 1)/r^2 (`theory.widths.lower_curvature`), and c = 1/2 for a posterior. In the last line C and R are the new
+ones. So R'K and C are X' Sigma and X' Sigma X as they would be after the visit (Sherman, Morrison and Woodbury), and
 after the episode Sigma has lost K'G K, vec(W) K'moved, and Lambda has won D (x) xx'. Most pairs are met once in an
 episode, so C and R wait for the next visit (`bring_up`): what is needed of them before are two vectors (`move`).
 
 L is an upper triangle that is known: with mass_j = p_n + p_1 + ... + p_j and mass_0 = p_n, its column j is top_j e_j +
 head_j sum_{i<j} p_i e_i, top_j = sqrt(2 c p_j mass_{j-1}/mass_j), head_j = -top_j/mass_{j-1}, so that products with it
 are running sums. Matrices are [M, M] scratch, of which [m, m] is used.
+
+All numbers are those of learning step by step. Cost: m (md)^2 multiplications for a pair and an episode, O(m^3) a
+visit. Rounding adds up in Sigma, so now and then it is made anew from Lambda (`renewal_due`). The KRON form learns step
+by step (`estimators.likelihood.kron`).
 """
 
 import math
@@ -26,12 +37,25 @@ from numpy.typing import NDArray
 from ...beliefs.local import largest_span, softmax
 from ...checks import Floats
 from ...compiler.jit import kernel
-from ...numerics.linear_algebra import cholesky
+from ...numerics.linear_algebra import cholesky, norm_of, updates_allowed, weighted_rows
+from ...problem.layout import slot_of
 from ...problem.links import exp
 from ...theory.widths import lower_curvature
+from .precision import (
+    add_outer,
+    covariance_at,
+    fold,
+    invert_precision,
+    logits_at,
+    products_of,
+    rows_at,
+    subtract_form,
+    trace_of,
+)
 
 PLUG_IN, UNSCENTED, GIVEN = 0, 1, 2
 LEAST = 1e-300  # of a probability, as far as its logarithm goes
+RENEWAL = 2048  # visit from which on the precision is inverted directly, each time the number of visits has doubled
 
 
 class VisitWork(NamedTuple):
@@ -80,7 +104,7 @@ def begin(w, m):
 
 
 @kernel
-def add_product(A, B, scale, m, out):
+def add_rows_product(A, B, scale, m, out):
     """out [m, m] <- out + scale A B': rows times rows."""
     for i in range(m):
         for j in range(m):
@@ -91,7 +115,7 @@ def add_product(A, B, scale, m, out):
 
 
 @kernel
-def set_product(A, B, m, out):
+def set_rows_product(A, B, m, out):
     """out [m, m] <- A B'."""
     for i in range(m):
         for j in range(m):
@@ -168,9 +192,9 @@ def gain_root(w, c, m):
 @kernel
 def bring_up(w, m):
     """C and R after the visit before."""
-    set_product(w.C, w.V, m, w.CV)
-    add_product(w.RV, w.CV, -1.0, m, w.R)
-    add_product(w.CV, w.CV, -1.0, m, w.C)
+    set_rows_product(w.C, w.V, m, w.CV)
+    add_rows_product(w.RV, w.CV, -1.0, m, w.R)
+    add_rows_product(w.CV, w.CV, -1.0, m, w.C)
 
 
 @kernel
@@ -231,15 +255,108 @@ def visit(par, w, n, y, rho2, bound):
             gain = math.log(w.given[y]) - math.log(p[y])
     gain_root(w, c, m)
     if w.visits[0] > 0:
-        set_product(w.R, w.V, m, w.RV)
+        set_rows_product(w.R, w.V, m, w.RV)
     else:  # R = I
         for j in range(m):
             for k in range(m):
                 w.RV[j, k] = w.V[k, j]
-    add_product(w.RV, w.RV, 1.0, m, w.G)
+    add_rows_product(w.RV, w.RV, 1.0, m, w.G)
     add_curvature(p, c, m, w.D)
     for j in range(m):
         w.a[j] = p[j] - (1.0 if j == y else 0.0)
     w.visits[0] += 1
     w.loss[0] = -math.log(max(p[y], LEAST)) - gain
     return move(w, m) - 2.0 * gain
+
+
+# An episode ---------------------------------------------------------------------------------------------------------
+@kernel
+def open_pair(state, work, s, a, x):
+    """Before the outcomes of pair (s, a) at x."""
+    n = state.outcomes[s, a]
+    logits_at(state.weights[s, a], x, n, work.visit.z)
+    products_of(x, work.products)
+    covariance_at(state.forms[s, a], work.products, n, work.packed, work.visit.C)
+    rows_at(state.covariance[s, a], x, n - 1, work.K)
+    begin(work.visit, n - 1)
+
+
+@kernel
+def close_pair(par, state, work, s, a, x, visits):
+    """After so many."""
+    n, d, sigma, gram = state.outcomes[s, a], x.shape[0], state.covariance[s, a], state.gram[s, a]
+    m, w = n - 1, work.visit
+    move_weights(state.weights[s, a], work.K, w.moved, n, d, work.column)
+    add_outer(gram, w.D, work.products, m * n // 2)
+    if renewal_due(gram, par.regularization, m, d, state.samples[s, a] - visits, state.samples[s, a]):
+        invert_precision(gram, par.regularization, m, d, work.square, sigma)
+    else:
+        subtract_form(sigma, work.K, w.G, m, m * d, work.GK)
+    fold(sigma, m, d, state.forms[s, a])
+
+
+@kernel
+def move_weights(weights, K, moved, n, d, column):
+    """vec W -= K' moved, centred."""
+    m = n - 1
+    weighted_rows(moved, K, m, m * d, column)
+    for b in range(d):
+        mean = 0.0
+        for j in range(m):
+            mean += column[b * m + j]
+        mean /= n
+        for j in range(m):
+            weights[j, b] -= column[b * m + j] - mean
+        weights[m, b] += mean
+
+
+@kernel
+def renewal_due(gram, lam, m, d, before, now):
+    """Whether Sigma of a pair should be made anew, having had `before` visits and now `now`: each time their number has
+    doubled, and oftener where `updates_allowed` says so, by the trace of the precision without its start."""
+    if now < RENEWAL:
+        return False
+    due = RENEWAL
+    while due <= before:
+        due *= 2
+    every = updates_allowed(trace_of(gram, m, d), lam, 2 * now)
+    return due <= now or now // every > before // every
+
+
+@kernel
+def learn_outcome(par, state, work, s, a, y, x):
+    """Learn outcome y of pair (s, a) at x."""
+    n = state.outcomes[s, a]
+    if n == 1:  # nothing to learn
+        state.samples[s, a] += 1
+    else:
+        open_pair(state, work, s, a, x)
+        state.radius[s, a] += visit(par, work.visit, n, y, state.radius[s, a], par.weight_bound * norm_of(x))
+        state.loss[s, a] += work.visit.loss[0]
+        state.samples[s, a] += 1
+        close_pair(par, state, work, s, a, x, 1)
+
+
+@kernel
+def learn_outcomes(layout, par, state, work, x, steps, path):
+    """Learn all outcomes of an episode of so many steps."""
+    bound, states, actions = par.weight_bound * norm_of(x), path.states, path.actions
+    for h in range(steps):
+        s, a = states[h], actions[h]
+        n, first = state.outcomes[s, a], True
+        if n == 1:
+            state.samples[s, a] += 1
+        else:
+            for i in range(h):
+                first = first and not (states[i] == s and actions[i] == a)
+            if first:
+                open_pair(state, work, s, a, x)
+                visits = 0
+                for i in range(h, steps):
+                    if states[i] == s and actions[i] == a:
+                        y = slot_of(layout, s, a, states[i + 1])
+                        state.radius[s, a] += visit(par, work.visit, n, y, state.radius[s, a], bound)
+                        state.loss[s, a] += work.visit.loss[0]
+                        visits += 1
+                state.samples[s, a] += visits
+                close_pair(par, state, work, s, a, x, visits)

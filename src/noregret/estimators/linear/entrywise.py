@@ -32,7 +32,7 @@ from ...problem.problem import Problem
 from ...theory.constants import logistic_alpha
 from ...theory.radii import theorem_a_log_weight
 from ...theory.widths import logistic_interval, sigma
-from ..gram import counted, first_grams, stable
+from ..gram import count_and_refresh, first_grams, stable
 
 SLACK = 0.25  # s of Theorem A
 
@@ -106,7 +106,7 @@ def entry_step(par, state, work, count, pair, y, x, norm):
         for b in range(x.shape[0]):
             W[j, b] += (step - error * shrink) * zx[b]
     rank_one(state.gram[s, a], inverse, state.logdet[s, a : a + 1], x, zx, q, kappa)
-    counted(par, state, s, a, work.factor, zx)
+    count_and_refresh(par, state, s, a, work.factor, zx)
 
 
 @inlined

@@ -32,7 +32,7 @@ from ...compiler.jit import inlined, kernel, merged
 from ...numerics.linear_algebra import least_regularization, predictors, rank_one, refresh_address, times
 from ...problem.layout import Layout
 from ...problem.links import LinearCombination, apply_projection
-from ..gram import counted, first_grams, stable
+from ..gram import count_and_refresh, first_grams, stable
 from ..level import FixedLevel
 from ..single import OnePair
 
@@ -108,7 +108,7 @@ def sign_union_step(par, state, work, count, pair, y, x, norm):
         v = z[j] * shrink
         for b in range(d):
             W[j, b] -= v * zx[b]
-    if counted(par, state, s, a, work.factor, zx):
+    if count_and_refresh(par, state, s, a, work.factor, zx):
         for j in range(count[0]):
             times(inverse, moment[j], W[j])
 

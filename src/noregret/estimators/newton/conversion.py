@@ -42,7 +42,7 @@ from ...problem.layout import slot_of
 from ...problem.links import LinearCombination, Link, MultinomialLogit, apply_gradient, apply_projection
 from ...theory import radii
 from ...theory.constants import logit_alpha_centred
-from ..gram import counted
+from ..gram import count_and_refresh
 from ..single import OnePair
 from .group_ball import apply_group_descent, group_address
 from .hindsight import ExactHindsight
@@ -194,7 +194,7 @@ def conversion_step(par, state, work, count, pair, y, x, norm):
         for j in range(rows):
             for b in range(d):
                 W[j, b] -= z[0, j] / (1.0 + alpha * q) * zx[b]
-    counted(par, state, s, a, work.factor, work.target)
+    count_and_refresh(par, state, s, a, work.factor, work.target)
     point = work.point
     if par.learner == SPARSE:
         quadratic = state.gram[s, a], par.regularization, N

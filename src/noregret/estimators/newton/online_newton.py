@@ -14,6 +14,9 @@ corrected    before each step W is moved, in the Z-norm, to the nearest weights 
              B_0^2 >= ||W* - W_1||^2 (`Link.weight_norm2`), and a step adds ||a||^2 ||x||^2_{Z^{-1}}, Z after it, less
              ||v - W x||^2/||x||^2_{Z^{-1}}, Z before it
 
+alpha(M), M = B_p ||x||, is the least eigenvalue that the Hessian of Phi can have at this x on vectors that sum to 0;
+of the logit's, diag p - pp' with p any prediction possible there (`theory.constants.logit_alpha_centred`, exact).
+
 Neither cost nor memory depends on the number of observations. The inverse is recomputed from Z now and then
 (`numerics.linear_algebra.refresh_due`).
 Caveat: the set is about W*, not about the data: a link or bound that is wrong makes it wrong, silently.
@@ -35,7 +38,7 @@ from ...problem.links import Constants, Link, apply_gradient, apply_projection
 from ...theory import radii
 from ...theory.constants import logit_alpha_centred
 from ...theory.radii import printed_growth
-from ..gram import counted, first_grams, stable
+from ..gram import count_and_refresh, first_grams, stable
 from ..single import OnePair
 
 SLACK = 0.25  # s of Theorem A
@@ -184,13 +187,13 @@ def newton_step(par, state, work, count, pair, y, x, norm):
     if par.form == THEOREM_A and norm < par.context_bound * (1.0 - 1e-12):
         kappa = (2.0 - SLACK) * logit_alpha_centred(live, par.weight_bound * norm)
     rank_one(state.gram[s, a], inverse, state.logdet[s, a : a + 1], x, zx, q, kappa)
-    shrink, size = 1.0 / (1.0 + kappa * q), 0.0
+    shrink, size = 1.0 / (1.0 + kappa * q), 0.0  # with the new Z: Z^{-1} x = shrink zx, ||x||^2_{Z^{-1}} = shrink q
     for j in range(rows):
         v = z[0, j] * shrink
         size += z[0, j] * z[0, j]
         for b in range(d):
             W[j, b] -= v * zx[b]
-    counted(par, state, s, a, work.factor, work.target)
+    count_and_refresh(par, state, s, a, work.factor, work.target)
     if par.form == PRINTED:
         apply_finish(par.finish, (par, state, work, s, a, live))
     else:
@@ -199,7 +202,8 @@ def newton_step(par, state, work, count, pair, y, x, norm):
 
 @kernel
 def newton_learn(par, state, work, layout, x, norm, n, path):
-    """The n steps of an episode."""
+    """The n steps of an episode. y: the place of the next state among those of the pair; with full support the state
+    itself."""
     for h in range(n):
         s, a = path.states[h], path.actions[h]
         y = slot_of(layout, s, a, path.states[h + 1])

@@ -54,7 +54,6 @@ from .mixture import (
     RewardMixturePar,
     RewardMixtureState,
     RewardMixtureWork,
-    call_learn,
     mixture_parts,
     mixture_step,
     ranges_mixture,
@@ -70,6 +69,7 @@ from .regression import (
     LOGISTIC,
     NEWTON,
     RIDGE,
+    call_learn,
     estimate_known,
     estimate_ridge,
     posterior,
@@ -105,7 +105,7 @@ Form = SetForm | Literal["newton", "calibrated", "laplace"]
 
 
 class RewardPar(NamedTuple):
-    form: int  # KNOWN, RIDGE, NEWTON, LOGISTIC, HOEFFDING or BERNSTEIN
+    form: int  # one of `regression`: KNOWN, RIDGE, ... LAPLACE
     logistic: int  # 1: means are sigma(theta'x)
     refresh: Any  # slot of `numerics.linear_algebra.refresh_inverse`
     learn: Any  # slots of what learns a reward in this form, and of the questions
@@ -336,28 +336,6 @@ def with_refresh(par: RewardPar, state: RewardState, work: RewardWork, store: St
         return par
     made = _call_refresh.fill(mixture_refresh, par, state, work, store, 0, 0)
     return par._replace(mixture=par.mixture._replace(refresh=made))
-
-
-@inlined
-def reward_learn(par, state, work, s, a, reward, x):
-    """One observed reward of pair (s, a) at x."""
-    if par.form != KNOWN:
-        call_learn(par.learn, (par, state, work, s, a, reward, x))
-
-
-@inlined
-def rewards_learn(par, state, work, x, n, path):
-    """The rewards of an episode of n steps, those that were seen: `reward_learn` with ridge regression pasted in, and
-    the choice outside the loop, which inside costs a tenth of a run."""
-    if par.form == RIDGE and par.block.shape[0] == 0:
-        for h in range(n):
-            if not math.isnan(path.rewards[h]):
-                ridge_step(par, state, work, path.states[h], path.actions[h], path.rewards[h], x)
-    elif par.form != KNOWN:
-        for h in range(n):
-            if not math.isnan(path.rewards[h]):
-                args = par, state, work, path.states[h], path.actions[h], path.rewards[h], x
-                call_learn(par.learn, args)
 
 
 @inlined

@@ -32,7 +32,7 @@ from ...compiler.jit import inlined, kernel
 from ...compiler.slots import EMPTY, slot
 from ...numerics.linear_algebra import apply_refresh, norm_of, times
 from ...problem.problem import Problem
-from .regression import form_of, possible_means, ridge_step
+from .regression import call_learn, form_of, possible_means, ridge_step
 from .tilts import multiplier, sample_bounds
 
 LAMBDAS = (3.0, 24.0, 192.0, 1536.0)  # of the mixture, times R^2/d
@@ -116,7 +116,7 @@ def with_mixture(par: Any, state: Any, work: Any) -> Any:
     return par._replace(mixture=par.mixture._replace(**made))
 
 
-call_learn, call_range, call_renew = slot("reward learn"), slot("mixture range"), slot("mixture renew")
+call_range, call_renew = slot("mixture range"), slot("mixture renew")
 
 
 @inlined
@@ -147,8 +147,13 @@ def factor_of(beta, reach):
 
 @kernel
 def mixture_width(par, state, s, a, form, hh):
-    """Bound on |h'(sum x_i r_i - G theta*)|: form = h'J h, hh = ||h||^2. The best single component, then one step to
-    the best weights pi. O(C)."""
+    """Bound on |h'(sum x_i r_i - G theta*)|: form = h'J h, hh = ||h||^2. The best single component k, with
+
+        beta_k = ln(1/delta) + head_k + lambda_k tr Q_k/2 + prior_k,   min over c of beta/c + c/2 (form + lambda_k hh),
+
+    then one step to the best weights pi of all components, while Q_k and t = c^2 hh stay as they are: pi_i is
+    proportional to exp(-prior_i - lambda_i (t + tr Q_k)/2), and costs -ln of their sum, less the t lambda_pi/2 that
+    stands under the root already. O(C)."""
     lambdas, prior, C = par.mixture.lambdas, par.mixture.prior, par.mixture.lambdas.shape[0]
     head, trace, reach = state.mixture.head[s, a], state.mixture.trace[s, a], state.mixture.reach[s, a]
     best, chosen, beta = math.inf, 0, 0.0
@@ -204,8 +209,9 @@ def mixture_range(par, state, work, s, a, x, prepared):
     """work.mixture.ends <- bounds on the mean reward of pair (s, a) at x, inside those already there. O(d^2 + C).
 
     h = (G + shift I)^{-1} x for two shifts, the larger only where the smaller says little; with the smaller also what
-    the extremes say. prepared=1: the last call was for the same pair, and nothing was learned since.
-    work.mixture.raw <- the range of the smaller shift, not cut to what is possible."""
+    the extremes say (HOEFFDING has none: `narrow` then does t = 0 alone). prepared=1: the last call was for the same
+    pair, and nothing was learned since. work.mixture.raw <- the range of the smaller shift, not cut to what is
+    possible."""
     of, w, half = state.mixture, work.mixture, math.inf
     low, high = w.ends[0], w.ends[1]
     for v in range(4):  # the two extremes, x with the smaller shift, x with the larger

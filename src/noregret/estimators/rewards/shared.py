@@ -20,9 +20,9 @@ from ...problem.problem import Problem
 from ...theory.widths import logistic_interval, sigma
 from .calibrated import spread_and_share
 from .logistic import stable_sigma
-from .mixture import SURE, call_learn
+from .mixture import SURE
 from .mixture import half_width as mixture_half_width
-from .regression import CALIBRATED, LAPLACE, half_width, possible_means, times_scale
+from .regression import CALIBRATED, LAPLACE, call_learn, half_width, possible_means, times_scale
 
 
 class RewardSizes(NamedTuple):

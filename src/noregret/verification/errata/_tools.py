@@ -10,6 +10,7 @@ import numpy as np
 from ...beliefs.point import NONE
 from ...checks import Floats
 from ...planning import bellman as planning
+from ...planning.plan import Plan
 from ...problem.problem import Problem
 
 Kind = Literal["error", "looseness", "notation"]
@@ -104,9 +105,7 @@ def at_most(value: float, bound: float) -> bool:
     return bool(value <= bound + 1e-9 * max(1.0, abs(bound)))
 
 
-def plan(
-    P: Floats, r: Floats, horizon: int, xi: Floats | None = None, spread: int = NONE, clip: bool = False
-) -> planning.Plan:
+def plan(P: Floats, r: Floats, horizon: int, xi: Floats | None = None, spread: int = NONE, clip: bool = False) -> Plan:
     """The library's planner on a dense model P [S, A, S], r [S, A], with widths xi [S, A]."""
     (S, A), H = r.shape, horizon
     layout = Problem(S, A, H, 1, weight_bound=1.0, reward_bound=1.0).layout
@@ -118,7 +117,7 @@ def plan(
         planning.Operator(spread, int(clip), np.uint64(0)),
         planning.Solution(Q, policy, V),
     )
-    return planning.Plan(policy, V)
+    return Plan(policy, V)
 
 
 def follow(P: Floats, r: Floats, policy: Any) -> Floats:

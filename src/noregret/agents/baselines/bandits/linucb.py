@@ -4,7 +4,8 @@ import math
 
 from .... import checks as check
 from ....compiler.jit import kernel
-from ....estimators.rewards.forms import RewardPar, RewardState, RewardWork, reward_learn, reward_parts, with_kernels
+from ....estimators.rewards.forms import RewardPar, RewardState, RewardWork, reward_parts, with_kernels
+from ....estimators.rewards.regression import reward_learn
 from ....estimators.rewards.shared import dot_of, form_at, shapes_ridge
 from ....numerics.linear_algebra import dot
 from ....problem.problem import Problem

@@ -22,9 +22,9 @@ from ....estimators.rewards.forms import (
     call_estimates,
     estimated,
     reward_parts,
-    rewards_learn,
     with_kernels,
 )
+from ....estimators.rewards.regression import rewards_learn
 from ....numerics.linear_algebra import norm_of
 from ....problem.layout import Layout, slot_of, slot_table
 from ...base import Agent

@@ -31,9 +31,9 @@ from ....estimators.rewards.forms import (
     call_estimates,
     estimated,
     reward_parts,
-    rewards_learn,
     with_kernels,
 )
+from ....estimators.rewards.regression import rewards_learn
 from ....estimators.store import Store, empty_store, with_room
 from ....numerics.linear_algebra import LEAST_REGULARIZATION, dot, refresh_address
 from ....planning.bellman import planner_address
