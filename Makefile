@@ -7,7 +7,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constr
 # Bytecode is kept, as kernels are: else every process that a test starts compiles the package's source.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo serve-demo test test-fast test-slow test-bounds lint format docs bench fuzz dist smoke clean
+.PHONY: demo serve-demo test test-fast test-long test-slow test-bounds lint format docs bench fuzz dist smoke clean
 
 demo: $(VENV)/.installed
 	$(BIN)/noregret compare
@@ -17,11 +17,15 @@ serve-demo: $(VENV)/.serve
 	$(BIN)/noregret serve-demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not slow"
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not slow and not long"
+
+# Studies that take seconds each, of which `make test` has the first cases.
+test-long: $(VENV)/.dev
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "long and not slow"
 
 # Before a commit: every room once, within 90 seconds on two cores where everything is compiled already.
 test-fast: $(VENV)/.dev
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not slow and not deep"
+	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not slow and not long and not deep"
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest --numprocesses auto -m slow -o faulthandler_timeout=3600

@@ -3,6 +3,7 @@
 import fcntl
 import functools
 import zlib
+from collections import Counter
 
 import pytest
 from numba.core.compiler_lock import global_compiler_lock
@@ -32,6 +33,19 @@ def pytest_configure(config):
                 fcntl.lockf(file, fcntl.LOCK_UN, 1, place)
 
     jit._made_for = compile_alone
+
+
+@pytest.hookimpl(tryfirst=True)  # before those that are not asked for are left out
+def pytest_collection_modifyitems(items):
+    """Of a study the default run has the first cases: `@pytest.mark.study(first=2)` makes all others `long`."""
+    met = Counter()
+    for item in items:
+        study = item.get_closest_marker("study")
+        if study is not None:
+            name = item.nodeid.partition("[")[0]
+            if met[name] >= study.kwargs["first"]:
+                item.add_marker(pytest.mark.long)
+            met[name] += 1
 
 
 @pytest.fixture(scope="session")

@@ -128,8 +128,17 @@ def test_every_agent_is_walked_over():
     assert set(nr.agents.names()) == {name for name, _ in OPTIONS}
 
 
-@pytest.mark.parametrize("where", [pytest.param(w, marks=() if w == "logit" else pytest.mark.deep) for w in WORLDS])
-@pytest.mark.parametrize(("name", "options"), OPTIONS, ids=IDS)
+def rooms():
+    """Every agent in every world; with further options in the first, in the others where there is more time."""
+    first = {name: options for name, options in reversed(OPTIONS)}
+    for where in WORLDS:
+        for (name, options), label in zip(OPTIONS, IDS, strict=True):
+            further = [] if options is first[name] else [pytest.mark.long]
+            marks = [] if where == "logit" else [pytest.mark.deep, *further]
+            yield pytest.param(name, options, where, marks=marks, id=f"{where}-{label}")
+
+
+@pytest.mark.parametrize(("name", "options", "where"), rooms())
 def test_conformance(name, options, where, tmp_path):
     world = place(name, where)
     if where == "logistic" and name.startswith("glm-") and options.get("constants") == "paper" and name != "glm-ucb":

@@ -286,6 +286,7 @@ def assert_plans_agree(name, world, options, episodes, seed=5, missing=0.1):
     return slow
 
 
+@pytest.mark.study(first=15)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("options", [{}, {"bonus_scale": 0.03, "regularization": 0.3}, {"constants": "paper"}])
 def test_plans_agree_with_the_slow_version(name, options):
@@ -358,6 +359,7 @@ def promised_worlds(name):
     return [nr.worlds.bandit_logistic(3, 3, 2.0, seed=1), masked_world(True)]
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize(
     ("name", "options"), [(name, {}) for name in NAMES] + [(name, {"constants": "paper"}) for name in NAMES[2:]]
 )
@@ -375,6 +377,7 @@ def test_values_are_upper_bounds(name, options):
         assert (run.diagnostics["optimism_failures"][:, -1] > 0).sum() <= allowed(SEEDS, 0.3)
 
 
+@pytest.mark.study(first=3)
 @pytest.mark.parametrize("name", NAMES)
 def test_values_are_upper_bounds_whoever_comes(name):
     """An adversary sends the individual about whom the agent knows least; delta = 0.3, none of 20 runs failed."""
@@ -421,6 +424,7 @@ def distance(agent, pair, truth):
     return (centre - truth) @ gram @ (centre - truth) / square
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("name", NAMES)
 def test_sets_hold_and_are_not_vacuous(name):
     """delta = 0.3, one arm: theta* within its set at all times in all but `allowed` of 40 runs; and somewhere its
@@ -440,6 +444,7 @@ def test_sets_hold_and_are_not_vacuous(name):
     assert worst > 0.2
 
 
+@pytest.mark.study(first=4)
 @pytest.mark.parametrize("name", NAMES)
 def test_regret_is_far_below_uniform_play(name):
     world = promised_worlds(name)[0]

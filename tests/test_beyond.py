@@ -188,6 +188,7 @@ def test_certificates_are_about_initial_states():
     assert gaps[(0,)] < 2.9
 
 
+@pytest.mark.study(first=3)
 @pytest.mark.parametrize("kind", ["lr-orl", "certified-psrl", "stored", "certified", "referral"])
 def test_close_certificates_are_those_of_certify(kind):
     """The plan of every episode is certified by what `certify` says of its policy, never by more than V~ - L, and now
@@ -223,6 +224,7 @@ def test_close_certificates_are_those_of_certify(kind):
 
 
 # The gate -----------------------------------------------------------------------------------------------------------
+@pytest.mark.study(first=2)
 @pytest.mark.parametrize(
     ("kappa", "scale", "how"),
     [
@@ -288,6 +290,7 @@ def test_plans_above_epsilon_are_counted():
     assert "uncertified" not in nr.simulate(nr.UniformRandom(world.problem), world, 20, epsilon=1.5).diagnostics
 
 
+@pytest.mark.long
 def test_a_sampler_that_is_always_wrong_is_held():
     """Draws around minus the truth, with no spread: alone a regret of the worst kind; behind the gate, once the sets
     know, others are played instead."""
@@ -373,6 +376,7 @@ def test_randomised_optimism_is_frequent_enough():
 
 
 # Whole runs ---------------------------------------------------------------------------------------------------------
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize(
     ("kind", "world", "episodes"),
     [
@@ -452,6 +456,7 @@ EXTREMES = {
 }
 
 
+@pytest.mark.study(first=16)
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", ["lr-orl", "certified-psrl", pytest.param("stored", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("where", EXTREMES)

@@ -138,6 +138,7 @@ def test_mistakes_of_frontier(tmp_path, args, message):
     refused(noregret("frontier", *args, cwd=tmp_path, check=False), message, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.deep
 def test_bench_reports_ratios(tmp_path):
     done = noregret("bench", "--sizes", "small", "--rounds", 1, "--no-sets", "--no-system", cwd=tmp_path, alone=True)

@@ -371,6 +371,7 @@ def test_entries_hold_with_two_outcomes():
     assert np.mean(least) < 0.18
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("normalise", [False, True])
 def test_certificates_and_entries_hold(normalise):
     """delta = 0.3, 20 seeds, 500 episodes of which every fifth is looked at: lower <= value of the policy <= optimal <=

@@ -27,6 +27,7 @@ def test_allowed_is_the_binomial_quantile():
         assert chance.allowed(runs, rate, error) == stats.binom.isf(error, runs, rate)
 
 
+@pytest.mark.study(first=4)
 @pytest.mark.parametrize("share", [4, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     ("kind", "m", "d", "bound", "how", "regularization", "runs"),
@@ -63,6 +64,7 @@ def without_log(kind):
     return kind._replace(make=make)
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize(
     ("kind", "m", "d", "mutants"),
     [
@@ -103,6 +105,7 @@ def test_widths_cover_where_the_sets_do():
                 assert np.abs(est.probabilities(x) - p / p.sum()).sum() <= est.l1_width(x) + 1e-12
 
 
+@pytest.mark.study(first=3)
 @pytest.mark.parametrize(("confidence", "world"), [play for play in promises.PLAYS if play[0] == "newton"])
 def test_optimism_never_fails_where_the_sets_held(confidence, world):
     """GLM-ORL at delta = 0.3: the sets of all pairs hold in all episodes at least as often as claimed, wherever they

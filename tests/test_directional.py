@@ -135,6 +135,7 @@ def test_half_of_the_rest_of_a_sum_would_not_do():
     assert 0.5 < largest <= 1.0
 
 
+@pytest.mark.study(first=4)
 @pytest.mark.parametrize("seed", range(9))
 def test_weights_that_the_directions_allow_are_inside(seed):
     """Whatever the limits are: weights of the set whose sums keep to them have psi inside."""

@@ -30,6 +30,7 @@ def run_blocks(name, expected, folder, monkeypatch):
     return scope
 
 
+@pytest.mark.long
 def test_the_tutorial_from_pilot_to_board(tmp_path, monkeypatch, capsys):
     """Its blocks run, and what they say is what the page speaks of."""
     scope = run_blocks("docs/school.md", 7, tmp_path, monkeypatch)
@@ -67,6 +68,7 @@ def test_shipped_studies_and_those_in_the_documentation_are_right(tmp_path):
     assert len(nr.studies.load(tmp_path / "small.toml").cells) == 3 * 6 * 10
 
 
+@pytest.mark.long
 def test_howto_runs(tmp_path, monkeypatch, capsys):
     run_blocks("docs/howto.md", 9, tmp_path, monkeypatch)
     said = capsys.readouterr().out
@@ -90,6 +92,7 @@ def test_journal_page_runs(tmp_path, monkeypatch, capsys):
     assert scope["second"].number == 1
 
 
+@pytest.mark.long
 def test_evidence_page_runs(tmp_path, monkeypatch, capsys):
     scope = run_blocks("docs/evidence.md", 2, tmp_path, monkeypatch)
     said, page = capsys.readouterr().out, (ROOT / "docs" / "evidence.md").read_text()
@@ -117,6 +120,7 @@ def test_home_page_runs(tmp_path, monkeypatch, capsys):
     assert nr.load("agent.npz").episode == 1000
 
 
+@pytest.mark.long
 def test_new_agent_page_runs(tmp_path, monkeypatch, capsys):
     """The compiled agent of the page is its NumPy agent; ensembles of one fail where those of ten do not."""
     scope = run_blocks("docs/new-agent.md", 7, tmp_path, monkeypatch)
@@ -148,6 +152,7 @@ def test_gymnasium_page_runs(tmp_path, monkeypatch, capsys):
     assert scope["walked"].returns[-100:].mean() == 1.0
 
 
+@pytest.mark.long
 def test_live_use_runs(tmp_path, monkeypatch, capsys):
     scope = run_blocks("docs/live.md", 9, tmp_path, monkeypatch)
     said = capsys.readouterr().out

@@ -121,6 +121,7 @@ def checked_run(agent, world, episodes=50, **more):
     return run
 
 
+@pytest.mark.study(first=71)
 @pytest.mark.parametrize("name", EVERYONE)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_smallest_sizes(name, size):
@@ -140,6 +141,7 @@ def without_zero(name, world):
         pytest.skip(f"{name} needs the linear link, whose contexts sum to 1")
 
 
+@pytest.mark.study(first=44)
 @pytest.mark.parametrize("name", EVERYONE)
 def test_contexts_of_norm_zero(name):
     """Somebody of whom nothing is known: next states are uniform, mean rewards 0 (logistic: 1/2)."""
@@ -156,6 +158,7 @@ def test_contexts_of_norm_zero(name):
     checked_live(agent, only, 12)
 
 
+@pytest.mark.study(first=39)
 @pytest.mark.parametrize("name", EVERYONE)
 def test_duplicate_contexts(name):
     """The same individual again and again: the other directions are never seen."""
@@ -178,6 +181,7 @@ def test_more_features_than_observations(name):
 
 
 # Worlds that are all but deterministic, rewards that are always the same ---------------------------------------------
+@pytest.mark.study(first=40)
 @pytest.mark.parametrize("name", EVERYONE)
 def test_nearly_deterministic_weights(name):
     """Logits of +-40: probabilities of e^-40 and 1 - e^-40."""
@@ -194,6 +198,7 @@ def test_nearly_deterministic_weights(name):
     checked_live(agent, world, 30)
 
 
+@pytest.mark.study(first=71)
 @pytest.mark.parametrize("pay", [0.0, 1.0])
 @pytest.mark.parametrize("name", EVERYONE)
 def test_rewards_that_are_always_the_same(name, pay):
@@ -204,6 +209,7 @@ def test_rewards_that_are_always_the_same(name, pay):
     checked_live(agent, world, 30, rewards=pay)
 
 
+@pytest.mark.study(first=64)
 @pytest.mark.parametrize("pay", [0.0, 1.0])
 @pytest.mark.parametrize("name", [n for n in EVERYONE if n not in BANDITS])
 def test_logistic_rewards_that_are_always_the_same(name, pay):
@@ -277,6 +283,7 @@ def widths_at(agent, x):
     return belief.width[0, 0].sum(), 2.0 * belief.interval[0, 0], belief.P[0, 0].copy(), low, high
 
 
+@pytest.mark.study(first=4)
 @pytest.mark.parametrize("case", MANY)
 def test_a_million_updates_of_one_pair(case):
     """Widths stay finite and shrink like 1/sqrt(n), sets contain the truth, inverses are those of their matrices."""

@@ -126,6 +126,7 @@ def test_the_number_of_workers_changes_nothing(file, tmp_path, expected):
     assert list((tmp_path / "out" / "checkpoints").iterdir()) == []
 
 
+@pytest.mark.long
 def test_a_dying_worker_loses_nothing(file, tmp_path, expected):
     def kill_one(engine):
         os.kill(next(iter(engine._pool._processes)), signal.SIGKILL)
@@ -135,6 +136,7 @@ def test_a_dying_worker_loses_nothing(file, tmp_path, expected):
     assert results.failed() == []
 
 
+@pytest.mark.long
 def test_a_cell_that_kills_its_worker_fails_and_the_rest_is_done(file, tmp_path, expected):
     text = STUDY.replace("[0.5, 1.0]", "1.0").replace('[[agents]]\nname = "psrl"\n', "")
     file.write_text(text)
@@ -160,6 +162,7 @@ def workers_of(pid):
     return made
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
 def test_no_cell_is_blamed_where_somebody_kills_all_workers(file, tmp_path, expected):
     """kill -9 of all that a run has started, seven times, as soon as there is anything. Five deaths were enough for a
@@ -187,6 +190,7 @@ def test_no_cell_is_blamed_where_somebody_kills_all_workers(file, tmp_path, expe
     assert numbers(results) == {key: expected[key] for key in some}
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
 def test_a_cell_is_not_blamed_for_deaths_that_came_from_outside(file, tmp_path, monkeypatch):
     """Killed while it runs, and everything else with it, five times: it is tried again. Killed alone: it has failed."""
@@ -262,6 +266,7 @@ def test_anothers_checkpoint_in_a_folder_is_told_and_the_cell_begun_anew(file, t
     assert numbers(results) == {first: expected[first]}
 
 
+@pytest.mark.long
 def test_only_what_is_missing_is_run(file, tmp_path, expected):
     study, out = load(file), tmp_path / "out"
     some = list(study.cells)[:5]
@@ -302,6 +307,7 @@ def alive(pid):
         return False
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
 @pytest.mark.parametrize("times", [1, pytest.param(10, marks=pytest.mark.slow)])
 def test_killed_at_any_moment_and_run_again(file, tmp_path, times):
@@ -348,6 +354,7 @@ def test_killed_at_any_moment_and_run_again(file, tmp_path, times):
     assert list((out / "checkpoints").glob("*.npz")) == []
 
 
+@pytest.mark.long
 def test_a_cluster_that_loses_a_worker(file, tmp_path, expected):
     """A scheduler and two worker processes of dask, one killed mid-run: all cells are there, once, the same numbers."""
     distributed = pytest.importorskip("distributed")
@@ -533,6 +540,7 @@ def worker(path, *, how=("-m", "distributed.cli.dask_worker")):
     return subprocess.Popen(command, **QUIET)
 
 
+@pytest.mark.long
 def test_a_worker_of_another_version_that_joins_a_real_cluster(file, tmp_path, expected):
     """All cells are of this version, with its numbers, and somebody is told."""
     distributed = pytest.importorskip("distributed")
@@ -560,6 +568,7 @@ def test_a_worker_of_another_version_that_joins_a_real_cluster(file, tmp_path, e
     assert any("has noregret 0.0.9 and gets no cells" in line for line in watcher.lines)
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks for a free port")
 def test_a_restarted_scheduler_is_one_sentence_and_nothing_has_failed(file, tmp_path):
     """The command ends with status 1, as where cells fail, and the same command goes on."""

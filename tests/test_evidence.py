@@ -178,6 +178,7 @@ def test_bounds_solve_their_equation():
 
 
 # Coverage ------------------------------------------------------------------------------------------
+@pytest.mark.long
 def test_proved_bounds_hold_at_all_times_while_the_logger_learns():
     """60 runs, delta = 0.05, every one of 120 people: more than 8 of 60 missed has probability below 0.004 if one run
     is missed with chance 0.05. The slow test has 1,000 runs."""

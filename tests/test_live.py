@@ -42,6 +42,7 @@ def of_plans(names):
 SLOW = {"certified-stored"}  # minutes of compiling
 
 
+@pytest.mark.study(first=4)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in EVERYONE])
 def test_every_agent_in_practice(name, tmp_path):
     """Chances, files, logged data and several people at a time, beside the same agent left alone."""
@@ -147,6 +148,7 @@ def meet_two(live, world, k):
     live.end("p0")
 
 
+@pytest.mark.long
 @pytest.mark.deep
 def test_chances_are_those_of_the_algorithm():
     """Epsilon-greedy: epsilon/A plus, for the greedy action, 1 - epsilon; steps are independent of each other. Uniform
@@ -302,6 +304,7 @@ def test_ends_that_depend_on_the_outcome(order):
         assert plan.certificate < 0.6
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("order", ["end", "begin"])
 def test_bounds_hold_with_many_open(order):
     """Twenty runs of sixty people, up to thirty open at a time: ends by the calendar (order="end") or by the outcome

@@ -143,6 +143,7 @@ def wards():
     return functools.cache(ward)
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("faults", ["in turn", pytest.param("all", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(("name", "verb"), CASES)
@@ -188,6 +189,7 @@ def interrupted_again(live, fault):
     nr.Live._catch_up(live)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("every", [23, pytest.param(1, marks=pytest.mark.slow)])
 def test_an_interrupted_load_harms_nothing(wards, every, tmp_path):
     path = tmp_path / "live.npz"

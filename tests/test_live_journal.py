@@ -168,6 +168,7 @@ def test_a_write_that_fails_was_done_or_not(wards, verb, when):
     assert go_on(live) == go_on(copy.deepcopy(right))
 
 
+@pytest.mark.study(first=2)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "verb", "every"), CASES)
 def test_an_interruption_at_any_line_leaves_journal_and_memory_one(wards, name, verb, every):

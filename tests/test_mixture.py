@@ -327,6 +327,7 @@ class Twin:
         return (T @ self.centre).reshape(self.m, self.d), T @ self.cov @ T.T
 
 
+@pytest.mark.study(first=4)
 @pytest.mark.parametrize("form", ["mixture", "plain"])
 @pytest.mark.parametrize(("m", "d", "bound"), [(3, 2, 3.0), (2, 2, 4.0), (4, 1, 3.0)])
 def test_refresh_agrees_with_its_twin(form, m, d, bound):

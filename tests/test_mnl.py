@@ -344,6 +344,7 @@ def walk(agent, twin, world, episodes):
         agent.end_episode()
 
 
+@pytest.mark.study(first=2)
 @pytest.mark.parametrize("where", WORLDS)
 @pytest.mark.parametrize("name", TWINS)
 @pytest.mark.parametrize("tuned", [False, True], ids=["printed", "tuned"])
@@ -450,6 +451,7 @@ def test_kappa_is_a_lower_bound(n):
     assert radii.least_curvature(2.0, 1) == 1.0
 
 
+@pytest.mark.long
 def test_the_radius_of_the_stored_fit_covers():
     """`likelihood_radius` at delta = 0.1, kappa exact for the parameters met: no failure in 300 runs of 40 steps."""
     g, failed = np.random.default_rng(0), 0

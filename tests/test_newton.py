@@ -19,6 +19,7 @@ def contexts(n, d, seed, radius=1.0):
     return radius * x / np.linalg.norm(x, axis=1, keepdims=True)
 
 
+@pytest.mark.long
 @pytest.mark.deep
 def test_a_million_updates_stay_within_1e8_of_a_direct_solve():
     """Both Gram matrices, ill-conditioned contexts (one direction is rare), a million updates of one pair."""

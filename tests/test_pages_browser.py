@@ -236,6 +236,7 @@ def test_signing_in_with_a_form(browser, programmes, tmp_path):
     site.stop()
 
 
+@pytest.mark.long
 def test_printed_pages_have_no_forms_and_keep_their_tables(browser, site):
     with Watched(browser, site) as seen:
         seen.go("/programmes/some")

@@ -405,6 +405,7 @@ def test_the_sequence_is_robbins_mixture():
     assert 85 <= narrow <= 115
 
 
+@pytest.mark.long
 def test_intervals_cover_after_weighting():
     """A bandit whose arms are alike, an agent that learns, 1,000 people, 100 runs at 95%. If the interval missed 7 in
     100, more than 18 misses would have chance 1e-4. Unweighted it misses more often than weighted: it does in 11 of 100
@@ -416,6 +417,7 @@ def test_intervals_cover_after_weighting():
     assert misses["no"] > misses["step"]
 
 
+@pytest.mark.long
 def test_intervals_cover_with_a_fixed_rule():
     """20 logs of 1,000 people of the programme at 95%: with 7 in 100 missed, more than 6 have chance 4e-4."""
     assert stats.binom.sf(6, 20, 0.07) < 4e-4

@@ -32,6 +32,7 @@ def holds(agent, world, x):
     return bool((close & (local.low - 1e-9 <= r) & (r <= local.high + 1e-9)).all())
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("kind", ["design", "pairs"])
 def test_sets_hold_however_often_and_whenever_they_are_refreshed(kind):
     """delta = 0.3, 40 runs, refreshed after every episode that began well and at no other time: a choice by outcomes.

@@ -413,6 +413,7 @@ def test_many_settings_are_one_figure_and_folded_tables(tmp_path):
     assert folded.bad == []
 
 
+@pytest.mark.long
 @pytest.mark.deep
 def test_the_same_results_give_the_same_bytes(page, tmp_path):
     left, broke = finished("glm-orl", 97).cell, finished("glm-orl", 98).cell

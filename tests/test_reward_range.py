@@ -264,6 +264,7 @@ def test_bounds_on_the_regret_and_diagnostics_scale(plain, signed):
     assert (found[1].diagnostics["mistakes"] > found[0].diagnostics["mistakes"]).all()
 
 
+@pytest.mark.study(first=5)
 @pytest.mark.parametrize(("low", "high"), [(-1.0, 1.0), (-10.0, 0.0), (2.0, 2.5)])
 @pytest.mark.parametrize("reward_sets", ["ridge", "hoeffding", "bernstein"])
 def test_sets_hold_and_certificates_are_never_wrong(low, high, reward_sets):
@@ -415,6 +416,7 @@ name = "lr-orl"
 """
 
 
+@pytest.mark.long
 @pytest.mark.deep
 def test_reports_of_studies_know_the_most_that_can_be_lost(tmp_path):
     """H K (high - low) = 2 100 4 = 800 beside the regret of GLM-ORL, for which nothing is known beforehand."""

@@ -77,6 +77,7 @@ KINDS = [
 ]
 
 
+@pytest.mark.study(first=36)
 @pytest.mark.parametrize(("rewards", "known"), [("logistic", False), ("logistic", True), ("linear", True)])
 @pytest.mark.parametrize("name", ["logit", "linear", "masked-logit", "certain-linear"])
 @pytest.mark.parametrize(("kind", "options"), KINDS, ids=[f"{k}-{o.get('bonus_scale', '')}" for k, o in KINDS])
@@ -257,6 +258,7 @@ def coverage(d, bound, how, lam, runs, steps):
     return failures, worst, missed
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize(("d", "bound", "how", "lam"), [
     (2, 1.0, "random", None), (3, 2.0, "cycle", None), (2, 1.5, "widest", None), (2, 3.0, "cycle", 0.01),
 ])  # fmt: skip

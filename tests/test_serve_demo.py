@@ -12,6 +12,7 @@ pytest.importorskip("msgspec", reason="the extra `serve` is not installed: the d
 pytestmark = pytest.mark.deep
 
 
+@pytest.mark.long
 def test_the_demo_decides_and_stops_cleanly(tmp_path):
     """It says where the dashboard is and what was decided first; after Ctrl-C nobody is left open, and the journal is
     folded again to the same."""

@@ -265,6 +265,7 @@ def test_pages_are_for_those_who_may_read(service):
 
 
 # Stops ----------------------------------------------------------------------------------------------------------------
+@pytest.mark.long
 def test_told_to_stop_it_answers_what_is_in_flight_and_the_next_goes_on(tmp_path):
     """Callers ask without a pause while SIGTERM comes: the process ends with 0, whatever was acknowledged is in the
     journal, and after the restart the same key gets the same answer."""
@@ -382,6 +383,7 @@ def examined(service, examples, mode):
     return done
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
 def test_schemathesis_finds_no_server_error_and_no_violation(service, mode):
     assert examined(service, 2, mode) > 40

@@ -230,6 +230,7 @@ def damage(path, statement, *values):
         assert base.execute(statement, values).rowcount > 0
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("what", ["damaged", "from an older version", "all gone but the first"])
 def test_a_snapshot_that_is_damaged_or_from_an_older_version(tmp_path, what):
     """It is passed over, with an alarm: the one before it is folded from, at worst the first."""
