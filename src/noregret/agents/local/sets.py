@@ -192,6 +192,7 @@ def describe_online(par, state, work, x):
             if par.transitions.kron == 1:
                 kron_form(sets.covariance[s, a], x, n, cov)
             else:
+                # X' Sigma X, relative to the last outcome, whose row is 0; forms: Sigma, by products x_b x_c
                 covariance_at(sets.forms[s, a], w.products, n, w.packed, cov)
             local.rho[s, a] = rho_of(sets, s, a)
     finish(par, state, work, x, par.transitions.weight_bound * norm, 1)

@@ -6,7 +6,7 @@ CALIBRATED   rewards in [0, 1], mean theta'x: ridge regression with the noise an
              so that before any data a mean has the standard deviation 1/2 at an x of usual length, in whatever units
              contexts come, and a reward the standard deviation 1/2, the largest in [0, 1], which counts as W = 8
              rewards. Both are found again when n has grown by half; in between V += x x' as ever. Until the first
-             reward every x is of usual length.
+             reward every x is of usual length. (A lambda that was asked for multiplies this one: `par.factor`.)
 LAPLACE      rewards 0 or 1, mean sigma(theta'x): V += p (1 - p) x x', the curvature at the estimate, and
              theta -= (p - r) V^{-1} x; lambda is the larger of d/B_r^2 and a quarter of the mean of ||x||^2, so
              that before any data a logit has at most the standard deviation 2 at an x of usual length

@@ -13,7 +13,8 @@ all weights pi over the components (Gibbs' inequality with N(-+ c h, Q)),
 where J = sum V_i x_i x_i' and cost = KL of the Gaussians and of pi + tr(W Q)/2, W = sum w_i x_i x_i'. V_i bounds
 2 kappa/u^2 and w_i the spread of Q, both over the means that are possible at x_i and |u_i| <= rho_max l_i
 (`variance_proxy`, `tilted_variance`); 1/4 always serves. x'theta* = h'G theta* + (x - G h)'theta*, and the second term
-is at most B_r ||x - G h||. Proofs: docs/beyond.md. Everything but V_i and w_i is kept online; those two may be
+is at most B_r ||x - G h||. Proofs: docs/beyond.md, section 4, where kappa, V_i and rho_max are chi, nu_i and reach.
+Everything but V_i and w_i is kept online; those two may be
 recomputed from stored data at any time, because the event does not involve them.
 
 It goes with ridge regression at a small lambda (`ridge_step`), which keeps G + lambda I, its inverse and sum x_i r_i.
