@@ -153,22 +153,22 @@ def test_conformance(name, options, where, tmp_path):
 
 def conforms(agent, one, world, file):
     """agent, and one which is the same with seed 3, do what every agent must."""
-    a = nr.simulate(agent, world, 120, seeds=[3, 4])
+    a = nr.simulate(agent, world, 70, seeds=[3, 4])
     # Same seed, same run: again, on other numbers of workers, at another resolution, alone, and through the live verbs.
-    assert np.array_equal(a.regret, nr.simulate(agent, world, 120, seeds=[3, 4]).regret)
-    assert np.array_equal(a.regret[:, 4::5], nr.simulate(agent, world, 120, [3, 4], every=5, workers=1).regret)
-    assert np.array_equal(a.regret[1:], nr.simulate(agent, world, 120, seeds=[4]).regret)
-    live = nr.simulate(agent, world, 120, seeds=[3, 4], compiled=False)
+    assert np.array_equal(a.regret, nr.simulate(agent, world, 70, seeds=[3, 4]).regret)
+    assert np.array_equal(a.regret[:, 4::5], nr.simulate(agent, world, 70, [3, 4], every=5, workers=1).regret)
+    assert np.array_equal(a.regret[1:], nr.simulate(agent, world, 70, seeds=[4]).regret)
+    live = nr.simulate(agent, world, 70, seeds=[3, 4], compiled=False)
     assert np.array_equal(a.regret, live.regret)
-    other = nr.simulate(agent, world, 120, seeds=[5])
+    other = nr.simulate(agent, world, 70, seeds=[5])
     if "oracle" not in agent.label:
         assert not np.array_equal(a.regret[0], other.regret[0])
     # Regret is a sum of shortfalls; nothing is taken that is not available; values are finite.
     assert (np.diff(a.regret) >= -1e-8).all()
     assert np.isfinite(a.regret).all()
-    decisions, regret = play(one, world, range(60), seed=3, counted=True)
-    assert np.allclose(regret, a.regret[0, :60], atol=1e-8)
-    someone = world.individual(60, seed=3)
+    decisions, regret = play(one, world, range(40), seed=3, counted=True)
+    assert np.allclose(regret, a.regret[0, :40], atol=1e-8)
+    someone = world.individual(40, seed=3)
     plan = one.begin_episode(someone.context)
     assert world.problem.layout.available[np.arange(world.problem.n_states)[None], plan.policy].all()
     assert np.isfinite(plan.values).all()
@@ -186,7 +186,7 @@ def conforms(agent, one, world, file):
     for agent in (one, two):
         agent.observe(*outcome)
         agent.end_episode()
-        more, _ = play(agent, world, range(61, 90), seed=3)
+        more, _ = play(agent, world, range(41, 60), seed=3)
         decisions.append(tuple(more))
     assert decisions[-1] == decisions[-2]
     kept, again = contents.contents(one)[1], contents.contents(two)[1]  # without room for individuals to come
@@ -222,6 +222,7 @@ def first_actions(world):
     return np.tile(world.problem.layout.available.argmax(1), (world.problem.horizon, 1))
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("where", ["logit", "clinic", pytest.param("linear", marks=pytest.mark.slow)])
 @pytest.mark.parametrize(
     "kind", [pytest.param(kind, marks=() if kind == "certified psrl-glm" else pytest.mark.slow) for kind in COMPOSED]
@@ -350,6 +351,7 @@ def test_missing_rewards_and_short_episodes():
     assert agent.episode == 2
 
 
+@pytest.mark.long
 @pytest.mark.deep
 def test_learning_is_shared_across_individuals_but_personal():
     """After enough patients GLM-ORL starts marker 1 on drug A and marker -1 on drug B, whatever the age."""
@@ -526,6 +528,7 @@ def test_saving_leaves_the_old_file_when_it_fails(tmp_path, monkeypatch):
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.study(first=3)
 @pytest.mark.parametrize("name", ["glm-rlsvi", "rlsvi", "psrl", "omg-cmdp"])
 def test_randomised_agents_learn_with_their_own_constants(name):
     """A small world, nothing scaled: regret per episode in the last tenth is below half of that in the first and below

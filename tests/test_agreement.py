@@ -138,11 +138,11 @@ IDS = ["-".join([kind, *(str(value) for _, value in options)]) for kind, options
 @pytest.mark.parametrize("name", ["logit", "linear", "clinic"])
 @pytest.mark.parametrize(("kind", "options"), RUNS, ids=IDS)
 class TestRuns:
-    @pytest.mark.study(first=33)
+    @pytest.mark.study(first=14)
     def test_regret(self, name, kind, options, seed):
         assert_regret_agrees(name, kind, seed, options)
 
-    @pytest.mark.study(first=65)
+    @pytest.mark.study(first=22)
     def test_plans_and_estimates(self, name, kind, options, seed):
         assert_live_agrees(name, kind, seed, options)
 
@@ -156,7 +156,7 @@ def test_runs_are_not_all_ties(name):
         assert learner.decisions > 400
 
 
-@pytest.mark.study(first=17)
+@pytest.mark.study(first=5)
 @pytest.mark.parametrize("constants", ["corrected", "paper"])
 @pytest.mark.parametrize("name", ["masked-logit", "masked-linear", "certain-logit", "certain-linear"])
 @pytest.mark.parametrize("kind", ["glm-orl", "glm-rlsvi", "certainty-equivalence", "epsilon-greedy"])
@@ -167,7 +167,7 @@ def test_masks_and_random_starts(name, kind, constants):
     assert_live_agrees(name, kind, 1, options)
 
 
-@pytest.mark.study(first=7)
+@pytest.mark.study(first=2)
 @pytest.mark.parametrize("constants", ["corrected", "paper"])
 @pytest.mark.parametrize("kind", ["glm-orl", "glm-rlsvi", "certainty-equivalence", "epsilon-greedy"])
 @pytest.mark.parametrize("name", ["odd", "clinic", "linear"])
@@ -274,7 +274,7 @@ def assert_estimators_agree(estimator, wanted, X, log_weight):
         assert_close(estimator.l1_width(x), wanted.l1_width(x, log_weight))
 
 
-@pytest.mark.study(first=19)
+@pytest.mark.study(first=12)
 @pytest.mark.parametrize(("kind", "n_outcomes", "dim", "weight_bound", "regularization", "projected"), [
     ("logit", 4, 3, 2.0, None, None),
     ("logit", 4, 3, 0.3, 0.5, True),  # small bound, little regularization: far outside the region

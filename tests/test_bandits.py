@@ -286,7 +286,7 @@ def assert_plans_agree(name, world, options, episodes, seed=5, missing=0.1):
     return slow
 
 
-@pytest.mark.study(first=15)
+@pytest.mark.study(first=8)
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("options", [{}, {"bonus_scale": 0.03, "regularization": 0.3}, {"constants": "paper"}])
 def test_plans_agree_with_the_slow_version(name, options):
@@ -295,6 +295,7 @@ def test_plans_agree_with_the_slow_version(name, options):
     assert_plans_agree(name, masked_world(name != "oful"), options, 60)
 
 
+@pytest.mark.study(first=2)
 @pytest.mark.parametrize("name", NAMES[1:])
 def test_plans_agree_where_the_ball_is_met(name):
     """A small ball and little regularization: estimates are on the sphere most of the time."""
@@ -377,7 +378,7 @@ def test_values_are_upper_bounds(name, options):
         assert (run.diagnostics["optimism_failures"][:, -1] > 0).sum() <= allowed(SEEDS, 0.3)
 
 
-@pytest.mark.study(first=3)
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("name", NAMES)
 def test_values_are_upper_bounds_whoever_comes(name):
     """An adversary sends the individual about whom the agent knows least; delta = 0.3, none of 20 runs failed."""

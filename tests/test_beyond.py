@@ -188,7 +188,7 @@ def test_certificates_are_about_initial_states():
     assert gaps[(0,)] < 2.9
 
 
-@pytest.mark.study(first=3)
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("kind", ["lr-orl", "certified-psrl", "stored", "certified", "referral"])
 def test_close_certificates_are_those_of_certify(kind):
     """The plan of every episode is certified by what `certify` says of its policy, never by more than V~ - L, and now
@@ -224,7 +224,7 @@ def test_close_certificates_are_those_of_certify(kind):
 
 
 # The gate -----------------------------------------------------------------------------------------------------------
-@pytest.mark.study(first=2)
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize(
     ("kappa", "scale", "how"),
     [
@@ -456,7 +456,7 @@ EXTREMES = {
 }
 
 
-@pytest.mark.study(first=16)
+@pytest.mark.study(first=6)
 @pytest.mark.filterwarnings("error")
 @pytest.mark.parametrize("name", ["lr-orl", "certified-psrl", pytest.param("stored", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("where", EXTREMES)

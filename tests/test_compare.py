@@ -29,7 +29,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.study(first=5)
+@pytest.mark.study(first=2)
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: ", ".join(k) or "one block")
 def test_the_truth_is_in_every_interval(kind):
     """delta = 0.05 and six worlds: that one of six runs fails has probability below 0.3 by the promise alone; at these

@@ -145,6 +145,7 @@ CASES = [
 ]
 
 
+@pytest.mark.study(first=17)
 @pytest.mark.parametrize("where", WORLDS)
 @pytest.mark.parametrize(("name", "options"), CASES, ids=lambda v: v if isinstance(v, str) else "-".join(v) or "plain")
 def test_plans_agree_with_the_formulas(name, options, where):
@@ -206,6 +207,7 @@ def inner(P, width, V, slots, scale=1.0):
     return poured(low, high, slots, order, V), empty
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("ties", [False, True])
 def test_pouring_solves_the_linear_programme(ties):
     """400 random boxes, some of them empty, over full and partial supports; values with ties and without."""

@@ -83,7 +83,7 @@ def assert_runs_agree(name, kind, seed, episodes=40, reference_options=None, **o
 NAMES = ["logit", "linear", "lengths", "masked-logit", "certain-logit", "certain-linear"]
 
 
-@pytest.mark.study(first=13)
+@pytest.mark.study(first=6)
 @pytest.mark.parametrize("learner", ["ons", "ftrl"])
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("kind", ["glm-orl", "glm-rlsvi"])
@@ -234,7 +234,7 @@ def assert_same(est, wanted, X):
         assert_close(est.l1_width(x), wanted.l1_width(x, log))
 
 
-@pytest.mark.study(first=13)
+@pytest.mark.study(first=3)
 @pytest.mark.parametrize("learner", ["ons", "ftrl", "sparse", "given"])
 @pytest.mark.parametrize(("kind", "m", "d", "bound", "lam", "group"), [
     ("logit", 4, 3, 2.0, None, None),
@@ -389,7 +389,7 @@ def play(kind, m, d, learner, run, steps, relevant=None, check_every=1, **option
             yield est, total, data
 
 
-@pytest.mark.study(first=10)
+@pytest.mark.study(first=4)
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize(("kind", "m", "d"), [("logit", 3, 2), ("logit", 5, 4), ("linear", 4, 3), ("linear", 2, 2)])
 def test_regret_is_below_its_bound(kind, m, d, learner):
@@ -592,7 +592,7 @@ def descend(gram, lam, slope, bound, W, times=1):
         group_descent(gram, lam, slope, bound, W, np.zeros((m, d)), np.zeros((2, m, d)), np.zeros(d))
 
 
-@pytest.mark.study(first=3)
+@pytest.mark.study(first=2)
 @pytest.mark.parametrize(("m", "d", "rank"), [(2, 3, 3), (3, 5, 5), (3, 5, 2), (4, 2, 2), (1, 1, 1)])
 def test_group_descent_reaches_the_constrained_minimum(m, d, rank):
     """q(W) = 1/2 <W, W G> + <slope, W> with G = gram - lambda I, also singular: every call gives a point of the ball
@@ -698,7 +698,7 @@ def coverage(kind, m, d, learner, how, lam=None, runs=200, steps=60):
     return failures, worst, missed
 
 
-@pytest.mark.study(first=3)
+@pytest.mark.study(first=2)
 @pytest.mark.parametrize("how", ["random", "cycle", "widest"])
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize(("kind", "m", "d", "lam"), [("logit", 3, 2, None), ("linear", 3, 3, 0.05)])
@@ -711,6 +711,7 @@ def test_sets_cover(kind, m, d, lam, learner, how):
     assert worst > 0.3  # not vacuously large
 
 
+@pytest.mark.study(first=3)
 @pytest.mark.parametrize("learner", LEARNERS)
 @pytest.mark.parametrize(("kind", "m", "d", "lam"), [("logit", 3, 2, None), ("linear", 3, 3, 0.05)])
 def test_coverage_would_notice_a_wrong_radius(kind, m, d, lam, learner):
@@ -721,6 +722,7 @@ def test_coverage_would_notice_a_wrong_radius(kind, m, d, lam, learner):
         assert failures[2] > allowed(200)
 
 
+@pytest.mark.study(first=3)
 @pytest.mark.parametrize("name", ["logit", "linear"])
 @pytest.mark.parametrize("learner", LEARNERS)
 def test_optimism_never_fails_where_the_sets_held(name, learner):

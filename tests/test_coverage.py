@@ -64,7 +64,7 @@ def without_log(kind):
     return kind._replace(make=make)
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "m", "d", "mutants"),
     [
@@ -105,7 +105,7 @@ def test_widths_cover_where_the_sets_do():
                 assert np.abs(est.probabilities(x) - p / p.sum()).sum() <= est.l1_width(x) + 1e-12
 
 
-@pytest.mark.study(first=3)
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize(("confidence", "world"), [play for play in promises.PLAYS if play[0] == "newton"])
 def test_optimism_never_fails_where_the_sets_held(confidence, world):
     """GLM-ORL at delta = 0.3: the sets of all pairs hold in all episodes at least as often as claimed, wherever they

@@ -121,7 +121,7 @@ def checked_run(agent, world, episodes=50, **more):
     return run
 
 
-@pytest.mark.study(first=71)
+@pytest.mark.study(first=37)
 @pytest.mark.parametrize("name", EVERYONE)
 @pytest.mark.parametrize("size", SIZES, ids=str)
 def test_smallest_sizes(name, size):
@@ -141,7 +141,7 @@ def without_zero(name, world):
         pytest.skip(f"{name} needs the linear link, whose contexts sum to 1")
 
 
-@pytest.mark.study(first=44)
+@pytest.mark.study(first=33)
 @pytest.mark.parametrize("name", EVERYONE)
 def test_contexts_of_norm_zero(name):
     """Somebody of whom nothing is known: next states are uniform, mean rewards 0 (logistic: 1/2)."""
@@ -181,7 +181,7 @@ def test_more_features_than_observations(name):
 
 
 # Worlds that are all but deterministic, rewards that are always the same ---------------------------------------------
-@pytest.mark.study(first=40)
+@pytest.mark.study(first=33)
 @pytest.mark.parametrize("name", EVERYONE)
 def test_nearly_deterministic_weights(name):
     """Logits of +-40: probabilities of e^-40 and 1 - e^-40."""
@@ -198,7 +198,7 @@ def test_nearly_deterministic_weights(name):
     checked_live(agent, world, 30)
 
 
-@pytest.mark.study(first=71)
+@pytest.mark.study(first=25)
 @pytest.mark.parametrize("pay", [0.0, 1.0])
 @pytest.mark.parametrize("name", EVERYONE)
 def test_rewards_that_are_always_the_same(name, pay):
@@ -209,7 +209,7 @@ def test_rewards_that_are_always_the_same(name, pay):
     checked_live(agent, world, 30, rewards=pay)
 
 
-@pytest.mark.study(first=64)
+@pytest.mark.study(first=34)
 @pytest.mark.parametrize("pay", [0.0, 1.0])
 @pytest.mark.parametrize("name", [n for n in EVERYONE if n not in BANDITS])
 def test_logistic_rewards_that_are_always_the_same(name, pay):

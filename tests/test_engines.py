@@ -118,6 +118,7 @@ class Interferes(Watcher):
         pass
 
 
+@pytest.mark.long
 def test_the_number_of_workers_changes_nothing(file, tmp_path, expected):
     """None, or two that hand a cell to and fro after every chunk."""
     assert len(expected) == 18

@@ -128,6 +128,7 @@ def verbs_of(agent):
     return [*made, "make_room", "refresh"] if agent.room else made
 
 
+@pytest.mark.study(first=2)
 @pytest.mark.parametrize(
     "errors",
     [

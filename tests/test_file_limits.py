@@ -37,6 +37,7 @@ def declared(path, sizes):
     return file.getvalue()
 
 
+@pytest.mark.study(first=6)
 @pytest.mark.parametrize("name", [n for n in EVERYONE if not n.endswith("-function")])
 def test_sizes_that_a_file_declares(name, tmp_path):
     world = place(name)

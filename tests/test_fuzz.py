@@ -132,6 +132,7 @@ def spoiled(data, valid, names, values=garbage, most=2):
     return valid | {name: data.draw(values) for name in wrong}, wrong
 
 
+@pytest.mark.study(first=18)
 @pytest.mark.parametrize("target", MADE)
 @common(40)
 @given(data=st.data())
@@ -153,6 +154,7 @@ def one_episode(agent, world):
     assert np.isfinite(agent.begin_episode(person.context).values).all()
 
 
+@pytest.mark.study(first=2)
 @pytest.mark.parametrize("name", nr.agents.names())
 @common(25)
 @given(data=st.data())
@@ -330,6 +332,7 @@ def call(name, options, words):
         assert arrays_in(subject) == before, f"{name} was refused and changed something"
 
 
+@pytest.mark.study(first=3)
 @pytest.mark.parametrize("name", CALLS)
 @common(20)
 @given(data=st.data())

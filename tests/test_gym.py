@@ -378,6 +378,7 @@ def worth(world, agent, x=ONE, plans=20):
     return world.returns(np.mean(values))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("make", "known_rewards", "episodes"),
     [(nr.PSRLGLM, True, 1_500), pytest.param(nr.agents.PSRL, False, 4_000, marks=pytest.mark.slow)],
@@ -394,6 +395,7 @@ def test_frozen_lake_is_learned(make, known_rewards, episodes):
     assert worth(world, agent) > 0.95 * best
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("make", [nr.PSRLGLM, nr.CertaintyEquivalence])
 def test_cliff_walking_is_learned(make):
     """The rules are known (a step costs 1, the cliff 100, the end nothing), where actions lead is not: no support is

@@ -334,6 +334,7 @@ def test_an_error_in_a_slot_reaches_the_caller():
         agent.begin_episode(world.context(0, 0))
 
 
+@pytest.mark.long
 @pytest.mark.deep
 def test_cache_is_hit_by_a_new_process_and_dies_with_an_edited_callee(tmp_path):
     shutil.copytree(PACKAGE, tmp_path / "noregret", ignore=shutil.ignore_patterns("__pycache__"))
@@ -375,6 +376,7 @@ def test_cache_is_hit_by_a_new_process_and_dies_with_an_edited_callee(tmp_path):
     assert third[2] != first[2]
 
 
+@pytest.mark.long
 @pytest.mark.deep
 def test_plain_python_agrees_with_the_compiled_code(tmp_path):
     code = (
@@ -390,6 +392,7 @@ def test_plain_python_agrees_with_the_compiled_code(tmp_path):
     assert np.allclose(*curves, rtol=0, atol=1e-9)
 
 
+@pytest.mark.long
 @pytest.mark.deep
 def test_a_cache_written_by_another_version_is_ignored(tmp_path):
     """An index may name classes that no longer exist: that must not be the user's problem."""
@@ -420,6 +423,7 @@ EDITS = {
 }  # fmt: skip
 
 
+@pytest.mark.long
 @pytest.mark.deep
 def test_an_edit_compiles_anew_exactly_what_can_reach_it(tmp_path):
     copy = tmp_path / "noregret"

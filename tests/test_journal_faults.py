@@ -257,6 +257,7 @@ def test_drivers_errors_are_told_apart():
         assert type(errors.translated(error, "here")) is ValueError
 
 
+@pytest.mark.long
 def test_postgresql_restarted_under_a_journal(postgres_server):
     with nr.Journal(postgres_server.new()) as journal:
         journal.write([Entry("begin", T, "a", {"x": [1]}, key="k")])
@@ -413,6 +414,7 @@ def test_names_of_programmes(name, tmp_path):
 
 
 # What can be written ----------------------------------------------------------------------------------------------
+@pytest.mark.long
 def test_what_cannot_be_written_is_said(url):
     deep = {}
     for _ in range(100_000):

@@ -89,7 +89,7 @@ def unsafe(kind, small, d, visits, near):
     return worst
 
 
-@pytest.mark.study(first=20)
+@pytest.mark.study(first=6)
 @pytest.mark.parametrize("small", [1e-9, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 1.0])
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_regularization_is_refused_or_its_variances_are_kept(kind, small):
@@ -101,7 +101,7 @@ def test_a_regularization_is_refused_or_its_variances_are_kept(kind, small):
         assert unsafe(kind, small, 5, 10_000, near) < TOLERATED
 
 
-@pytest.mark.study(first=2)
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("kind", KINDS)
 def test_variances_are_kept_over_a_hundred_thousand_visits(kind):
     assert unsafe(kind, 1e-3, 2, 100_000, near=False) < TOLERATED

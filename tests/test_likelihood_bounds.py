@@ -242,7 +242,7 @@ def hostile(g, d, t, direction):
     return x
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize(("n", "d", "bound"), [(2, 1, 3.0), (3, 2, 2.0), (4, 3, 1.0)])
 def test_real_sets_stay_within_what_is_known_beforehand(n, d, bound):
     """Theorem 11, along 40 runs of real sets with the truth at the edge of what is assumed. The events are
@@ -366,7 +366,7 @@ def test_sizes_and_shares_are_the_agents_own(name):
     assert apart2 <= size.apart**2 / size.regularization * (1.0 + 1e-9)
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["pairs", "design"])
 def test_near_visits_pay_what_the_determinant_wins(name):
     """Lemma 6, in the real agent: until the first far visit of an episode the traces as planned with are at most F

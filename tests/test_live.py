@@ -42,7 +42,7 @@ def of_plans(names):
 SLOW = {"certified-stored"}  # minutes of compiling
 
 
-@pytest.mark.study(first=4)
+@pytest.mark.study(first=2)
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SLOW else n for n in EVERYONE])
 def test_every_agent_in_practice(name, tmp_path):
     """Chances, files, logged data and several people at a time, beside the same agent left alone."""
@@ -714,6 +714,7 @@ def decided(tmp_path):
     return made
 
 
+@pytest.mark.long
 @pytest.mark.deep
 def test_decisions_are_replayed_and_kept(tmp_path):
     made = decided(tmp_path)

@@ -146,6 +146,7 @@ def everything_else(live):
     return [(q.who, q.row, q.unavailable, q.actions, q.drawn.tolist(), q.context) for q in live._people.values()]
 
 
+@pytest.mark.study(first=10)
 @pytest.mark.parametrize("when", ["before", "after"])
 @pytest.mark.parametrize("verb", VERBS)
 @pytest.mark.filterwarnings("ignore")
@@ -168,7 +169,7 @@ def test_a_write_that_fails_was_done_or_not(wards, verb, when):
     assert go_on(live) == go_on(copy.deepcopy(right))
 
 
-@pytest.mark.study(first=2)
+@pytest.mark.study(first=1)
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "verb", "every"), CASES)
 def test_an_interruption_at_any_line_leaves_journal_and_memory_one(wards, name, verb, every):

@@ -139,6 +139,7 @@ def rule_of(p):
     return np.tile(p.layout.available.argmax(1), (p.horizon, 1))
 
 
+@pytest.mark.study(first=4)
 @pytest.mark.parametrize("kind", AGENTS)
 def test_verbs_the_compiled_loop_and_the_log_are_one(kind):
     """Regret is that of the draw, computed by hand; chances and actions are the same to 1e-12 and to the bit."""

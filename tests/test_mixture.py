@@ -327,7 +327,7 @@ class Twin:
         return (T @ self.centre).reshape(self.m, self.d), T @ self.cov @ T.T
 
 
-@pytest.mark.study(first=4)
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("form", ["mixture", "plain"])
 @pytest.mark.parametrize(("m", "d", "bound"), [(3, 2, 3.0), (2, 2, 4.0), (4, 1, 3.0)])
 def test_refresh_agrees_with_its_twin(form, m, d, bound):
@@ -504,6 +504,7 @@ def test_what_is_assumed_comes_first_and_an_empty_set_is_flagged():
     assert single.probabilities([1.0, 0.0]) == pytest.approx([1.0])
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize(
     ("name", "m", "d", "how", "runs"),
     [

@@ -59,6 +59,7 @@ def test_a_block_learns_and_believes_as_the_formulas_say(kind, form, log):
     assert exact > 200 or slow  # of 240
 
 
+@pytest.mark.study(first=2)
 @pytest.mark.parametrize("support", [None, mask()], ids=["dense", "masked"])
 @pytest.mark.parametrize("rewards", ["linear", "logistic"])
 @pytest.mark.parametrize("cls", [nr.GLMORL, nr.GLMRLSVI])
@@ -195,6 +196,7 @@ WORLDS = [
 ]  # fmt: skip
 
 
+@pytest.mark.study(first=5)
 @pytest.mark.parametrize("kind", WORLDS, ids=lambda k: ", ".join(k) or "one block")
 def test_optimism_holds_wherever_the_sets_do(kind):
     """delta = 0.3: by the promise a whole run may fail with probability 0.3. None of these does, at fixed seeds; what

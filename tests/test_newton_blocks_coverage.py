@@ -47,7 +47,7 @@ def allowed(runs):
     return int(binom.isf(1e-4, runs, DELTA))
 
 
-@pytest.mark.study(first=8)
+@pytest.mark.study(first=4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(("form", "log"), SETS, ids=SET_NAMES)
 def test_newton_sets_of_blocks_cover(kind, form, log):

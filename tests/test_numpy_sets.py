@@ -19,6 +19,7 @@ WORLDS = [
 ]
 
 
+@pytest.mark.study(first=2)
 @pytest.mark.parametrize(("sizes", "options", "episodes", "delta"), WORLDS)
 def test_same_regret(sizes, options, episodes, delta):
     world = random_logit(*sizes, **options)
@@ -30,6 +31,7 @@ def test_same_regret(sizes, options, episodes, delta):
         np.testing.assert_allclose(curve, wanted, rtol=0.0, atol=1e-8)
 
 
+@pytest.mark.study(first=2)
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.parametrize(("sizes", "options", "episodes", "delta"), WORLDS[1:3])
 def test_same_sets_and_bounds(sizes, options, episodes, delta, program, monkeypatch):

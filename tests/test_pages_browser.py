@@ -142,6 +142,7 @@ def test_ten_thousand_people(browser, tmp_path):
     site.stop()
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize(("width", "scheme"), SIZES)
 def test_every_page_fits_asks_nobody_else_and_has_the_journal_s_numbers(browser, site, programmes, width, scheme):
     with Watched(browser, site, width, scheme) as seen:
@@ -209,6 +210,7 @@ def test_everything_is_there_without_javascript(browser, site):
         assert seen.wrong == []
 
 
+@pytest.mark.long
 def test_signing_in_with_a_form(browser, programmes, tmp_path):
     tokens = Tokens(tmp_path / "tokens.json")
     secret = tokens.add("nurse", "read", ["some"])

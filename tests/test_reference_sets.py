@@ -155,7 +155,7 @@ RUNS = [
 IDS = ["-".join([name, *map(str, options.values())]) for name, options in RUNS]
 
 
-@pytest.mark.study(first=10)
+@pytest.mark.study(first=4)
 @pytest.mark.parametrize("where", ["logit", "clinic", "masked", "two"])
 @pytest.mark.parametrize(("name", "options"), RUNS, ids=IDS)
 def test_regret(where, name, options):
@@ -186,7 +186,7 @@ def test_short_contexts(name):
 
 
 # Plans, descriptions and estimates -----------------------------------------------------------------------------------
-@pytest.mark.study(first=10)
+@pytest.mark.study(first=5)
 @pytest.mark.parametrize("where", ["logit", "clinic", "masked", "two"])
 @pytest.mark.parametrize(("name", "options"), [RUNS[0], RUNS[3], RUNS[4], RUNS[6], RUNS[9]])
 def test_plans_and_estimates(where, name, options):

@@ -136,6 +136,7 @@ def test_the_extremes_are_the_agent_and_the_expert():
     assert np.array_equal(always.regret, nr.simulate(expert, world, 300, seeds=2).regret)
 
 
+@pytest.mark.study(first=2)
 @pytest.mark.parametrize("kind", ["oracle", "policy", "function"])
 def test_both_engines_agree_and_so_do_files(kind, tmp_path):
     world = place()

@@ -134,7 +134,7 @@ def random_problem(seed):
     return nr.Problem(S, A, H, d, **bounds, **more)
 
 
-@pytest.mark.study(first=15)
+@pytest.mark.study(first=6)
 @pytest.mark.parametrize("seed", range(18))
 def test_no_claim_is_below_the_bound_of_the_text(seed):
     """`SetRegret` may round up (one more stray visit, a count of far visits within 1%, one k for all), never down."""
@@ -403,7 +403,7 @@ class Chain:
         return y, stopped
 
 
-@pytest.mark.study(first=2)
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize(
     ("S", "A", "H", "d", "B", "near", "Gamma", "shared"),
     [

@@ -380,6 +380,7 @@ def test_every_number_leads_to_its_cells(page):
     assert "noregret study run studies/small.toml --only CELL" in text
 
 
+@pytest.mark.long
 def test_the_page_says_what_was_found_and_no_more(page):
     text = html.unescape(re.sub(r"<[^>]+>", " ", page.read_text(encoding="utf-8")))
     assert "1 of 66 cells failed" in text
@@ -425,6 +426,7 @@ def test_the_same_results_give_the_same_bytes(page, tmp_path):
         assert one.read_bytes() == (page.parent / "figures" / one.name).read_bytes(), one.name
 
 
+@pytest.mark.long
 @pytest.mark.deep
 def test_one_seed_one_agent_and_nothing_but_an_oracle(tmp_path):
     for runs in ([finished("glm-orl", 0)], [finished("oracle", 0)], [finished("oracle", s) for s in range(2)]):
@@ -434,6 +436,7 @@ def test_one_seed_one_agent_and_nothing_but_an_oracle(tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.long
 @pytest.mark.deep
 def test_heavy_figures_are_shown_as_images(tmp_path, monkeypatch):
     monkeypatch.setattr(drawing, "HEAVY", 1000)

@@ -264,7 +264,7 @@ def test_bounds_on_the_regret_and_diagnostics_scale(plain, signed):
     assert (found[1].diagnostics["mistakes"] > found[0].diagnostics["mistakes"]).all()
 
 
-@pytest.mark.study(first=5)
+@pytest.mark.study(first=2)
 @pytest.mark.parametrize(("low", "high"), [(-1.0, 1.0), (-10.0, 0.0), (2.0, 2.5)])
 @pytest.mark.parametrize("reward_sets", ["ridge", "hoeffding", "bernstein"])
 def test_sets_hold_and_certificates_are_never_wrong(low, high, reward_sets):

@@ -430,7 +430,7 @@ def test_logistic_set_is_that_of_the_twin():
 
 
 # Coverage, and what people meet ---------------------------------------------------------------------------------------
-@pytest.mark.study(first=2)
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize(
     ("form", "contexts", "law"),
     [

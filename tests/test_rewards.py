@@ -77,7 +77,7 @@ KINDS = [
 ]
 
 
-@pytest.mark.study(first=36)
+@pytest.mark.study(first=12)
 @pytest.mark.parametrize(("rewards", "known"), [("logistic", False), ("logistic", True), ("linear", True)])
 @pytest.mark.parametrize("name", ["logit", "linear", "masked-logit", "certain-linear"])
 @pytest.mark.parametrize(("kind", "options"), KINDS, ids=[f"{k}-{o.get('bonus_scale', '')}" for k, o in KINDS])

@@ -383,7 +383,7 @@ def examined(service, examples, mode):
     return done
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize("mode", [GenerationMode.POSITIVE, GenerationMode.NEGATIVE])
 def test_schemathesis_finds_no_server_error_and_no_violation(service, mode):
     assert examined(service, 2, mode) > 40

@@ -26,6 +26,7 @@ def standing(host, name):
     return host.programmes[name].state == "standing by"
 
 
+@pytest.mark.study(first=1)
 def test_every_process_gets_its_own_first_and_takes_over_what_is_free(url):
     both = [settings("a"), settings("b")]
     with contextlib.ExitStack() as stack:

@@ -239,6 +239,7 @@ def test_an_agent_that_fails_is_replaced_by_the_house_rule_until_it_is_resumed(u
         assert programme.read(state_of) == folded(url)
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("chosen", [{}, {"action": "wait"}])
 def test_an_alarm_does_not_say_whose_event_failed(url, chosen):
     with running(url, settings(deadline_ms=500.0)) as programme:

@@ -36,6 +36,7 @@ def kept(url):
         return [one.number for one in journal.snapshots()]
 
 
+@pytest.mark.long
 def test_snapshots_are_kept_and_damaged_ones_passed_over(url):
     told = settings(snapshot_every=10)
     with running(url, told) as programme:
@@ -155,6 +156,7 @@ def away(*_):
     raise JournalUnavailable("the database is away")
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("fails", [False, True])
 def test_an_erasure_between_two_begins_of_one_batch(url, fails, monkeypatch):
     with running(url) as programme:

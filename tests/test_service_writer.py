@@ -51,6 +51,7 @@ def test_a_full_queue_refuses_and_loses_nothing(url):
         assert [a.status for a in submit(programme, requests[n : n + 3])] == [200] * 3
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("written", [False, True])
 def test_a_commit_that_fails_is_answered_503_and_asked_again(url, written):
     """written: the database had it, and went away before it said so."""
@@ -230,6 +231,7 @@ def anything(rng, model, n):
     return made
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("seed", range(3))
 def test_any_interleaving_is_answered_as_one_after_another(url, seed):
     """Requests of six people with duplicates, submitted in heaps of any size; a restart in the middle."""
@@ -271,6 +273,7 @@ class Unreliable:
         monkeypatch.setattr(Journal, "write", written)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(2))
 def test_failing_commits_and_a_short_deadline_leave_journal_and_agent_the_same(url, seed, monkeypatch):
     """Everybody asks again with the same key until there is an answer. House and agent race for every decision."""

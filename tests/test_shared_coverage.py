@@ -74,6 +74,7 @@ def allowed(runs):
     return int(binom.isf(1e-4, runs, DELTA))
 
 
+@pytest.mark.study(first=4)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [(3, 2, 4, 2), (5, 1, 2, 2)], ids=["predictions", "features"])
 def test_block_sets_cover(kind, size):
@@ -124,6 +125,7 @@ def reward_missed(form, seed, steps, part):
     return False
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("form", ["ridge", "hoeffding", "logistic"])
 def test_reward_sets_of_blocks_cover(form):
     runs = 30

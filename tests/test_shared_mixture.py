@@ -79,6 +79,7 @@ def components(data, b):
     return made
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize(
     "kind", [{}, {"support": mask(3)}, {"moderated": True}, {"bound": 9.0}], ids=["dense", "masked", "moderated", "far"]
 )
@@ -148,6 +149,7 @@ def log_martingale(data, b, points):
     return np.log(total / shared.COMPONENTS)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(4))
 def test_whatever_has_a_small_martingale_is_in_the_set(seed):
     """Theorem 2 for blocks, without its proof: two parameters, and the integrals as sums over a grid."""
@@ -169,6 +171,7 @@ def test_whatever_has_a_small_martingale_is_in_the_set(seed):
     assert inside.sum() < 30 * possible.sum()
 
 
+@pytest.mark.long
 def test_sets_cover_under_adaptive_choices():
     """delta = 0.3, the next pair and context from the set itself. 40 runs that hold with probability 0.7 each: fewer
     than 19 with probability 6e-4."""
@@ -215,6 +218,7 @@ def extend(data, theta, steps, g, choose):
         data.learn(number, s, a, int(g.choice(len(z), p=twin.softmax(z))), x)
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("kind", WORLDS, ids=lambda k: ", ".join(k) or "one block")
 def test_certificates_and_optimism_hold(kind):
     """delta = 0.3: by the promise a whole run may fail with probability 0.3. None of these does, at fixed seeds; what

@@ -52,6 +52,7 @@ def mask(seed=0):
     return support
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("support", [None, mask()], ids=["dense", "masked"])
 @pytest.mark.parametrize("rewards", ["linear", "logistic"])
 def test_one_block_per_pair_is_the_same_agent(support, rewards):
@@ -147,6 +148,7 @@ WORLDS = [
 ]
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("kind", WORLDS, ids=lambda k: ", ".join(k) or "one block")
 def test_certificates_and_optimism_hold(kind):
     """delta = 0.3: by the promise a whole run may fail with probability 0.3. None of these does, at fixed seeds; what

@@ -169,6 +169,7 @@ def experiment(how, runs, steps, n, d, lam, even=False):
     return ratios, without, broken
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize(
     ("how", "n", "d", "lam"),
     [("random", 4, 2, 2.0), ("one", 2, 2, 0.01), ("cycle", 2, 3, 0.01), ("worst", 3, 2, 0.1)],
@@ -182,6 +183,7 @@ def test_coverage(how, n, d, lam):
     assert ratios.max() > 0.3
 
 
+@pytest.mark.long
 def test_coverage_would_notice_a_wrong_radius():
     """Where the experiment has power, a fair coin: without ln(1/delta), or with half the radius, it fails."""
     ratios, without, _ = experiment("one", 120, 300, 2, 1, 5.0, even=True)

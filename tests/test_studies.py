@@ -298,6 +298,7 @@ def test_files_are_whole_or_refused():
     assert changed > 150
 
 
+@pytest.mark.study(first=4)
 @pytest.mark.parametrize(
     ("agent", "options"),
     [

@@ -56,6 +56,7 @@ def test_run_status_export_and_again(here):
     assert rows[0]["setting"] == "clinic"
 
 
+@pytest.mark.long
 def test_failures_are_told_and_retried(here):
     noregret("study", "run", "tiny.toml", cwd=here)
     cell = next((here / "results/tiny/cells").iterdir())

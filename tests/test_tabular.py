@@ -263,6 +263,7 @@ TWINS = [
 ]
 
 
+@pytest.mark.study(first=60)
 @pytest.mark.parametrize("where", WORLDS)
 @pytest.mark.parametrize("split", [False, True])
 @pytest.mark.parametrize(("name", "options"), TWINS, ids=[f"{n}-{'-'.join(map(str, o.values()))}" for n, o in TWINS])
@@ -418,6 +419,7 @@ OPTIMISTIC = [
 ]  # fmt: skip
 
 
+@pytest.mark.study(first=14)
 @pytest.mark.parametrize("where", INSIDE)
 @pytest.mark.parametrize(("name", "options"), OPTIMISTIC)
 def test_optimism_never_fails_inside_the_assumptions(name, options, where):
@@ -431,6 +433,7 @@ def test_optimism_never_fails_inside_the_assumptions(name, options, where):
     assert (agent.guarantee is not None) == agent.bounds_values == claims
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize(
     ("name", "options", "episodes"),
     [
@@ -462,6 +465,7 @@ def test_optimism_fails_without_the_bonus():
         assert agent.guarantee is None
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("split", [False, True])
 def test_certificates_of_orlc(split):
     """20 seeds: lower values below the plan's own and certificates above its shortfall in every state, delta = 0.3;
@@ -510,6 +514,7 @@ def test_regret_falls_and_beats_uniform_play(name, options, factor, where):
     assert factor * run.late.mean() < uniform.late.mean()
 
 
+@pytest.mark.long
 def test_psrl_draws_from_the_posterior():
     """600 worlds from the prior, at the fifth episode: the planned value and the optimal one have the same distribution
     given the past, so each is the larger one half of the time (binomial, level 1e-6), and they differ less than two

@@ -105,6 +105,7 @@ def hammered(name):
     return plans, expected, torn, wrong, fingerprint(agent) == fingerprint(quiet)
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("name", AGENTS)
 def test_one_writes_and_others_read(name):
     plans, expected, torn, wrong, same = hammered(name)
@@ -126,6 +127,7 @@ class Nothing:
         return False
 
 
+@pytest.mark.long
 def test_without_the_lock_the_test_above_fails(monkeypatch):
     """It can tell: with a lock that keeps nobody out, readings or plans are torn."""
     monkeypatch.setattr("noregret.agents.base.Lock", Nothing)
@@ -204,6 +206,7 @@ print(*sorted(seen))
 """
 
 
+@pytest.mark.long
 def test_another_process_reads_what_one_writes(tmp_path):
     """A file is replaced whole: a reader gets one of the agents that were saved, and no other."""
     world, path = place("psrl"), tmp_path / "agent.npz"

@@ -89,6 +89,7 @@ def test_linear_world_by_hand():
     assert np.allclose(world.transitions(corner), world.weights[..., 2])
 
 
+@pytest.mark.long
 @pytest.mark.deep
 def test_luck_follows_the_model():
     """Next states and rewards of one pair at one context over 20,000 episodes (chi-square and binomial, level 1e-6)."""
