@@ -31,8 +31,8 @@ from .live.log import read_log
 from .live.replay import replay
 from .live.several import Live
 from .planning.explained import BelievedShortfall, Explanation
-from .planning.plan import Plan
-from .planning.plan import drawn_with as _drawn_with
+from .planning.plans import Plan
+from .planning.plans import drawn_with as _drawn_with
 from .problem.design import Design, RewardDesign
 from .problem.encoder import Encoder
 from .problem.links import LinearCombination, Link, MultinomialLogit

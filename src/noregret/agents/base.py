@@ -28,7 +28,7 @@ from ..compiler.announcements import announced
 from ..compiler.jit import kernel
 from ..compiler.memory import apart, copied
 from ..compiler.slots import Heads, slot
-from ..planning.plan import Plan
+from ..planning.plans import Plan
 from ..problem.problem import Problem
 from .buffers import PlanBuffer as PlanBuffer
 from .buffers import Trajectory as Trajectory

@@ -14,7 +14,7 @@ from ..compiler.announcements import announced
 from ..compiler.jit import direct
 from ..compiler.memory import apart
 from ..planning.explained import BelievedShortfall, Effect, Explanation, model_values, values_after
-from ..planning.plan import Plan
+from ..planning.plans import Plan
 from ..problem.links import LinearCombination
 from ..problem.masks import relaid
 from ..problem.problem import Problem

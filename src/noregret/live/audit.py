@@ -10,7 +10,7 @@ from .. import checks as check
 from ..agents.contents import fingerprint
 from ..journal.event import Event
 from ..planning.explained import Explanation
-from ..planning.plan import Plan
+from ..planning.plans import Plan
 from ..problem.links import Link
 from .decision import Decision
 from .fold import FoldError, OtherAction, fold

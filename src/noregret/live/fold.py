@@ -20,7 +20,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ..journal.event import KEPT, Entry
-from ..planning.plan import Plan
+from ..planning.plans import Plan
 from .decision import Decision
 
 Folded = Plan | Decision | None

@@ -13,7 +13,7 @@ from typing import Any
 
 from .. import checks as check
 from ..journal.event import Event
-from ..planning.plan import Plan
+from ..planning.plans import Plan
 from ..problem.links import Link
 from .decision import Decision
 from .fold import ErasedError, Folded, FoldError, OtherAction, fold

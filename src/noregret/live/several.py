@@ -49,7 +49,7 @@ from ..agents.contents import fingerprint
 from ..agents.explaining import check_belief
 from ..agents.probabilities import check_draws, known_exactly, plans_ahead
 from ..journal.event import Entry
-from ..planning.plan import Plan
+from ..planning.plans import Plan
 from ..problem.links import Link
 from ..storage.archive import unseal, unseal_bytes
 from ..storage.tables import columns

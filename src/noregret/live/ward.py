@@ -17,7 +17,7 @@ from .. import checks as check
 from ..agents.base import Agent
 from ..agents.explaining import explained
 from ..journal.event import Entry
-from ..planning.plan import Plan
+from ..planning.plans import Plan
 from ..problem.masks import barred
 from .journaled import Book, outcome_entries
 from .outcomes import refutation

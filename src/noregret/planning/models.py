@@ -13,7 +13,7 @@ from ..numerics.random import tie_key
 from ..problem.links import apply_gradient
 from ..problem.problem import Problem
 from .bellman import Model, Operator, Solution, backward_induction
-from .plan import Plan
+from .plans import Plan
 
 _ROUNDING = 1e-9  # by how much the probabilities of a row may miss one
 

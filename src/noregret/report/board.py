@@ -17,7 +17,7 @@ from .. import checks as check
 from ..checks import Floats
 from ..live.decision import Decision
 from ..live.groups import column_of, groups_of, split
-from ..planning.plan import ALL
+from ..planning.plans import ALL
 from .blocks import Row, Section, Shown, Table, Text
 from .drawing import COLOURS, MUTED, Curve, Drawing, Look
 from .rendering import render

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from .. import checks as check
-from ..planning.plan import Plan
+from ..planning.plans import Plan
 from .drawing import COLOURS, INK, MUTED, Drawing
 
 PART = 0.1  # of what can be gained in the steps left: from there on a cell counts as certified

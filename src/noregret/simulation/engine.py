@@ -21,7 +21,7 @@ from ..compiler.announcements import announced
 from ..compiler.jit import DISABLED, direct, inlined, kernel
 from ..compiler.memory import apart
 from ..compiler.slots import EMPTY, Heads, slot
-from ..planning.plan import Plan
+from ..planning.plans import Plan
 from ..problem.masks import check_policy
 from ..worlds import World
 from ..worlds.contexts import Adversary

@@ -13,7 +13,7 @@ from ..agents.base import Agent
 from ..agents.composed.referral import Referral
 from ..agents.controls import FixedPolicy
 from ..checks import Floats
-from ..planning.plan import Plan
+from ..planning.plans import Plan
 from ..storage.text import aligned
 from ..worlds import World
 from .engine import Setup, session_kind

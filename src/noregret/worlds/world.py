@@ -12,7 +12,7 @@ from ..beliefs.point import NONE
 from ..checks import Floats
 from ..compiler.memory import apart
 from ..planning.bellman import Model, Operator, Solution, backward_induction, evaluate, planner_address
-from ..planning.plan import Plan
+from ..planning.plans import Plan
 from ..planning.randomised import evaluate_chances
 from ..problem.links import LinearCombination
 from ..problem.log import Log

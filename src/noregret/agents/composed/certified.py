@@ -17,7 +17,7 @@ from ...compiler.announcements import announced
 from ...compiler.jit import kernel
 from ...compiler.memory import apart
 from ...compiler.slots import slot
-from ...planning.plan import Plan
+from ...planning.plans import Plan
 from ...problem.problem import Problem
 from ..base import Agent, part_learn, part_plan
 from ..local.diagnostics import watch_certified

@@ -17,7 +17,7 @@ from ... import checks as check
 from ...checks import Floats
 from ...compiler.announcements import announced
 from ...planning.margin import call_margin, margin, margin_work
-from ...planning.plan import Plan
+from ...planning.plans import Plan
 from ...problem.masks import check_policy
 from ...problem.problem import Problem
 from ..base import Agent, gap_to_lower

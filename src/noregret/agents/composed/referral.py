@@ -17,7 +17,7 @@ from ... import checks as check
 from ...checks import Floats
 from ...compiler.announcements import announced
 from ...compiler.memory import apart, copied
-from ...planning.plan import Plan
+from ...planning.plans import Plan
 from ...problem.masks import check_policy
 from ...problem.problem import Problem
 from ..base import Agent

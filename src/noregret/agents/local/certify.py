@@ -8,7 +8,7 @@ from ...checks import Floats
 from ...compiler.announcements import announced
 from ...compiler.jit import direct
 from ...compiler.memory import apart, room_for
-from ...planning.plan import Plan
+from ...planning.plans import Plan
 from ...problem.policies import action_chances, is_randomised
 from .lottery import judge_chances
 from .sets import judge_closely

@@ -26,7 +26,7 @@ from ...estimators.store import Store, empty_store, with_room
 from ...numerics.linear_algebra import LEAST_REGULARIZATION
 from ...planning.bellman import planner_address
 from ...planning.optimism import SHARP, TAYLOR, search_parts
-from ...planning.plan import Plan
+from ...planning.plans import Plan
 from ...problem.design import Blocks, largest_feature
 from ...problem.links import LinearCombination, MultinomialLogit
 from ...problem.problem import Problem

@@ -8,7 +8,7 @@ import numpy as np
 from markupsafe import Markup
 
 from ...journal.event import Who
-from ...planning.plan import ALL
+from ...planning.plans import ALL
 from ...report.blocks import Row, Section, Table, Text
 from ...report.drawing import COLOURS
 from ...report.texts import NONE, counted, number

@@ -10,7 +10,7 @@ import numpy as np
 from ...beliefs.point import NONE
 from ...checks import Floats
 from ...planning import bellman as planning
-from ...planning.plan import Plan
+from ...planning.plans import Plan
 from ...problem.problem import Problem
 
 Kind = Literal["error", "looseness", "notation"]
