@@ -22,6 +22,8 @@ def bench(
     ] = False,
     quick: Annotated[bool, typer.Option("--quick", help="of --regret: minutes instead of an hour")] = False,
     beds: Annotated[str | None, typer.Option(help="of --regret: these beds only, comma-separated")] = None,
+    seeds: Annotated[int | None, typer.Option(help="of --regret: how many for every bed, not each bed's own")] = None,
+    agents: Annotated[str | None, typer.Option(help="of --regret: these agents only, comma-separated")] = None,
     others: Annotated[bool, typer.Option(help="of --regret: also agents of other libraries, where installed")] = True,
     out: Annotated[Path, typer.Option(help="of --regret: folder for the numbers and the figure")] = Path("results"),
 ) -> None:
@@ -29,11 +31,13 @@ def bench(
 
     The twin does what the kernels do, step by step, vectorised over pairs. The rearranged program computes the same numbers as fast as NumPy can be made to: batched over episodes, learning among predictions. "wanted" is what this project asks of itself.
 
-    With --regret it is regret that is compared: every agent as it comes and tuned in hindsight, on data sets as bandits (where scikit-learn is installed), random worlds, worlds that need exploration, toy text, and others."""  # noqa: E501
+    With --regret it is regret that is compared: every agent as it comes and tuned on the other seeds, on data sets as bandits (where scikit-learn is installed), random worlds, worlds that need exploration, toy text, and others."""  # noqa: E501
     console = terminal()
     check.integer("rounds", rounds)
     if regret:
-        _measurements("regret").show(console, beds, quick, others, out)
+        _measurements("regret").show(
+            console, beds, quick, others, out, None if seeds is None else check.integer("seeds", seeds), agents
+        )
     else:
         _measurements("tables").show(console, sizes, rounds, sets, system, peers)
 
