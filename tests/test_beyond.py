@@ -324,7 +324,7 @@ def test_first_order_terms_are_left_out_only_where_they_cannot_matter(size, wide
     par, scratch = search_parts(problem.layout, local, 0, TAYLOR)
     scratch.first[:] = 7.0  # of somebody before
     policy, upper, lower = g.integers(0, 2, (3, 4)), np.zeros((4, 4)), np.zeros((4, 4))
-    bound_values(par, local, scratch, policy, upper, lower)
+    bound_values(par, local, scratch, policy, upper, lower, 0)
     for found, sign, reward in ((upper, 1.0, local.high), (lower, -1.0, local.low)):
         V = np.zeros(4)
         for h in (2, 1, 0):

@@ -5,9 +5,12 @@ import pytest
 
 import noregret as nr
 from live import regret_by_verbs
+from noregret.beliefs.local import derive_first_shared, make_rows
 from noregret.estimators.likelihood.shared import natural_regularization, shared_parts
 from noregret.estimators.likelihood.shared_visit import learn_shared
-from noregret.planning.optimism import bonus, plan_optimistically, shortfall
+from noregret.numerics.linear_algebra import triangle_times
+from noregret.planning.optimism import bonus, shortfall
+from noregret.planning.shared import bound_shared, largest_first, plan_shared
 from reference_shared import SharedSet
 
 TABLES = {
@@ -317,8 +320,8 @@ def test_a_shortfall_is_much_smaller_where_sets_are_small():
 
 @pytest.mark.parametrize("part", [1.0, 0.4])
 def test_actions_that_are_ruled_out_change_no_plan(part):
-    """`optimum` finds the first-order terms of rivals alone; here the bonus of every pair. With sets as small as a
-    few thousand people would make them some actions are ruled out; not all others, with all of the bonus."""
+    """`plan_shared` finds the first-order terms of rivals alone; here the bonus of every pair. With sets as small as a
+    few thousand people would make them the rows of some pairs are never asked for."""
     world, ruled_out = designed(known=True), 0
     agent = nr.LRORL(world.problem)
     play(agent, world, 400)
@@ -327,8 +330,9 @@ def test_actions_that_are_ruled_out_change_no_plan(part):
     for k in range(8):
         agent.certify(world.context(5, k), np.zeros((5, 4), int))  # describes the individual
         local, policy, values = work.local, np.zeros((5, 4), int), np.zeros((6, 4))
-        plan_optimistically(par, local, work.search, local.low, k, part, policy, values)
-        ruled_out += int(np.isinf(work.search.first).sum())
+        local.made[:] = 0
+        plan_shared(par, local, work.search, local.low, k, part, policy, values)
+        ruled_out += int((local.made == 0).sum())
         V, reward = np.zeros(4), local.low + part * (local.high - local.low)
         for h in range(4, -1, -1):
             Q = np.array(
@@ -341,7 +345,70 @@ def test_actions_that_are_ruled_out_change_no_plan(part):
             V = Q.max(1)
             assert np.allclose(values[h], V, rtol=0, atol=1e-12)
             assert (Q[np.arange(4), policy[h]] >= V - 1e-9).all()
-    assert 0 < ruled_out <= 8 * 4 * 2 - (part == 1.0)  # at the first step; two of three actions at most
+    assert 0 < ruled_out <= 8 * 4 * 2  # two of three actions at most
+
+
+def test_bounds_side_by_side_are_those_of_every_pair():
+    """`bound_shared` against the bonus of every pair, upwards and downwards; with a glance the upper values may be
+    smaller, the lower ones are the same; alone they are, too."""
+    world, g, less = designed(known=True), np.random.default_rng(3), 0.0
+    agent = nr.LRORL(world.problem)
+    play(agent, world, 400)
+    agent.state.transitions.radius[:] /= 50.0
+    par, work = agent.par.search, agent.work
+    for k in range(4):
+        policy = g.integers(0, 3, (5, 4))
+        agent.certify(world.context(5, k), policy)
+        local, found = work.local, np.zeros((5, 6, 4))
+        bound_shared(par, local, work.search, policy, found[0], found[1], 0)
+        bound_shared(par, local, work.search, policy, found[2], found[3], 1)
+        bound_shared(par, local, work.search, policy, found[0, :0], found[4], 0)
+        for sign, reward, values in ((1.0, local.high, found[0]), (-1.0, local.low, found[1])):
+            V = np.zeros(4)
+            for h in range(4, -1, -1):
+                pairs = [(s, policy[h, s]) for s in range(4)]
+                b = [local.P[i] @ V + sign * bonus(par, local, *i, V, sign, work.search) for i in pairs]
+                V = np.clip([reward[i] for i in pairs] + np.array(b), 0.0, 5.0 - h)
+                assert np.allclose(values[h], V, rtol=0, atol=1e-12)
+        assert (found[2] <= found[0] + 1e-13).all()
+        assert np.allclose(found[3], found[1], rtol=0, atol=1e-13)
+        assert np.allclose(found[4], found[1], rtol=0, atol=1e-13)
+        less += (found[0] - found[2]).sum()
+    assert less > 0.0
+
+
+@pytest.mark.parametrize("first", [False, True])
+def test_no_first_order_term_is_beyond_its_reach(first):
+    """`largest_first` of what `derive_shared` and `derive_first_shared` say, over random values, some of two points."""
+    world, g, closest = nr.worlds.shared_logit(14, 2, horizon=3, context_dim=2, features=3, bound=2.0), None, 0.0
+    agent, g = nr.CertifiedPSRL(world.problem), np.random.default_rng(4)
+    play(agent, world, 30)
+    plan = agent.begin_episode(world.context(5, 1))
+    local = agent.work.local
+    if first:
+        agent.model(world.context(5, 1))
+        derive_first_shared(local, world.problem.layout, agent.work.derive)
+    assert plan.policy.shape == (3, 14)
+    for i in range(28):
+        make_rows(local, i)
+    for _ in range(40):
+        V = g.random(14) if g.random() < 0.5 else (g.random(14) < 0.2) + 5.0
+        terms = np.linalg.norm(local.rows[..., :14] @ V, axis=-1)
+        for i in range(28):
+            s, a = divmod(i, 2)
+            most = largest_first(local.reach[s, a], local.P[s, a] @ V, V.min(), V.max())
+            assert terms[i] <= most * (1 + 1e-12)
+            closest = max(closest, terms[i] / most)
+    assert closest > (0.1 if first else 0.4)  # it is a bound that decides something
+
+
+@pytest.mark.parametrize("n", [1, 3, 4, 5, 8, 9])
+def test_a_triangle_times_rows(n):
+    g = np.random.default_rng(n)
+    L, rows, out = g.random((n + 1, n + 1)), g.random((n + 1, 7)), np.full((n + 1, 7), 3.0)
+    triangle_times(L, rows, n, 7, out)
+    assert np.allclose(out[:n], np.tril(L[:n, :n]).T @ rows[:n], rtol=0, atol=1e-14)
+    assert (out[n] == 3.0).all()
 
 
 def test_one_individual_is_described_as_the_formulas_say():
@@ -359,10 +426,15 @@ def test_one_individual_is_described_as_the_formulas_say():
     assert np.allclose(local.P, P, rtol=0, atol=1e-12)
     X = np.kron(np.eye(3), x[:, None])  # [p, q]
     cov = phi @ (X.T @ np.linalg.inv(agent.state.transitions.gram[0]) @ X) @ np.swapaxes(phi, -1, -2)
-    assert np.allclose(np.swapaxes(local.root, -1, -2) @ local.root, cov, rtol=0, atol=1e-9)
+    centred = cov - cov.mean(-1, keepdims=True)
+    centred = centred - centred.mean(-2, keepdims=True)
+    root = np.swapaxes(local.factor[local.block], -1, -2) @ local.columns
+    assert np.allclose(np.swapaxes(root, -1, -2) @ root, centred, rtol=0, atol=1e-9)
     V, decided = np.random.default_rng(0).random(14), 0
     g = P * (V - (P @ V)[..., None])
-    first = np.linalg.norm((local.rows @ V).reshape(14, 2, 3), axis=-1)
+    for i in range(28):
+        make_rows(local, i)
+    first = np.linalg.norm((local.rows[..., :14] @ V).reshape(14, 2, 3), axis=-1)
     assert np.allclose(first, local.rho * np.sqrt(np.einsum("saj,sajk,sak->sa", g, cov, g)), rtol=0, atol=1e-9)
     for s, a in np.ndindex(14, 2):
         p, rho, size = P[s, a], local.rho[s, a], local.span[s, a]

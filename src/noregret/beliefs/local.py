@@ -13,16 +13,19 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ..checks import Floats
 from ..compiler.jit import inlined, kernel, merged
 from ..compiler.memory import room_for
-from ..numerics.linear_algebra import times
-from ..problem.layout import Layout
+from ..numerics.linear_algebra import times, triangle_times
+from ..problem.design import Blocks
+from ..problem.layout import Layout, used_slots
 from ..problem.links import exp
 from ..theory.widths import upper_curvature
 from .point import prior_caps
 
+WHOLE = 8  # numbers in a line of the cache
 MORE = 1e100  # than any span of values
 FAR = 100.0  # a span from which on psi is beyond measure, while the other factor of `second` may underflow
 
@@ -30,9 +33,7 @@ FAR = 100.0  # a span from which on psi is beyond measure, while the other facto
 class LocalSets(NamedTuple):
     z: Floats  # [S, A, M], centre; padding 0
     P: Floats  # [S, A, M], softmax(z), or the estimated distribution under a link without logits; padding 0
-    cov: (
-        Floats  # [S, A, M, M], symmetric; matters on differences only; zeros under a link without logits; empty: `root`
-    )
+    cov: Floats  # [S, A, M, M], symmetric; matters on differences only; zeros without logits; empty: by `columns`
     rho: Floats  # [S, A]
     span: Floats  # [S, A], bound on max v - min v
     second: Floats  # [S, A], bound on the second-order error of <softmax(z + v), V> over span(V)
@@ -40,8 +41,14 @@ class LocalSets(NamedTuple):
     low: Floats  # [S, A], of the mean reward
     high: Floats  # [S, A]
     slopes: Floats  # [M(M-1)/2, S A], first-order terms as forms in V, see `derive`; empty where supports differ
-    root: Floats  # [S, A, Q, M], where weights are shared: cov = root' root; else empty
-    rows: Floats  # [S A Q, M], first-order terms as squares of products with V, see `derive_shared`; likewise
+    columns: Floats  # [S, A, Q, M], where weights are shared: cov = root'root, root = L'columns; else empty
+    far: Floats  # [S, A], the length of the longest of a pair's columns
+    block: NDArray[np.int64]  # [S, A]
+    factor: Floats  # [B, Q, Q], L of every block, a lower triangle
+    reach: Floats  # [S, A], a first-order term is at most this times sqrt((max V - PV)(PV - min V))
+    rows: Floats  # [S A, Q, .], first-order terms as squares of products with V (`make_rows`); whole lines of the cache
+    made: NDArray[np.int64]  # [S A], 1: the rows of a pair are there
+    root: Floats  # [Q, M], of one pair, scratch
 
 
 class LocalWork(NamedTuple):
@@ -50,27 +57,49 @@ class LocalWork(NamedTuple):
     mean: Floats  # [M], cov P; [Q]
     root: Floats  # [M], of P
     B: Floats  # [M, M]; [Q, Q]
-    centred: Floats  # [Q, M], root_j - m, where weights are shared
-    weighted: Floats  # [Q, M], P_j times it
+    C: Floats  # [Q, Q], where weights are shared
     table: Floats  # [4, M+1], of `prior_caps`
     smallest: Floats  # [M], likewise
 
 
-def local_sets(layout: Layout, rank: int = 0) -> LocalSets:
-    """Room for the sets of every pair; rank: Q, at most the rank of a pair's cov, where weights are shared."""
+class Lift(NamedTuple):
+    """What local sets know of a design."""
+
+    columns: Floats  # [S, A, Q, M], features of next states less their mean over those of the pair, 0 beyond
+    block: NDArray[np.int64]  # [S, A]
+    blocks: int
+
+
+def lift_of(blocks: Blocks, layout: Layout) -> Lift:
+    used = used_slots(layout)[..., None]
+    middle = (blocks.features * used).sum(2, keepdims=True) / np.maximum(layout.count, 1)[..., None, None]
+    columns = room_for(blocks.features.shape[:2] + blocks.features.shape[:1:-1])
+    columns[...] = np.swapaxes(np.where(used, blocks.features - middle, 0.0), 2, 3)
+    return Lift(columns, blocks.block, blocks.size.size)
+
+
+def local_sets(layout: Layout, lift: Lift | None = None) -> LocalSets:
+    """Room for the sets of every pair; lift: where weights are shared."""
     S, A, M = layout.outcomes.shape
-    f, dense = room_for, layout.dense == 1
+    f, i, dense = room_for, np.int64, layout.dense == 1
     six = f((S, A)), f((S, A)), f((S, A)), f((S, A)), f((S, A)), f((S, A))
-    if rank > 0:
-        rows = f((S * A * rank, M) if dense else (0, 0))
-        return LocalSets(f((S, A, M)), f((S, A, M)), f((S, A, 0, 0)), *six, f((0, 0)), f((S, A, rank, M)), rows)
-    slopes = f((M * (M - 1) // 2, S * A) if dense else (0, 0))
-    return LocalSets(f((S, A, M)), f((S, A, M)), f((S, A, M, M)), *six, slopes, f((0, 0, 0, 0)), f((0, 0)))
+    if lift is None:
+        slopes = f((M * (M - 1) // 2, S * A) if dense else (0, 0))
+        none = f((0, 0, 0, 0)), f((0, 0)), f((0, 0), i), f((0, 0, 0)), f((0, 0)), f((0, 0, 0)), f(0, i), f((0, 0))
+        return LocalSets(f((S, A, M)), f((S, A, M)), f((S, A, M, M)), *six, slopes, *none)
+    Q = lift.columns.shape[2]
+    far = np.sqrt((lift.columns**2).sum(2).max(2))
+    rows = f((S * A, Q, -(-M // WHOLE) * WHOLE if M > WHOLE else M) if dense else (0, 0, 0))
+    return LocalSets(
+        f((S, A, M)), f((S, A, M)), f((S, A, 0, 0)), *six, f((0, 0)), lift.columns, far, lift.block,
+        f((lift.blocks, Q, Q)), f((S, A)), rows, f(S * A, i), f((Q, M)),
+    )  # fmt: skip
 
 
 def local_work(M: int, rank: int = 0) -> LocalWork:
+    """rank: Q, where weights are shared."""
     f, n = np.zeros, max(M, rank)
-    return LocalWork(f(n), f(n), f((n, n)), f((rank, M)), f((rank, M)), f((4, M + 1)), f(M))
+    return LocalWork(f(n), f(n), f((n, n)), f((rank, rank)), f((4, M + 1)), f(M))
 
 
 @inlined
@@ -133,15 +162,23 @@ def largest_span(cov, rho, z, bound, n):
 
 @inlined
 def is_shared(local):
-    """Whether covariances are kept by their roots."""
-    return local.root.shape[2] > 0
+    """Whether covariances are kept by `columns`."""
+    return local.columns.shape[2] > 0
+
+
+@kernel
+def root_at(local, i, root):
+    """root [Q, M] <- L'columns of pair i: products of its own columns are the covariances."""
+    columns = merged(local.columns)[i]
+    triangle_times(local.factor[merged(local.block)[i]], columns, columns.shape[0], columns.shape[1], root)
 
 
 @kernel
 def covariance_of(local, s, a, n, out):
     """out [n, n] <- cov of one pair, however it is kept."""
     if is_shared(local):
-        root = local.root[s, a]
+        root = local.root
+        root_at(local, s * local.rho.shape[1] + a, root)
         for j in range(n):
             for k in range(j + 1):
                 total = 0.0
@@ -243,32 +280,73 @@ def derive(local, layout, bound, work, spans):
         half[i] *= 0.5
 
 
-@inlined
-def rows_of(local, i, p, rho, work):
-    """local.rows of pair i, where there are any, with work.mean = m; see `derive_shared`."""
-    root, rows = merged(local.root), local.rows
-    if rows.shape[0] > 0:
-        Q = root.shape[1]
-        for k in range(Q):
-            mean = work.mean[k]
-            for j in range(rows.shape[1]):
-                rows[i * Q + k, j] = rho * p[j] * (root[i, k, j] - mean)
+@kernel
+def make_rows(local, i):
+    """local.rows[i] <- of pair i:   rho^2 g'cov g = sum over k of (rows_k V)^2,   rows_kj = rho P_j (root_kj - m_k),
+    m = sum_j P_j root_j, root = L'columns; 0 where rho = inf. In every plan most pairs are never asked for theirs."""
+    rows, p, rho = local.rows[i], merged(local.P)[i], merged(local.rho)[i]
+    root_at(local, i, rows)
+    scale = rho if rho < math.inf else 0.0
+    for k in range(rows.shape[0]):
+        mean = 0.0
+        for j in range(p.shape[0]):
+            mean += p[j] * rows[k, j]
+        for j in range(p.shape[0]):
+            rows[k, j] = scale * p[j] * (rows[k, j] - mean)
+    local.made[i] = 1
 
 
 @inlined
-def scatter_of(root, p, work):
-    """work.B [Q, Q] <- D of a pair, with work.mean = m; see `derive_shared`."""
-    D, centred, weighted = work.B, work.centred, work.weighted
-    for k in range(root.shape[0]):
-        mean = work.mean[k]
-        for j in range(root.shape[1]):
-            v = root[k, j] - mean
-            centred[k, j] = v
-            weighted[k, j] = p[j] * v
-    for k in range(root.shape[0]):
-        times(centred[: k + 1], weighted[k], D[k])
-        for m in range(k):
-            D[m, k] = D[k, m]
+def size_of(matrix):
+    """The Frobenius norm of a square matrix: at least its largest eigenvalue."""
+    total = 0.0
+    for k in range(matrix.shape[0]):
+        for m in range(matrix.shape[0]):
+            total += matrix[k, m] * matrix[k, m]
+    return math.sqrt(total)
+
+
+@kernel
+def variances_of(columns, p, mean, C):
+    """C [Q, Q] <- sum_j p_j (c_j - m)(c_j - m)', mean [Q] <- m = sum_j p_j c_j, of columns [Q, M]; two rows and two
+    columns of C at a time. What is weighted has mean 0, so the other factor need not be centred."""
+    rank = columns.shape[0]
+    times(columns, p, mean)
+    for k in range(0, rank, 2):
+        e = min(k + 1, rank - 1)
+        first, second = mean[k], mean[e]
+        for m in range(0, k + 1, 2):
+            f = min(m + 1, rank - 1)
+            q, r, s, t = 0.0, 0.0, 0.0, 0.0
+            for j in range(p.shape[0]):
+                v, w = p[j] * (columns[k, j] - first), p[j] * (columns[e, j] - second)
+                q += v * columns[m, j]
+                r += v * columns[f, j]
+                s += w * columns[m, j]
+                t += w * columns[f, j]
+            C[k, m] = C[m, k] = q
+            C[e, m] = C[m, e] = s
+            C[k, f] = C[f, k] = r
+            C[e, f] = C[f, e] = t
+
+
+@inlined
+def scatter_of(columns, L, p, work):
+    """work.B [Q, Q] <- D = L'C L of a pair, see `derive_shared`."""
+    C, D, rank = work.C, work.B, columns.shape[0]
+    variances_of(columns, p, work.mean, C)
+    for k in range(rank):  # row k of C L takes the place of row k of C
+        for m in range(rank):
+            total = 0.0
+            for e in range(m, rank):
+                total += C[k, e] * L[e, m]
+            C[k, m] = total
+    for k in range(rank):
+        for m in range(k + 1):
+            total = 0.0
+            for e in range(k, rank):
+                total += L[e, k] * C[e, m]
+            D[k, m] = D[m, k] = total
 
 
 @inlined
@@ -295,38 +373,49 @@ def derive_first(local, layout, work, logits):
 
 @kernel
 def derive_first_shared(local, layout, work):
-    """The same where weights are shared."""
-    P, z, root, rho, count = (
-        merged(local.P), merged(local.z), merged(local.root), merged(local.rho), merged(layout.count),
-    )  # fmt: skip
-    softmax_of_all(z, count, P)
-    for i in range(P.shape[0]):
-        times(root[i], P[i], work.mean)
-        rows_of(local, i, P[i], rho[i], work)
+    """The same where weights are shared; local.reach from the lengths of columns alone: D of `derive_shared` is at most
+    LL' times the square of the longest."""
+    rho, far, reach, block = merged(local.rho), merged(local.far), merged(local.reach), merged(local.block)
+    softmax_of_all(merged(local.z), merged(layout.count), merged(local.P))
+    for b in range(local.factor.shape[0]):
+        L, rank = local.factor[b], local.factor.shape[1]
+        for k in range(rank):
+            for m in range(rank):
+                total = 0.0
+                for e in range(min(k, m) + 1):
+                    total += L[k, e] * L[m, e]
+                work.C[k, m] = total
+        size = math.sqrt(size_of(work.C))
+        for i in range(rho.shape[0]):
+            if block[i] == b:
+                reach[i] = rho[i] * size * far[i]
+    for i in range(rho.shape[0]):
+        local.made[i] = 0
     first_alone(local)
 
 
 @kernel
 def derive_shared(local, layout, bound, work, spans):
-    """`derive` where weights are shared: local.P, second, half and rows from z, root, rho and span, O(n Q^2) per pair.
+    """`derive` where weights are shared: local.P, second, half and reach from z, factor, rho and span, O(n Q^2) per
+    pair.
 
-    (diag P - PP') cov has the eigenvalues, but for zeros, of D = sum_j P_j (root_j - m)(root_j - m)', m = sum_j P_j
-    root_j, which is [Q, Q]. And rho^2 g'cov g = sum over i of (rows_i V)^2, rows_ij = rho P_j (root_ij - m_i); 0 where
-    rho = inf. work.B has room for D where Q > M, too; spans is not used."""
+    (diag P - PP') cov has the eigenvalues, but for zeros, of D = L'C L [Q, Q], C = sum_j P_j (c_j - m)(c_j - m)', c the
+    pair's columns and m = sum_j P_j c_j. For g = P * (V - <P, V>) Cauchy and Schwarz say that g'cov g is at most D's
+    largest eigenvalue times the variance of V, which is at most (max V - <P, V>)(<P, V> - min V) (Bhatia and Davis
+    2000). spans is not used."""
     S, A, _ = local.P.shape
-    Q = local.root.shape[2]
-    P, count, half, root = merged(local.P), merged(layout.count), merged(local.half), merged(local.root)
+    P, count, half, columns = merged(local.P), merged(layout.count), merged(local.half), merged(local.columns)
     z, rho, span, second = merged(local.z), merged(local.rho), merged(local.span), merged(local.second)
-    D = work.B
+    Q, D, reach, block = columns.shape[1], work.B, merged(local.reach), merged(local.block)
     softmax_of_all(z, count, P)
     for i in range(S * A):
-        times(root[i], P[i], work.mean)
-        scatter_of(root[i], P[i], work)
-        least = 0.0  # of tr D^4: the squares of the diagonal of D^2
+        scatter_of(columns[i], local.factor[block[i]], P[i], work)
+        least, squares = 0.0, 0.0  # of tr D^4: the squares of the diagonal of D^2
         for k in range(Q):
             square = 0.0
             for m in range(Q):
                 square += D[k, m] * D[k, m]
+            squares += square
             least += square * square
         rho2, size = rho[i] * rho[i], span[i]
         known = rho2 < math.inf
@@ -335,7 +424,8 @@ def derive_shared(local, layout, bound, work, spans):
             most = min(most, rho2 * largest_eigenvalue(D, Q, least) * (1.0 + 1e-12))
         second[i] = most * upper_curvature(size) if most > 0.0 else 0.0
         half[i] = 2.0 - 4.0 / (exp(0.5 * size) + 1.0)  # 2 tanh(r/4)
-        rows_of(local, i, P[i], rho[i] if known else 0.0, work)
+        reach[i] = rho[i] * math.sqrt(math.sqrt(squares))
+        local.made[i] = 0
     prior_caps(P, count, exp(bound), work.table, work.smallest, half)
     for i in range(S * A):
         half[i] *= 0.5

@@ -75,8 +75,8 @@ class AuditPar(NamedTuple):
 class AuditState(NamedTuple):
     """N sets, R of rewards, C components, F features."""
 
-    tilts: Floats  # [S, A, M, F]
-    rates: Floats  # [S, A, M, F]
+    tilts: Floats  # [S, A, F, M]
+    rates: Floats  # [S, A, F, M]
     gain: Floats  # [N, C], sum of ln q_c(y)
     reward_tilts: Floats  # [S, A, F]
     reward_rates: Floats  # [S, A, F]
@@ -137,7 +137,7 @@ def audit_parts(
     C, F, N, R = len(listed), len(both), int(place.max()) + 1, int(reward_place.max()) + 1
     S, N, R = (S, N, R) if kept else (0, 0, 0)
     state = AuditState(
-        f((S, A, M, F)), np.tile(rates, (S, A, M, 1)), f((N, C)), f((S, A, F)), np.tile(rates, (S, A, 1)),
+        f((S, A, F, M)), np.tile(rates[:, None], (S, A, 1, M)), f((N, C)), f((S, A, F)), np.tile(rates, (S, A, 1)),
         f((R, C + 2)), f((R, C + 1)), f((S, A, M)), f((S, A, M)), f((2, BINS, 3)), f(5),
     )  # fmt: skip
     return par, state, AuditWork(f(F), f(M), f(M), f(M), f(M))
@@ -162,21 +162,27 @@ def fill_step(par, h, f):
 def bet_outcome(par, audit, work, s, a, n, y):
     """Next state y of pair (s, a), whose logits are in work.z."""
     f, z, v, q, place = work.f, work.z, work.v, work.q, par.place[s, a]
+    tilts, rates = audit.tilts[s, a], audit.rates[s, a]
     for c in range(par.most.shape[0]):
         first, last, grow, most = par.begin[c], par.begin[c + 1], par.grow[c], par.most[c]
         for j in range(n):
-            tilt, total = audit.tilts[s, a, j], z[j]
-            for e in range(first, last):
-                total += tilt[e] * f[e]
-            v[j] = total
+            v[j] = z[j]
+        for e in range(first, last):
+            size = f[e]
+            for j in range(n):
+                v[j] += tilts[e, j] * size
         softmax(v, n, q)
         audit.gain[place, c] += math.log((1.0 - MIX) * q[y] + MIX / n)
-        for j in range(n):
-            tilt, rate = audit.tilts[s, a, j], audit.rates[s, a, j]
-            error, spread = (1.0 if j == y else 0.0) - q[j], q[j] * (1.0 - q[j])
-            for e in range(first, last):
-                rate[e] = min(rate[e] * grow * (1.0 - rate[e] * spread * f[e] * f[e]), most)
-                tilt[e] += error * f[e] * rate[e]
+        for j in range(n):  # v <- q (1 - q), q <- what came less q
+            v[j] = q[j] * (1.0 - q[j])
+            q[j] = (1.0 if j == y else 0.0) - q[j]
+        for e in range(first, last):
+            size, square = f[e], f[e] * f[e]
+            for j in range(n):
+                rate = rates[e, j]
+                rate = min(rate * grow * (1.0 - rate * v[j] * square), most)
+                rates[e, j] = rate
+                tilts[e, j] += q[j] * size * rate
 
 
 @inlined

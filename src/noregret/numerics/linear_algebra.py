@@ -179,6 +179,25 @@ def chosen_times(rows, chosen, count, x, out):
 
 
 @kernel
+def chosen_times_both(rows, chosen, count, x, y, out_x, out_y):
+    """The same for two vectors at once, two rows at a time: rows are read once."""
+    i = 0
+    while i + 2 <= count:
+        e, f = chosen[i], chosen[i + 1]
+        p, q, r, t = 0.0, 0.0, 0.0, 0.0
+        for b in range(x.shape[0]):
+            v, w = rows[e, b], rows[f, b]
+            p += v * x[b]
+            q += w * x[b]
+            r += v * y[b]
+            t += w * y[b]
+        out_x[i], out_x[i + 1], out_y[i], out_y[i + 1] = p, q, r, t
+        i += 2
+    if i < count:
+        out_x[i], out_y[i] = dot(rows[chosen[i]], x), dot(rows[chosen[i]], y)
+
+
+@kernel
 def times(matrix, x, out):
     """out [n] = matrix [n, d] x."""
     rows_times(matrix, x, out)
@@ -228,6 +247,24 @@ def add_product(A, B, scale, count, rows, size, out):
                 out[j, e] += f * u
                 out[k, e] += p * u
             r += 1
+
+
+@kernel
+def triangle_times(L, rows, count, size, out):
+    """out [count, size] = L' rows, of the first `count` rows [., size] and a lower triangle L; four rows at a time.
+    Where there are fewer the last is taken again, times 0. What is above L's diagonal is not looked at."""
+    last = count - 1
+    for i in range(count):
+        for k in range(i, count, 4):
+            e, f, g = min(k + 1, last), min(k + 2, last), min(k + 3, last)
+            p, q = L[k, i], L[e, i] if k + 1 < count else 0.0
+            r, t = L[f, i] if k + 2 < count else 0.0, L[g, i] if k + 3 < count else 0.0
+            if k == i:
+                for b in range(size):
+                    out[i, b] = p * rows[k, b] + q * rows[e, b] + r * rows[f, b] + t * rows[g, b]
+            else:
+                for b in range(size):
+                    out[i, b] += p * rows[k, b] + q * rows[e, b] + r * rows[f, b] + t * rows[g, b]
 
 
 @kernel

@@ -16,8 +16,8 @@ Three passes of the Bellman operator use it, all clipped to [0, H - h], with mea
     upwards over the policy's shortfall itself (`shortfall`), from the other three
 
 Where all pairs have the same possible next states, the first-order terms of all pairs are found together, as forms in V
-(`first_orders`), unless none of them can matter (`first_matters`). Both passes are compiled once, for all agents and
-kinds of sets, and reached by address.
+(`first_orders`), unless none of them can matter (`bonuses.first_matters`). Where they share weights besides,
+`planning.shared` has both passes. They are compiled once, for all agents and kinds of sets, and reached by address.
 """
 
 import math
@@ -29,12 +29,15 @@ from numpy.typing import NDArray
 from ..beliefs.local import LocalSets, covariance_of, is_shared
 from ..checks import Floats
 from ..compiler.jit import inlined, kernel, merged
+from ..compiler.memory import room_for
 from ..compiler.slots import EMPTY, slot
-from ..numerics.linear_algebra import chosen_times, weighted_rows
+from ..numerics.linear_algebra import weighted_rows
 from ..numerics.random import PERTURBATION, inverse_normal, tie_key, uniforms
 from ..problem.layout import Layout
-from .bellman import TIED_WITHIN, choose, expectation, expectations
+from .bellman import choose, expectation, expectations
+from .bonuses import call_first, call_perturb, first_matters, least_of, low_and_high
 from .maximise import MaximisationWork, largest_mean, maximisation_work
+from .shared import bound_shared, first_of, plan_shared
 
 TAYLOR, SHARP = 0, 1
 
@@ -46,8 +49,9 @@ class SearchPar(NamedTuple):
     draws: float  # J of `perturb`; 0: bonuses as they are
     maximum: Any  # slot of `largest`, under SHARP
     perturb: Any  # slot of `perturb`, where draws > 0
-    optimum: Any  # slot of `plan_optimistically`
-    assess: Any  # slot of `bound_values`
+    first: Any  # slot of `shared.first_of`, where weights are shared
+    optimum: Any  # slot of `plan_optimistically`, or of `shared.plan_shared`
+    assess: Any  # slot of `bound_values`, or of `shared.bound_shared`
     close: Any  # slot of `shortfall`, where plans are certified by it
 
 
@@ -62,9 +66,13 @@ class SearchWork(NamedTuple):
     first: Floats  # [S, A], rho sqrt(g' cov g) of all pairs
     factor: Floats  # [S, A], on them
     products: Floats  # [M(M-1)/2], of next values
-    squares: Floats  # [S A Q], where weights are shared
+    squares: Floats  # [2, S A Q], where weights are shared, and the next six
     pairs: NDArray[np.int64]  # [S A], some of them
-    rows: NDArray[np.int64]  # [S A Q], theirs, where weights are shared
+    rows: NDArray[np.int64]  # [S A Q], theirs
+    states: NDArray[np.int64]  # [S], likewise
+    ends: Floats  # [2, S A], between which values of actions lie
+    both: Floats  # [2, S], first-order terms of upper and lower values
+    padded: Floats  # [2, .], next values, as long as rows
     cov: Floats  # [M, M], under SHARP
     maximum: MaximisationWork
 
@@ -84,26 +92,31 @@ def search_parts(
     horizon: H where plans are certified by `shortfall`; bounds, close: `assess` and `shortfall` are compiled, too."""
     S, A, M = layout.outcomes.shape
     f, policy, values = np.zeros, np.zeros((1, 1), np.int64), np.zeros((1, 1))
+    n, long = local.rows.shape[0] * local.rows.shape[1], local.rows.shape[2]
     work = SearchWork(
         f(M), f(M), f(1), f((S, A)), f((S, A)), f((horizon, S, A)), f(S), f((S, A)), np.ones((S, A)),
         f(M * (M - 1) // 2),
-        f(local.rows.shape[0]), np.zeros(S * A, np.int64), np.zeros(local.rows.shape[0], np.int64), f((M, M)),
-        maximisation_work(M),
+        f((2, n)), np.zeros(S * A, np.int64), np.zeros(n, np.int64), np.zeros(S, np.int64), f((2, S * A)), f((2, S)),
+        room_for((2, long)), f((M, M)), maximisation_work(M),
     )  # fmt: skip
-    par = SearchPar(layout, seed, TAYLOR if draws > 0.0 else kind, float(draws), EMPTY, EMPTY, EMPTY, EMPTY, EMPTY)
+    par = SearchPar(layout, seed, TAYLOR if draws > 0.0 else kind, float(draws), *[EMPTY] * 6)
     if draws > 0.0:
-        par = par._replace(perturb=_call_perturb.fill(perturb, seed, 0.0, 0, 0, work.factor))
+        par = par._replace(perturb=call_perturb.fill(perturb, seed, 0.0, 0, 0, work.factor))
     if par.kind == SHARP:
         par = par._replace(maximum=_call_maximum.fill(largest, f(1), f(1), f((1, 1)), 0.0, 1, 0.0, work.maximum, f(1)))
-    best = _call_optimum.fill(plan_optimistically, par, local, work, values, 0, 1.0, policy, values)
-    own = _call_assess.fill(bound_values, par, local, work, policy, values, values) if bounds else EMPTY
+    plans, bound_by = plan_optimistically, bound_values
+    if par.kind == TAYLOR and local.rows.shape[0] > 0:
+        par = par._replace(first=call_first.fill(first_of, local, f(1), 0, work))
+        plans, bound_by = plan_shared, bound_shared
+    best = _call_optimum.fill(plans, par, local, work, values, 0, 1.0, policy, values)
+    own = _call_assess.fill(bound_by, par, local, work, policy, values, values, 0) if bounds else EMPTY
     if close:
         par = par._replace(close=_call_close.fill(shortfall, par, local, work, policy, values, values, values, values))
     return par._replace(optimum=best, assess=own), work
 
 
 _call_optimum, _call_assess, _call_close = slot("optimum"), slot("assess"), slot("shortfall")
-_call_maximum, _call_perturb = slot("maximum"), slot("perturb")
+_call_maximum = slot("maximum")
 
 
 @inlined
@@ -116,7 +129,13 @@ def optimum(par, local, work, mean, k, scale, policy, values):
 @inlined
 def assess(par, local, work, policy, upper, lower):
     """upper, lower [H+1, S] <- bounds on the values of a policy [H, S]; the upper ones only where there is room."""
-    _call_assess(par.assess, (par, local, work, policy, upper, lower))
+    _call_assess(par.assess, (par, local, work, policy, upper, lower, 0))
+
+
+@inlined
+def glance(par, local, work, policy, upper, lower):
+    """`assess` with upper values that may be smaller than those, where that takes less time."""
+    _call_assess(par.assess, (par, local, work, policy, upper, lower, 1))
 
 
 @inlined
@@ -132,28 +151,12 @@ def largest(z, v, cov, rho, n, limit, work, best):
 
 
 @kernel
-def first_matters(par, local, work):
-    """Whether a first-order term can decide the bonus of any pair. Where second >= half it cannot, not being negative:
-    so for all pairs as long as their sets are wide. Then work.first <- 0. Perturbed, it may be negative."""
-    if par.draws > 0.0:
-        return True
-    second, half, first, wide = merged(local.second), merged(local.half), merged(work.first), 0
-    for i in range(first.shape[0]):
-        wide += 1 if second[i] >= half[i] else 0
-    if wide < first.shape[0]:
-        return True
-    for i in range(first.shape[0]):
-        first[i] = 0.0
-    return False
-
-
-@kernel
-def first_orders(local, V, work):
+def first_orders(par, local, V, work):
     """work.first [S, A] <- rho sqrt(g' cov g) of all pairs, 0 where rho is infinite, from local.slopes or .rows."""
     if is_shared(local):
         for i in range(work.pairs.shape[0]):
             work.pairs[i] = i
-        first_of(local, V, work.pairs.shape[0], work)
+        call_first(par.first, (local, V, work.pairs.shape[0], work))
         return
     products, first, last, at = work.products, merged(work.first), V.shape[0] - 1, 0
     for j in range(last):
@@ -165,55 +168,6 @@ def first_orders(local, V, work):
         first[i] = math.sqrt(max(first[i], 0.0))
 
 
-@kernel
-def first_of(local, V, n, work):
-    """work.first of the first n pairs in work.pairs, where weights are shared: the length of their rows times V."""
-    rank, first = local.root.shape[2], merged(work.first)
-    for i in range(n):
-        for k in range(rank):
-            work.rows[i * rank + k] = work.pairs[i] * rank + k
-    chosen_times(local.rows, work.rows, n * rank, V, work.squares)
-    for i in range(n):
-        total = 0.0
-        for k in range(rank):
-            total += work.squares[i * rank + k] * work.squares[i * rank + k]
-        first[work.pairs[i]] = math.sqrt(total)
-
-
-@inlined
-def first_along(local, policy, V, work):
-    """work.first of the pairs (s, policy[s]) alone; all of them where weights are not shared."""
-    if is_shared(local):
-        for s in range(policy.shape[0]):
-            work.pairs[s] = s * work.first.shape[1] + policy[s]
-        first_of(local, V, policy.shape[0], work)
-    else:
-        first_orders(local, V, work)
-
-
-@inlined
-def first_of_rivals(par, local, V, scale, most, work):
-    """work.first of the actions that may be the best of their state, where weights are shared; inf for the others:
-    with all of their bonus they are worse than another action without its first-order term. Policy and values are the
-    same, and most actions are ruled out. work.Q: the means of V; most: no Q is larger."""
-    (S, A), reward, Q, available, n = work.first.shape, work.reward, work.Q, par.layout.available, 0
-    low, high = low_and_high(V)
-    for s in range(S):
-        best = -math.inf
-        for a in range(A):
-            if available[s, a]:
-                least = least_of(local, s, a, 0.0, Q[s, a], low, high)
-                best = max(best, reward[s, a] + Q[s, a] + scale * least)
-        best = min(best, most) - 2.0 * TIED_WITHIN
-        for a in range(A):
-            largest = least_of(local, s, a, math.inf, Q[s, a], low, high)
-            work.first[s, a] = math.inf
-            if available[s, a] and reward[s, a] + Q[s, a] + scale * largest >= best:
-                work.pairs[n] = s * A + a
-                n += 1
-    first_of(local, V, n, work)
-
-
 @inlined
 def first_order(local, s, a, n, mean, work):
     """rho sqrt(g' cov g) of one pair for the values in work.v, whose mean is given."""
@@ -221,11 +175,16 @@ def first_order(local, s, a, n, mean, work):
     for j in range(n):
         g[j] = p[j] * (v[j] - mean)
     if is_shared(local):
-        root = local.root[s, a]
-        for i in range(root.shape[0]):
+        columns, L, along = local.columns[s, a], local.factor[local.block[s, a]], local.root
+        for k in range(columns.shape[0]):
             t = 0.0
             for j in range(n):
-                t += root[i, j] * g[j]
+                t += columns[k, j] * g[j]
+            along[k, 0] = t
+        for i in range(columns.shape[0]):
+            t = 0.0
+            for k in range(i, columns.shape[0]):
+                t += L[k, i] * along[k, 0]
             form += t * t
     else:
         cov = local.cov[s, a]
@@ -235,14 +194,6 @@ def first_order(local, s, a, n, mean, work):
                 t += cov[j, k] * g[k]
             form += g[j] * t
     return local.rho[s, a] * math.sqrt(max(form, 0.0))
-
-
-@inlined
-def least_of(local, s, a, first, mean, low, high):
-    """The minimum of the three terms of a bonus, for values between low and high with the given mean."""
-    most = min((high - low) * local.half[s, a], high - mean)
-    taylor = first + (high - low) * local.second[s, a]
-    return max(min(most, taylor if local.rho[s, a] < math.inf else math.inf), 0.0)
 
 
 @kernel
@@ -293,7 +244,6 @@ def plan_optimistically(par, local, work, mean, k, scale, policy, values):
     A, key, shared = Q.shape[1], tie_key(par.seed, k), together(par, local)
     matters = shared and first_matters(par, local, work)
     keeps = work.kept.shape[0] == H and scale == 1.0
-    exact = keeps or par.draws > 0.0  # for all actions, not for the best alone
     for s in range(S):
         values[H, s] = 0.0
         for a in range(A):
@@ -303,13 +253,10 @@ def plan_optimistically(par, local, work, mean, k, scale, policy, values):
         V = values[h + 1]
         low, high = low_and_high(V)
         if par.draws > 0.0:
-            _call_perturb(par.perturb, (par.seed, par.draws, k, h, work.factor))
+            call_perturb(par.perturb, (par.seed, par.draws, k, h, work.factor))
         expectations(local.P, layout, V, Q)
         if matters:
-            if is_shared(local) and not exact:
-                first_of_rivals(par, local, V, scale, float(H - h), work)
-            else:
-                first_orders(local, V, work)
+            first_orders(par, local, V, work)
         for s in range(S):
             for a in range(A):
                 if shared:
@@ -325,14 +272,6 @@ def plan_optimistically(par, local, work, mean, k, scale, policy, values):
 
 
 @inlined
-def low_and_high(V):
-    low, high = V[0], V[0]
-    for s in range(1, V.shape[0]):
-        low, high = min(low, V[s]), max(high, V[s])
-    return low, high
-
-
-@inlined
 def bound(par, local, work, policy, sign, reward, out):
     """out [H+1, S] <- upper bounds, sign 1.0, or lower ones, -1.0, on the values of a policy [H, S]."""
     (H, S), shared = policy.shape, together(par, local)
@@ -345,7 +284,7 @@ def bound(par, local, work, policy, sign, reward, out):
         if sign < 0.0:
             low, high = -high, -low
         if matters:
-            first_along(local, policy[h], V, work)
+            first_orders(par, local, V, work)
         for s in range(S):
             a = policy[h, s]
             mean = expectation(local.P, par.layout, s, a, V)
@@ -357,8 +296,8 @@ def bound(par, local, work, policy, sign, reward, out):
 
 
 @kernel
-def bound_values(par, local, work, policy, upper, lower):
-    """`assess`."""
+def bound_values(par, local, work, policy, upper, lower, rough):
+    """`assess`, and `glance` alike."""
     if upper.shape[0] > 0:
         bound(par, local, work, policy, 1.0, local.high, upper)
     bound(par, local, work, policy, -1.0, local.low, lower)

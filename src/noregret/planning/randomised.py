@@ -10,7 +10,8 @@ A policy without a draw is the case pi(a) = 1. docs/beyond.md, section 7, has th
 
 from ..compiler.jit import inlined, kernel
 from .bellman import expectation
-from .optimism import bonus, first_matters, first_orders, highest_mean, least_of, low_and_high, together
+from .bonuses import first_matters, least_of, low_and_high
+from .optimism import bonus, first_orders, highest_mean, together
 
 
 @inlined
@@ -57,7 +58,7 @@ def bound_chances(par, local, work, chances, sign, reward, each, out):
         if sign < 0.0:
             low, high = -high, -low
         if matters:
-            first_orders(local, V, work)
+            first_orders(par, local, V, work)
         for s in range(S):
             total = 0.0
             for a in range(A):

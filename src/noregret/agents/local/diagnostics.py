@@ -2,9 +2,10 @@
 
 import math
 
-from ...beliefs.local import covariance_of
+from ...beliefs.local import covariance_of, is_shared
 from ...compiler.jit import inlined, kernel
 from ...numerics.linear_algebra import cholesky
+from ...planning.optimism import assess
 from .. import diagnostics as column
 from ..diagnostics import SLACK, watch_mistakes, watch_optimism
 from .sets import conceded
@@ -86,6 +87,8 @@ def watch_certified(par, work, truth, path, out, meter):
 @kernel
 def watch_local(par, state, work, truth, path, out, meter):
     """For agents that keep sets of logits."""
+    if par.certify == 1 and par.close == 0 and is_shared(work.local):  # a plan may have but glanced at upper values
+        assess(par.search, work.local, work.search, out.policy, work.upper, work.lower)
     watch_certified(par, work, truth, path, out, meter)
     refused = 0
     for i in range(1, state.gate.shape[0]):

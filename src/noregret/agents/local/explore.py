@@ -101,15 +101,15 @@ def with_belief(problem: Problem, par: SetPar, state: SetState, work: SetWork) -
 
 @inlined
 def prepare(par, state, work, x):
-    """work.local, work.mean <- what the plans of an individual that explore have in common."""
+    """work.local, work.hope <- what the plans of an individual that explore have in common; work.mean <- estimates."""
     apply_believe(par.believe, (par, state, work, x))
     reward_means(par, state, work, x)
-    local, mean = work.local, work.mean
+    local, mean, hope = work.local, work.mean, work.hope
     start = LOGISTIC_START if par.means.logistic == 1 else START
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
-            mean[s, a] += start * (1.0 - mean[s, a]) * work.share[s, a]
-            local.high[s, a] = mean[s, a] + work.deviation[s, a]
+            hope[s, a] = mean[s, a] + start * (1.0 - mean[s, a]) * work.share[s, a]
+            local.high[s, a] = hope[s, a] + work.deviation[s, a]
 
 
 @inlined
@@ -117,7 +117,7 @@ def venture(par, work, k, policy, values):
     """policy, values <- the plan of episode k that explores, after `prepare`."""
     z, other = normals(par.seed, k, 0, POSTERIOR)
     part = (1.0 if abs(other) > BOLD else PART) * abs(z)
-    optimum(par.explore, work.local, work.search, work.mean, k, par.posterior_scale * part, policy, values)
+    optimum(par.explore, work.local, work.search, work.hope, k, par.posterior_scale * part, policy, values)
 
 
 @kernel

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ... import checks as check
-from ...beliefs.local import derive, derive_shared, local_sets, local_work
+from ...beliefs.local import Lift, derive, derive_shared, lift_of, local_sets, local_work
 from ...checks import Floats
 from ...compiler.announcements import announced
 from ...compiler.jit import direct
@@ -212,7 +212,8 @@ class SetAgent(Betting, Agent):
         audit_par, audit, audit_work = audit_parts(p, ALONG, kept=self.bets)
         J = self.draws if self.draws_models else 0
         rank = 0 if p.blocks is None else p.blocks.features.shape[3]
-        local, bonus = local_sets(p.layout, rank), self._bonus()
+        lift = None if p.blocks is None else Lift(sampler_par.columns, p.blocks.block, p.blocks.size.size)
+        local, bonus = local_sets(p.layout, lift), self._bonus()
         with announced(f"the planner of {self.name}"):
             close = self.bounds_values and self.certificates == "close"
             search, search_work = search_parts(
@@ -233,7 +234,7 @@ class SetAgent(Betting, Agent):
         values = f((H + 1, S)), f((H + 1, S)), f((H + 1, S)), f((H + 1, S))
         work = SetWork(
             transitions[2], sampler_work, reward_work, local, local_work(M, rank), search_work, f((S, A)), f((S, A)),
-            f((S, A)), f((J, S, A, M)), f((J, S, A)), f((2, (normals_needed(p, J) + 1) // 2)),
+            f((S, A)), f((S, A)), f((J, S, A, M)), f((J, S, A)), f((2, (normals_needed(p, J) + 1) // 2)),
             np.zeros((H, S), np.int64), *values, f((S, A)), f((0, 0, 0)), f((2, M, M)), draw_work(p),
             f((4, S)), audit_work, lottery_work(p, self._lottery()),
         )  # fmt: skip
@@ -254,7 +255,7 @@ class SetAgent(Betting, Agent):
             if self.draws_models and not (self.explores and own):
                 par = self._with_draws(par, state, work)
             if self.uses_sets:
-                par = par._replace(describe=apply_describe.fill(kernels[0], par, state, work, f(d)))
+                par = par._replace(describe=apply_describe.fill(kernels[0], par, state, work, f(d), 0))
             if self.explores:
                 par = with_belief(p, par, state, work)
                 args = par, state, work, f(d), 0, work.policy, work.values
@@ -343,7 +344,8 @@ class SetAgent(Betting, Agent):
         least = LEAST_REGULARIZATION * (p.context_bound * largest_feature(blocks, p.layout)) ** 2
         given = np.maximum(natural, least) if lam is None else np.full(blocks.size.size, max(float(lam), least))
         head, predictor = (blocks, p.layout, p.weight_bound, log), PREDICTORS.index(self.predictor)
-        sampler = shared_parts(*head, given, predictor=predictor, posterior=True, kept=self.draws_models)
+        lift = lift_of(blocks, p.layout)
+        sampler = shared_parts(*head, given, predictor=predictor, posterior=True, kept=self.draws_models, lift=lift)
         sets: Any
         if self.sets != "online":
             self.learn_kernel, self.renew_kernel = learn_mixed, renew_mixed
@@ -352,7 +354,7 @@ class SetAgent(Betting, Agent):
         self.learn_kernel = learn_online
         if lam is None:
             given = np.maximum(SETS_TIMES * natural, least)
-        sets = shared_parts(*head, given, predictor=predictor, kept=self.uses_sets)
+        sets = shared_parts(*head, given, predictor=predictor, kept=self.uses_sets, lift=lift)
         return sampler, sets, (describe_shared, draw_shared)
 
     def _perturbations(self) -> float:

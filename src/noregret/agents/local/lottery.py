@@ -100,7 +100,7 @@ def assess_lottery(par, work, out):
 @kernel
 def judge_lottery(par, state, work, x, k, out):
     """`sets.judge` for a lottery: out.values <- optimistic values; bounds in `work`. The rest of out stays as it is."""
-    apply_describe(par.describe, (par, state, work, x))
+    apply_describe(par.describe, (par, state, work, x, 0))
     optimum(par.search, work.local, work.search, work.mean, k, 1.0, work.policy, out.values)
     assess_lottery(par, work, out)
 
@@ -108,7 +108,7 @@ def judge_lottery(par, state, work, x, k, out):
 @kernel
 def judge_chances(par, state, work, x, k, chances, each, values):
     """values, work.upper, lower, short <- optimistic values, and bounds for a randomised policy [H, S, A]."""
-    apply_describe(par.describe, (par, state, work, x))
+    apply_describe(par.describe, (par, state, work, x, 0))
     optimum(par.search, work.local, work.search, work.mean, k, 1.0, work.policy, values)
     bound_randomised(par.search, work.local, work.search, chances, each, work.upper, work.lower)
     known = each, values, work.upper, work.lower

@@ -13,7 +13,7 @@ from .sets import apply_describe, follow
 
 @kernel
 def plan(par, state, work, x, k, out):
-    apply_describe(par.describe, (par, state, work, x))
+    apply_describe(par.describe, (par, state, work, x, 0))
     optimum(par.search, work.local, work.search, work.mean, k, par.scale, out.policy, out.values)
     if par.certify == 1:
         assess(par.search, work.local, work.search, out.policy, work.upper[:0], work.lower)

@@ -35,14 +35,15 @@ def posterior_now(par, state, work, x):
 @kernel
 def sets_now(par, state, work, x):
     """work.local <- the sets of the individual with context x."""
-    apply_describe(par.describe, (par, state, work, x))
+    apply_describe(par.describe, (par, state, work, x, 0))
 
 
 def logit_deviations(local: LocalSets) -> Floats:
     """[S, A, M], as above."""
     p = local.P
-    if local.root.shape[2] > 0:
-        away = local.root - np.einsum("saqm,sam->saq", local.root, p)[..., None]
+    if local.columns.shape[2] > 0:
+        root = np.einsum("sakq,sakm->saqm", local.factor[local.block], local.columns)
+        away = root - np.einsum("saqm,sam->saq", root, p)[..., None]
         squares = np.einsum("saqm,saqm->sam", away, away)
     else:
         c = np.einsum("sajk,sak->saj", local.cov, p)

@@ -129,6 +129,7 @@ class SetWork(NamedTuple):
     derive: LocalWork
     search: SearchWork
     mean: Floats  # [S, A], estimated mean rewards
+    hope: Floats  # [S, A], those that plans which explore begin with (`agents.local.explore`)
     deviation: Floats  # [S, A], their posterior standard deviations
     share: Floats  # [S, A], the shares of their prior variances that are left
     P: Floats  # [J, S, A, M], drawn models
@@ -160,28 +161,29 @@ def reward_means(par, state, work, x):
 
 
 @inlined
-def ranges(par, state, work, x):
+def ranges(par, state, work, x, known):
     """work.local.low, high for all pairs; the estimates in work.mean, where needed, are made and moved between them.
-    (What a draw or a plan that explores made of work.mean before is no longer needed.)"""
+    known=1: they are there already, of the same x, not moved: a candidate was made before."""
     local = work.local
     call_ranges(par.rewards.ranges, (par.rewards, state.rewards, work.rewards, x, local.low, local.high))
     if par.estimates == 1:
-        reward_means(par, state, work, x)
+        if known == 0:
+            reward_means(par, state, work, x)
         for s in range(work.mean.shape[0]):
             for a in range(work.mean.shape[1]):
                 work.mean[s, a] = min(max(work.mean[s, a], local.low[s, a]), local.high[s, a])
 
 
 @inlined
-def finish(par, state, work, x, bound, spans):
+def finish(par, state, work, x, known, bound, spans):
     """What all ellipsoids of logits have in common; spans=1: their spans are not known yet."""
     apply_derive(par.derive, (work.local, par.layout, bound, work.derive, spans))
-    ranges(par, state, work, x)
+    ranges(par, state, work, x, known)
 
 
 @kernel
-def describe_online(par, state, work, x):
-    """work.local <- the sets of the individual with context x."""
+def describe_online(par, state, work, x, known):
+    """work.local <- the sets of the individual with context x; known: as in `ranges`."""
     norm, local, sets, w = norm_of(x), work.local, state.transitions, work.transitions
     S, A, _ = local.P.shape
     pair_predictors(sets.weights, x, par.layout, local.z)
@@ -195,31 +197,31 @@ def describe_online(par, state, work, x):
                 # X' Sigma X, relative to the last outcome, whose row is 0; forms: Sigma, by products x_b x_c
                 covariance_at(sets.forms[s, a], w.products, n, w.packed, cov)
             local.rho[s, a] = rho_of(sets, s, a)
-    finish(par, state, work, x, par.transitions.weight_bound * norm, 1)
+    finish(par, state, work, x, known, par.transitions.weight_bound * norm, 1)
 
 
 @kernel
-def describe_stored(par, state, work, x):
+def describe_stored(par, state, work, x, known):
     norm, count = norm_of(x), par.layout.count
     for s in range(count.shape[0]):
         for a in range(count.shape[1]):
             mixture_fill(par.transitions, state.transitions, s, a, x, norm, work.local)
-    finish(par, state, work, x, par.transitions.weight_bound * norm, 0)
+    finish(par, state, work, x, known, par.transitions.weight_bound * norm, 0)
 
 
 @kernel
-def describe_linear(par, state, work, x):
+def describe_linear(par, state, work, x, known):
     sign_union_sets(par.transitions, state.transitions, work.transitions, par.layout, x, work.local)
-    ranges(par, state, work, x)
+    ranges(par, state, work, x, known)
 
 
-apply_describe = slot("describe")
+apply_describe = slot("describe")  # (par, state, work, x, known)
 
 
 @kernel
 def judge(par, state, work, x, k, policy, values):
     """values, work.upper, work.lower <- optimistic values and bounds for a policy, which stays as it is."""
-    apply_describe(par.describe, (par, state, work, x))
+    apply_describe(par.describe, (par, state, work, x, 0))
     optimum(par.search, work.local, work.search, work.mean, k, 1.0, work.policy, values)
     assess(par.search, work.local, work.search, policy, work.upper, work.lower)
     follow(par, work, policy, values)

@@ -15,7 +15,7 @@ from Lambda = lambda I, theta = 0, rho2 = lambda B^2 + 2 ln(1/delta), B >= ||The
 it is the online Laplace approximation of a posterior, as there.
 
 For one individual t and B_x = X' Lambda^{-1} X [q, q] are found once per block; then z = phi t and cov = phi B_x phi'
-per pair, kept by its root: cov = root'root with root = L'phi', L L' = B_x (`beliefs.local`). Memory 16 p^2 bytes per
+per pair, kept by L with L L' = B_x: cov = root'root with root = L'phi' (`beliefs.local`). Memory 16 p^2 bytes per
 block. Cost of a visit O(min(n, q) p^2), of an individual O(p^2) per block and O(n q^2) per pair.
 """
 
@@ -25,10 +25,11 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ...beliefs.local import Lift, lift_of
 from ...checks import Floats
 from ...compiler.jit import inlined, kernel
 from ...compiler.memory import room_for
-from ...numerics.linear_algebra import cholesky, norm_of, refresh_address
+from ...numerics.linear_algebra import cholesky, dot, norm_of, refresh_address, triangle_times, weighted_rows
 from ...problem.design import Blocks
 from ...problem.layout import Layout
 from .visit import UNSCENTED, VisitWork, visit_work
@@ -48,7 +49,8 @@ class SharedPar(NamedTuple):
     start: NDArray[np.int64]  # [B, Q+1], where the entries of a feature begin in theta; the last is p
     column: NDArray[np.int64]  # [B, E], the entry of the context that each goes with
     features: Floats  # phi, [S, A, M, Q]
-    columns: Floats  # the same, [S, A, Q, M]
+    columns: Floats  # the same less their mean over the pair's outcomes, [S, A, Q, M] (`beliefs.local.Lift`)
+    middle: Floats  # that mean, [S, A, Q]
     reach: Floats  # [S, A, M, M], at most |z_j - z_k| for a context of length 1
     farthest: Floats  # [S, A], the largest of these
     pairs: NDArray[np.int64]  # [S A, 2], pairs block by block
@@ -126,15 +128,17 @@ def shared_parts(
     predictor: int = UNSCENTED,
     posterior: bool = False,
     kept: bool = True,
+    lift: Lift | None = None,
 ) -> tuple[SharedPar, SharedState, SharedWork]:
     """Parameters, initial state and scratch of a set per block; regularization: lambda, [B]. kept=False: a state of no
-    blocks, where types alone matter."""
-    (M, Q), (n, E), f = blocks.features.shape[2:], blocks.column.shape, room_for
+    blocks, where types alone matter. lift: of the same design, if there is one already."""
+    (S, A, M, Q), (n, E), f = blocks.features.shape, blocks.column.shape, room_for
     most, reach = max(M, Q), reach_of(blocks, layout, weight_bound)
-    columns = np.ascontiguousarray(np.swapaxes(blocks.features, 2, 3))
+    columns = lift_of(blocks, layout).columns if lift is None else lift.columns
+    middle = np.ascontiguousarray(-columns[np.arange(S)[:, None], np.arange(A), :, layout.count - 1])
     par = SharedPar(
         refresh_address(E), predictor, int(posterior), weight_bound, regularization.copy(), layout.count, blocks.block,
-        blocks.size, blocks.start, blocks.column, blocks.features, columns, reach, reach.max((2, 3)),
+        blocks.size, blocks.start, blocks.column, blocks.features, columns, middle, reach, reach.max((2, 3)),
         *pairs_by_block(blocks),
     )  # fmt: skip
     within = np.arange(E) < blocks.start[:, -1:]
@@ -228,32 +232,31 @@ def root_of(par, work, b):
     cholesky(B[:q, :q], 1e-14 * trace + 1e-290, work.factor[:q, :q])
 
 
-@kernel
-def rooted_logits(par, work, s, a, z, root):
-    """z [n], root [Q, M] <- phi t and L'phi', L = work.factor: products of its columns are the covariances. The rest of
-    root is 0."""
-    b, n, columns = par.block[s, a], par.outcomes[s, a], par.columns[s, a]
-    q, t, L, (Q, M) = par.size[b], work.t[b], work.factor, root.shape
-    for i in range(Q):
-        for j in range(n if i < q else 0, M):
-            root[i, j] = 0.0
+@inlined
+def predictions_of(par, work, s, a, z):
+    """z [n] <- phi t."""
+    b, n, columns, t = par.block[s, a], par.outcomes[s, a], par.columns[s, a], work.t[par.block[s, a]]
+    weighted_rows(t, columns, par.size[b], n, z)
+    shift = dot(par.middle[s, a], t)
     for j in range(n):
-        z[j] = 0.0
-    for k in range(q):
-        v, w = t[k], L[k, k]
-        for j in range(n):
-            z[j] += v * columns[k, j]
-            root[k, j] = w * columns[k, j]
-        for i in range(k):
-            v = L[k, i]
-            for j in range(n):
-                root[i, j] += v * columns[k, j]
+        z[j] += shift
+
+
+@kernel
+def root_for(par, work, s, a, root):
+    """root [Q, M] <- L'columns, L = work.factor: products of its own columns are the covariances, up to a constant that
+    differences do not see. The rest of root is 0."""
+    q, (Q, M) = par.size[par.block[s, a]], root.shape
+    for i in range(q, Q):
+        for j in range(M):
+            root[i, j] = 0.0
+    triangle_times(work.factor, par.columns[s, a], q, M, root)  # columns are 0 beyond the pair's outcomes
 
 
 @kernel
 def rooted_span(par, work, s, a, root, rho, z, norm):
     """`span_of` with cov = root'root. Among many outcomes two are taken to be apart by the sum of the two largest
-    distances from their mean: at least as much, at most twice, in O(n Q)."""
+    distances from their mean, which is 0: at least as much, at most twice, in O(n Q)."""
     n, rho2, largest, reach = par.outcomes[s, a], min(rho * rho, 1e300), 0.0, par.reach[s, a]
     if n <= FEW:
         for j in range(n):
@@ -269,12 +272,8 @@ def rooted_span(par, work, s, a, root, rho, z, norm):
         far[j] = 0.0
         low, high = min(low, z[j]), max(high, z[j])
     for i in range(root.shape[0]):
-        mean = 0.0
         for j in range(n):
-            mean += root[i, j]
-        mean /= n
-        for j in range(n):
-            far[j] += (root[i, j] - mean) * (root[i, j] - mean)
+            far[j] += root[i, j] * root[i, j]
     first, second = 0.0, 0.0
     for j in range(n):
         v = far[j]
@@ -285,16 +284,20 @@ def rooted_span(par, work, s, a, root, rho, z, norm):
 
 @kernel
 def describe_blocks(par, state, work, x, local, spans):
-    """local.z, root and rho of all pairs, for the individual with context x; spans=1: their spans, too."""
+    """local.z, factor and rho of all pairs, for the individual with context x; spans=1: their spans, too."""
     norm = norm_of(x)
     for b in range(par.size.shape[0]):
         look_at(par, state, work, b, x)
         root_of(par, work, b)
+        for i in range(par.size[b]):
+            for k in range(i + 1):
+                local.factor[b, i, k] = work.factor[i, k]
         rho = radius_of(state, b)
         for i in range(par.first[b], par.first[b + 1]):
             s, a = par.pairs[i, 0], par.pairs[i, 1]
-            z, root = local.z[s, a], local.root[s, a]
-            rooted_logits(par, work, s, a, z, root)
+            z = local.z[s, a]
+            predictions_of(par, work, s, a, z)
             local.rho[s, a] = rho
             if spans == 1:
-                local.span[s, a] = rooted_span(par, work, s, a, root, rho, z, norm)
+                root_for(par, work, s, a, work.root)
+                local.span[s, a] = rooted_span(par, work, s, a, work.root, rho, z, norm)

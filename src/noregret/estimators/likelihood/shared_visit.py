@@ -13,7 +13,7 @@ from ...problem.layout import slot_of
 from ...problem.links import exp
 from ...theory.widths import lower_curvature
 from .precision import subtract_form
-from .shared import logits_of, look_at, radius_of, root_of, rooted_logits, rooted_span, span_of
+from .shared import logits_of, look_at, predictions_of, radius_of, root_for, root_of, rooted_span, span_of
 from .visit import LEAST, UNSCENTED, begin, gain_root, move, unscented_ratio
 
 
@@ -80,7 +80,8 @@ def visit_features(par, state, work, s, a, y, x):
     b, n, v = par.block[s, a], par.outcomes[s, a], work.visit
     q, B, p, root = par.size[b], work.B[par.block[s, a]], work.visit.p, work.root
     root_of(par, work, b)
-    rooted_logits(par, work, s, a, v.z, root)
+    predictions_of(par, work, s, a, v.z)
+    root_for(par, work, s, a, root)
     softmax(v.z, n, p)
     c, gain = 0.5, 0.0
     if par.posterior == 0:
@@ -89,7 +90,7 @@ def visit_features(par, state, work, s, a, y, x):
             gain = math.log(rooted_ratio(work, root, q, n, y))
     f, Bf, moved = work.f, work.Bf, work.mean
     for i in range(q):
-        f[i] = -par.features[s, a, y, i]
+        f[i] = -par.columns[s, a, i, y]
         for j in range(n):
             f[i] += p[j] * par.columns[s, a, i, j]
     D = information(par, work, s, a, p, c)

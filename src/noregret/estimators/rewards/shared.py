@@ -229,14 +229,19 @@ def posterior_lifted(par, state, work, x, mean, spread, share):
 
 @inlined
 def lifted_posterior(par, state, work, x, mean, spread, share):
-    """`calibrated.posterior_calibrated` after `shapes_ridge`; the length of u = X psi counts."""
+    """`calibrated.posterior_calibrated` after `shapes_ridge`; the length of u = X psi counts: ||u||^2 = sum_i psi_i^2
+    times the squared length of what feature i meets of x, in work.t[b, 1]."""
+    for b in range(work.t.shape[0]):
+        for i in range(work.t.shape[2]):
+            work.t[b, 1, i] = 0.0
+            for e in range(par.begin[b, i], par.begin[b, i + 1]):
+                work.t[b, 1, i] += x[par.column[b, e]] ** 2
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
             b, psi = par.block[s, a], par.features[s, a]
             z, q, norm2 = dot_of(psi, work.t[b, 0]), form_at(psi, work.forms[b, 0, 0]), 1e-300
             for i in range(psi.shape[0]):
-                for e in range(par.begin[b, i], par.begin[b, i + 1]):
-                    norm2 += (psi[i] * x[par.column[b, e]]) ** 2
+                norm2 += psi[i] * psi[i] * work.t[b, 1, i]
             z = sigma(z) if par.form == LAPLACE else min(max(z - par.offset, 0.0), 1.0)
             mean[s, a] = z
             spread[s, a], share[s, a] = spread_and_share(par, state, b, 0, z, q, norm2)
