@@ -1,5 +1,6 @@
 """Bounds for any policy of one individual: what `SetAgent.certify` does."""
 
+import math
 from typing import Any
 
 import numpy as np
@@ -8,14 +9,17 @@ from ...checks import Floats
 from ...compiler.announcements import announced
 from ...compiler.jit import direct
 from ...compiler.memory import apart, room_for
+from ...planning.common import common_shortfall
 from ...planning.plans import Plan
 from ...problem.policies import action_chances, is_randomised
 from .lottery import judge_chances
 from .sets import judge_closely
+from .zero import ranges_along
 
 
-def certified(agent: Any, x: Floats, policy: Any) -> Plan:
-    """The plan of a policy: actions [H, S], or probabilities [H, S, A]. agent: a `SetAgent` that certifies."""
+def certified(agent: Any, x: Floats, policy: Any, *, bounds_alone: bool = False) -> Plan:
+    """The plan of a policy: actions [H, S], or probabilities [H, S, A]. agent: a `SetAgent` that certifies.
+    bounds_alone: whoever asks does not look at the certificate."""
     p, work = agent.problem, agent.work
     if not agent.par.close:  # room for what a shortfall asks for
         work = work._replace(search=work.search._replace(kept=room_for((p.horizon, p.n_states, p.n_actions))))
@@ -31,6 +35,25 @@ def certified(agent: Any, x: Floats, policy: Any) -> Plan:
     agent._judges[kind](*args)
     lower, values, upper = (p.scale.values(v) for v in (work.lower, work.upper, rest[-1]))
     gap = float(work.short[0][p.starts].max()) * p.scale.unit
+    if not (randomised or bounds_alone):
+        gap = min(gap, _from_zero(agent, work, x, made) * p.scale.unit)
     if randomised:
         return Plan(made.argmax(2), values, upper, lower, gap, p, randomised=made)
     return Plan(made, values, upper, lower, gap, p)
+
+
+def _from_zero(agent: Any, work: Any, x: Floats, policy: Any) -> float:
+    """A bound on the shortfall with rewards counted from another zero at every step, in units of the range of rewards;
+    inf where that says nothing. After a judge, for the same individual and policy."""
+    p, par = agent.problem, agent.par
+    found = ranges_along(par.rewards, agent.state.rewards, work.local, p.layout, x, policy, p.starts)
+    if found is None:
+        return math.inf
+    shape = p.horizon + 1, p.n_states
+    arrays = apart((policy, *found, *(np.zeros(shape) for _ in range(4))))
+    args = par.search, work.local, work.search, *arrays
+    if common_shortfall not in agent._judges:
+        with announced(f"the certificates of {agent.name}"):
+            agent._judges[common_shortfall] = direct(common_shortfall, *args)
+    agent._judges[common_shortfall](*args)
+    return float(args[-1][0, p.starts].max())

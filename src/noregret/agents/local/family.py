@@ -381,7 +381,8 @@ class SetAgent(Betting, Agent):
 
         The plan's upper [H+1, S] bounds the optimal values, `values` and lower [H+1, S] the policy's own from above and
         below, certificate its shortfall from optimal at any initial state the problem allows (never more than upper -
-        lower there, and less where a shortfall can be followed step by step, `planning.optimism.shortfall`): with
+        lower there, and less where a shortfall can be followed step by step, `planning.optimism.shortfall`, or where
+        rewards have a design and what is not known of them is common to all policies, `agents.local.zero`): with
         probability 1 - delta for all individuals, policies and times at once, as long as each policy was fixed before
         its individual's outcomes were seen. Nothing is learned or changed."""
         if not self.certifies:

@@ -21,6 +21,7 @@ from ... import checks as check
 from ...beliefs.joint import JointSet
 from ...checks import Floats
 from ...estimators.rewards.forms import RewardPar, RewardState
+from ...estimators.rewards.functionals import factor
 from ...estimators.rewards.regression import KNOWN, RIDGE
 from ...estimators.rewards.shared import scaled_blocks
 from ...planning.directional import Direction
@@ -29,6 +30,7 @@ from ...problem.asked import actions_of
 from ...problem.design import Blocks, every_entry, places
 from ...problem.problem import Problem
 from ...theory.widths import ridge_radius
+from .certify import certified
 from .standing import directions_of, stored_steps
 
 TAUS = (0.01, 0.1, 1.0, 10.0)  # of the assumption on reward weights, in units of p/B^2
@@ -144,13 +146,13 @@ def _relaxed(
     low = high = 0.0
     ranges: tuple[list[Floats], list[Floats]] = ([], [])
     for i, x in enumerate(X):
-        plan = agent.certify(x, policy[i])
+        plan: Any = certified(agent, x, policy[i], bounds_alone=True)
         local = agent.work.local
         ranges[0].append(local.low.copy())
         ranges[1].append(local.high.copy())
         least, most = float(begin @ plan.lower[0]), float(begin @ plan.values[0])
         if other is not None:
-            against = agent.certify(x, other[i])
+            against: Any = certified(agent, x, other[i], bounds_alone=True)
             least, most = least - float(begin @ against.values[0]), most - float(begin @ against.lower[0])
             if np.array_equal(policy[i], other[i]):
                 least = most = 0.0
@@ -223,7 +225,7 @@ def _reward_ellipsoid(par: RewardPar, state: RewardState, at: tuple[int, ...], n
     mixture, lambdas = state.mixture, par.mixture.lambdas
     for k in range(lambdas.size):
         beta = par.log + mixture.head[at][k] + 0.5 * lambdas[k] * mixture.trace[at][k] + par.mixture.prior[k]
-        rho2 = _factor(max(float(beta), 0.0), float(mixture.reach[at])) ** 2
+        rho2 = factor(max(float(beta), 0.0), float(mixture.reach[at])) ** 2
         whole = np.linalg.inv(J + lambdas[k] * np.eye(n))
         form, lever = G @ whole @ G, G @ whole @ b
         for share in TAUS:
@@ -236,9 +238,3 @@ def _reward_ellipsoid(par: RewardPar, state: RewardState, at: tuple[int, ...], n
                 best = size, (centre, 0.5 * (E + E.T), radius2 * (1.0 + SLACK) + SLACK)
     made: tuple[Floats, Floats, float] = best[1]
     return made
-
-
-def _factor(beta: float, reach: float) -> float:
-    """As `mixture.factor_of`: the least of beta/c + c/2 over c <= reach."""
-    rho = math.sqrt(2.0 * beta)
-    return rho if rho <= reach else beta / reach + 0.5 * reach

@@ -1,0 +1,40 @@
+"""The shortfall of a policy where much that is not known of mean rewards is common to all policies.
+
+Rewards that are counted from another zero at every step order policies as before, by the same differences of values.
+So they may be counted from what is least known; ranges of mean rewards then depend on the step. docs/beyond.md,
+section 7.
+"""
+
+from ..compiler.jit import kernel
+from .bellman import expectation
+from .optimism import bonus, highest_mean
+
+
+@kernel
+def common_shortfall(par, local, work, policy, low, high, top, upper, lower, short):
+    """short [H+1, S] <- at least V* - V^pi of a policy [H, S]; top, upper and lower <- at least V*, at least and at
+    most V^pi, for mean rewards between low and high [H, S, A], which may have any sign. `optimum`, `assess` and
+    `shortfall` in one pass, not clipped. docs/beyond.md, section 7."""
+    (H, S), A, ahead = policy.shape, high.shape[2], work.ahead
+    for s in range(S):
+        top[H, s] = upper[H, s] = lower[H, s] = short[H, s] = 0.0
+    for h in range(H - 1, -1, -1):
+        C = short[h + 1]
+        for s in range(S):
+            ahead[s] = min(top[h + 1, s], upper[h + 1, s] + C[s])
+        for s in range(S):
+            own = policy[h, s]
+            upper[h, s] = high[h, s, own] + highest_mean(par, local, s, own, upper[h + 1], work)
+            mean = expectation(local.P, par.layout, s, own, lower[h + 1])
+            lower[h, s] = low[h, s, own] + mean - bonus(par, local, s, own, lower[h + 1], -1.0, work)
+            best = high[h, s, own] + highest_mean(par, local, s, own, top[h + 1], work)
+            least = max(highest_mean(par, local, s, own, C, work), 0.0)
+            for a in range(A):
+                if a != own and par.layout.available[s, a]:
+                    value = high[h, s, a] + highest_mean(par, local, s, a, top[h + 1], work)
+                    best = max(best, value)
+                    if value - lower[h, s] > least:
+                        value = min(value, high[h, s, a] + highest_mean(par, local, s, a, ahead, work))
+                        least = max(least, value - lower[h, s])
+            top[h, s] = best
+            short[h, s] = min(least, max(best - lower[h, s], 0.0))
