@@ -426,3 +426,12 @@ def test_reports_of_studies_know_the_most_that_can_be_lost(tmp_path):
     noregret("report", "out", cwd=tmp_path, alone=True)
     page = (tmp_path / "out/report/report.html").read_text(encoding="utf-8")
     assert re.search(r"<td[^>]*>800</td>", page)
+
+
+@pytest.mark.parametrize("unit", [1e-10, 1.0, 1e9])
+def test_features_of_rewards_are_kept_in_any_units(unit):
+    """Whether a direction matters goes by the range of rewards, not by their units."""
+    psi = np.array([[[1.0, 0.0], [1.0, 1.0]], [[1.0, 0.5], [1.0, 0.0]]])
+    design = nr.RewardDesign(psi, 2.0 * unit)
+    problem = nr.Problem(2, 2, 2, 1, weight_bound=1.0, reward_design=design, reward_range=(0.0, unit))
+    assert problem.reward_blocks.size.tolist() == [2]

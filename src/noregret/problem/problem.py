@@ -185,7 +185,8 @@ class Problem:
                 implied = min(implied, check.positive(bound, given))
             put(bound, implied)
             made.fits(self.context_dim)
-            put(blocks, made.identified(self.layout, self.context_dim, self.context_bound))
+            unit = self.scale.unit if kind is RewardDesign else 1.0  # what matters goes by the range of rewards
+            put(blocks, made.identified(self.layout, self.context_dim, self.context_bound / unit))
         if self.design is not None and not isinstance(self.link, MultinomialLogit):
             raise ValueError(f"design needs the link MultinomialLogit, got {self.link!r}")
         if self.reward_design is not None and self.known_rewards is not None:
