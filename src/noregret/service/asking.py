@@ -14,7 +14,6 @@ and about the programme, who being None: pause {}, resume {}; and erase {}, of a
 
 import hashlib
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -60,9 +59,9 @@ def ask(verb: str, who: Who | None, key: str, body: dict[str, Any] | None = None
     return Ask(verb, who, key, hashlib.sha256(_canonical([verb, who, body])).digest(), body)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """status as in HTTP; text: JSON; retry_after: seconds, where asking again later is worth while."""
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """status as in HTTP; text: JSON; retry_after: seconds, where asking again later is worth while. Many are remembered
+    (`recall`): the collector of cycles need not look at them."""
 
     status: int
     text: str
