@@ -55,8 +55,12 @@ def ask(verb: str, who: Who | None, key: str, body: dict[str, Any] | None = None
     """
     if not isinstance(key, str) or not 0 < len(key) <= LONGEST_KEY or not key.isprintable():
         raise ValueError(f"key must be printable text of 1 to {LONGEST_KEY} characters, got {check.shown(key)}")
-    who, body = None if who is None else key_of(who), {} if body is None else body
-    return Ask(verb, who, key, hashlib.sha256(_canonical([verb, who, body])).digest(), body)
+    return digested(verb, None if who is None else key_of(who), key, {} if body is None else body)
+
+
+def digested(verb: str, who: Who | None, key: str, body: dict[str, Any]) -> Ask:
+    """`ask`, of a key and a person that were looked at."""
+    return Ask(verb, who, key, hashlib.sha256(_canonical((verb, who, body))).digest(), body)
 
 
 class Answer(msgspec.Struct, frozen=True, gc=False):
