@@ -1,5 +1,6 @@
 """Journals: what is written comes back, one writer, chain, erasure, snapshots, export, failures; on every database."""
 
+import contextlib
 import threading
 
 import pytest
@@ -148,11 +149,11 @@ def test_a_snapshot_that_another_process_swept_away_is_not_there(url, monkeypatc
         transactions, shelf = [], journal._shelf.database
         transaction = shelf.transaction
 
-        def interrupted():  # by somebody who took over, after the first piece
+        def interrupted(**how):  # by somebody who took over, after the first piece
             transactions.append(1)
             if len(transactions) == 3:
                 other.keep_snapshot(5, b"theirs", "1")
-            return transaction()
+            return transaction(**how)
 
         monkeypatch.setattr(shelf, "transaction", interrupted)
         with pytest.raises(JournalUnavailable, match="keep it again"):
@@ -160,6 +161,25 @@ def test_a_snapshot_that_another_process_swept_away_is_not_there(url, monkeypatc
         assert [s.number for s in journal.snapshots()] == [5]
         journal.keep_snapshot(1, b"ours" * PIECE, "1")
         assert journal.snapshot(1) == b"ours" * PIECE
+
+
+def test_pieces_of_a_snapshot_are_flushed_with_the_row_that_describes_them(url, monkeypatch):
+    with nr.Journal(url) as journal:
+        lazy, database = [], journal._shelf.database
+        transaction = database.transaction
+        asked = "PRAGMA synchronous" if database.server.private else "SHOW synchronous_commit"
+
+        @contextlib.contextmanager
+        def watched(**how):
+            with transaction(**how) as connection:
+                lazy.append((how.get("lazily", False), connection.exec_driver_sql(asked).scalar()))
+                yield connection
+
+        monkeypatch.setattr(database, "transaction", watched)
+        journal.keep_snapshot(0, b"x" * (PIECE + 1), "1")
+        sure, unsure = (2, 1) if database.server.private else ("on", "off")
+        assert lazy == [(True, unsure)] * 3 + [(False, sure)]  # what was there before goes, two pieces, their row
+        assert database.read(lambda connection: connection.exec_driver_sql(asked).scalar()) == sure
 
 
 def test_a_waiting_writer_gets_the_lock_when_it_is_free(url):

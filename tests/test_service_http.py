@@ -150,6 +150,7 @@ def test_a_writing_request_needs_a_key(port, decide, key):
         (b'{"state":null}', 422), (b'{"state":NaN}', 400), (b'{"state":Infinity}', 400), (b'{"state":1e999}', 422),
         (b'{"state":' + b"9" * 10_000 + b"}", 422), (b'{"state":"' + b"a" * 201 + b'"}', 422),
         (b'{"state":"\xff\xfe"}', 400), (b'{"state":"\\ud800"}', 400), (b"\xef\xbb\xbf{}", 400), (b"\x00", 400),
+        (b'{"state":0,"step":null,"step":3}', 400), (b'{"step":null,"state":0,"step":null}', 400),
         (b'{"state":0,"state":1}', 400), (b'{"state":0,"st\\u0061te":1}', 400), (b"[" * 10_000, 400),
         (b'{"state":' + b"[" * 10_000 + b"]" * 10_000 + b"}", 400), (b'{"a":' * 5000 + b"1" + b"}" * 5000, 400),
         (b"[" * DEEPEST + b"]" * DEEPEST, 422), (b'{"state":"' + b"[" * 300 + b'"}', 422), (b"7" * 60_000, 422),
@@ -273,6 +274,22 @@ def test_what_is_no_request(port, sent, status):
 def test_two_keys_or_two_types_are_refused(port, decide):
     for extra in (b"idempotency-key: other\r\n", b"content-type: text/plain\r\n"):
         assert exchange(port, head(decide, 11, extra) + b'{"state":0}').split(b" ")[1] == b"400"
+
+
+def test_answers_written_whole_are_as_those_in_parts(port, decide):
+    """Kept connections, several requests at once, a last one, and a HEAD, which has no body."""
+    asked, last = (head(decide, 11, more) + b'{"state":0}' for more in (b"", b"connection: close\r\n"))
+    first, second, third = exchange(port, asked + asked, last).split(b"HTTP/1.1 200 OK\r\n")[1:]
+    assert first == second
+    top, _, body = first.partition(b"\r\n\r\n")
+    names = dict(line.split(b": ") for line in top.split(b"\r\n"))
+    assert names == {
+        b"content-type": b"application/json", b"cache-control": b"no-store", b"content-length": b"%d" % len(body)
+    }  # fmt: skip
+    assert third == first.replace(b"\r\n\r\n", b"\r\nconnection: close\r\n\r\n")
+    told = exchange(port, b"HEAD /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    assert told.endswith(b"\r\n\r\n")
+    assert b"content-length: 0" not in told
 
 
 def test_a_large_body_is_refused_by_its_header_before_any_of_it_is_sent(port, decide):

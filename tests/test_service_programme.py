@@ -9,6 +9,7 @@ import pytest
 import noregret as nr
 from clinic import CLINIC, RULE
 from noregret.live.fold import FoldError
+from noregret.service import items as items_module
 from noregret.service import player as player_module
 from noregret.service.asking import ask
 from noregret.service.programme_file import Settings, programme_from
@@ -205,6 +206,7 @@ def test_a_decision_that_both_have_made_is_whose_claim_came_first(url, monkeypat
         tell = Caller(programme)
         while tell("begin", "Ms B", key="b", x=context(0))[0] != 200:
             pass
+        monkeypatch.setattr(items_module, "LONG", frozenset(["decide"]))  # so that it is the player's
         late = Gate(player_module.Batch.claim)
         monkeypatch.setattr(player_module.Batch, "claim", lambda *args: late(*args))
         made = tell("decide", "Ms B", state="moderate")[1]
@@ -212,6 +214,33 @@ def test_a_decision_that_both_have_made_is_whose_claim_came_first(url, monkeypat
         late.open()
         until(lambda: programme.facts()["folded"] == programme.facts()["head"])
         assert programme.read(lambda live: live._people["Ms B"].others) == (True,)
+        assert programme.read(state_of) == folded(url)
+
+
+def test_the_writer_plays_short_batches_itself_where_the_player_has_nothing_to_do(url, monkeypatch):
+    with running(url, settings(deadline_ms=5000.0)) as programme:
+        tell, threads = Caller(programme), {}
+        act, end, begin = nr.Live.act, Gate(nr.Live.end), nr.Live.begin
+
+        def noted(verb, method):
+            return lambda *args, **more: (threads.update({verb: threading.current_thread().name}), method(*args, **more))[1]  # fmt: skip  # noqa: E501
+
+        monkeypatch.setattr(nr.Live, "act", noted("act", act))
+        monkeypatch.setattr(nr.Live, "begin", noted("begin", begin))
+        monkeypatch.setattr(nr.Live, "end", lambda *args: end(*args))
+        for k, who in enumerate(("Mr A", "Ms B")):
+            assert tell("begin", who, x=context(k))[0] == 200
+        player = programme._tenure.player
+        until(lambda: player._played == player._handed)
+        assert tell("decide", "Ms B", state="moderate")[1]["by"] == "agent"
+        assert threads == {"begin": f"player {programme.name}", "act": f"writer {programme.name}"}
+        assert tell("end", "Mr A")[0] == 200
+        assert end.held.wait(5.0)
+        assert tell("outcome", "Ms B", next_state="mild", reward=0.5)[0] == 200  # comes after the end: the player's
+        assert programme.facts()["folded"] < programme.facts()["head"]
+        end.open()
+        assert tell("decide", "Ms B", state="mild")[1]["by"] == "agent"
+        until(lambda: programme.facts()["folded"] == programme.facts()["head"])
         assert programme.read(state_of) == folded(url)
 
 

@@ -1,5 +1,6 @@
 """Programmes when something fails: commits, locks, clocks, full queues, and anything in any order."""
 
+import gc
 import json
 import random
 import threading
@@ -8,6 +9,7 @@ import pytest
 
 from noregret.journal.errors import JournalUnavailable, NotTheWriter
 from noregret.journal.journal import Journal
+from noregret.service import recall as recall_module
 from noregret.service import writer as writer_module
 from noregret.service.asking import ask
 from programmes import (
@@ -27,6 +29,34 @@ from programmes import (
 @pytest.fixture
 def url(tmp_path):
     return str(tmp_path / "journal.db")
+
+
+# What is remembered -----------------------------------------------------------------------------------------------
+def test_the_collector_of_cycles_need_not_look_at_what_is_remembered(url):
+    """Tens of thousands of answers and people stay in memory: looking through them would stop everybody for that
+    long."""
+    with running(url) as programme:
+        tell = Caller(programme)
+        tell("begin", "Ms B", x=context(0))
+        tell("decide", "Ms B", state="moderate")
+        tell("outcome", "Ms B", next_state="mild", reward=0.5)
+        recall = programme._tenure.writer.recall
+        person = recall._people["Ms B"]
+        gc.collect()  # tuples of plain values are let go of when they are first looked at
+        kept = [*recall._answers.values(), *(known.answer for known in recall._answers.values())]
+        assert len(kept) == 6
+        assert not any(map(gc.is_tracked, [*kept, person, person.states, person.actions, person.rewards]))
+
+
+def test_the_oldest_answers_are_forgotten_and_read_again(url, monkeypatch):
+    monkeypatch.setattr(recall_module, "ANSWERS", 3)
+    with running(url) as programme:
+        asked = [ask("begin", k, f"key {k}", {"x": context(k)}) for k in range(6)]
+        said = [programme.ask(one) for one in asked]
+        recall = programme._tenure.writer.recall
+        assert programme.ask(asked[0]) == said[0]
+        assert list(recall._answers) == list(recall._keys) == ["key 3", "key 4", "key 5"]
+        assert [programme.ask(one) for one in asked] == said
 
 
 # What is left after a failure -------------------------------------------------------------------------------------

@@ -96,18 +96,26 @@ class Database:
         raise AssertionError
 
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[Connection]:
-        """A connection in a transaction that may write; committed at the end, or undone."""
+    def transaction(self, lazily: bool = False) -> Iterator[Connection]:
+        """A connection in a transaction that may write; committed at the end, or undone.
+
+        lazily   it is flushed to the disk by the next commit of anybody who is not lazy, and nobody waits for that.
+                 After a power cut it is there or not; nothing that came later is there without it"""
+        first, last = self.server.lazily if lazily else ((self.server.begin,), ())
         try:
             with self.server.turn, self.engine.connect() as connection:
-                connection.exec_driver_sql(self.server.begin)
                 try:
+                    for statement in first:
+                        connection.exec_driver_sql(statement)
                     yield connection
                     connection.exec_driver_sql("COMMIT")
                 except BaseException:
                     with contextlib.suppress(SQLAlchemyError):  # a connection that is gone has nothing to undo
                         connection.exec_driver_sql("ROLLBACK")
                     raise
+                finally:
+                    for statement in last:
+                        connection.exec_driver_sql(statement)
         except DBAPIError as error:
             raise translated(error.orig, self.shown) from error
         except TimeoutError:

@@ -1,4 +1,5 @@
-"""Snapshots of the fold, in pieces: a large one does not keep the writer waiting, and is there whole or not at all."""
+"""Snapshots of the fold, in pieces: a large one does not keep the writer waiting, and is there whole or not at all.
+Nobody waits until a piece is on the disk; the row that describes them all is flushed, and they with it."""
 
 import threading
 import time
@@ -14,7 +15,7 @@ from .database import Database
 from .errors import JournalUnavailable
 from .schema import parts, snapshots
 
-PIECE = 256 * 1024  # bytes in one transaction
+PIECE = 64 * 1024  # bytes in one transaction
 PAUSE = 0.002  # seconds between two, so that whoever waits to write comes first
 
 
@@ -51,7 +52,7 @@ class Shelf:
             self._remove(n)
             self._sweep()
             for i, at in enumerate(range(0, max(len(data), 1), PIECE)):
-                with self.database.transaction() as connection:
+                with self.database.transaction(lazily=True) as connection:
                     row = {"programme": self.programme, "number": n, "part": i, "data": data[at : at + PIECE]}
                     connection.execute(insert(parts).values(**row))
                 time.sleep(PAUSE)
@@ -93,15 +94,16 @@ class Shelf:
         return and_(table.c.programme == self.programme, table.c.number == number)
 
     def _remove(self, number: int) -> None:
-        with self.database.transaction() as connection:
+        with self.database.transaction(lazily=True) as connection:
             connection.execute(delete(snapshots).where(self._of(snapshots, number)))
         self._remove_parts(number)
 
     def _remove_parts(self, number: int) -> None:
         wanted = select(parts.c.part).where(self._of(parts, number)).order_by(parts.c.part)
         for row in self.database.read(lambda connection: connection.execute(wanted).all()):
-            with self.database.transaction() as connection:
+            with self.database.transaction(lazily=True) as connection:
                 connection.execute(delete(parts).where(self._of(parts, number), parts.c.part == row[0]))
+            time.sleep(PAUSE)
 
     def _sweep(self) -> None:
         """Remove pieces of a snapshot that was never finished."""

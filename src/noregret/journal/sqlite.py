@@ -26,6 +26,7 @@ class SQLite:
     """One file. `connect` gives connections that commit by themselves unless they are told to begin."""
 
     dialect, begin, mark = "sqlite://", "BEGIN IMMEDIATE", "?"
+    lazily = ("PRAGMA synchronous=NORMAL", "BEGIN IMMEDIATE"), ("PRAGMA synchronous=FULL",)  # around a transaction
     private = True  # nobody else's tables are in it
     by_who = f"{_EVENTS} INDEXED BY journal_events_who WHERE who = ? AND programme = ? ORDER BY number"
 

@@ -11,7 +11,7 @@ a whole batch at once: one call into the event loop wakes all of them."""
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -28,6 +28,7 @@ from .messages import Failure
 from .metrics import Requests
 from .openapi import described
 from .operation import Endpoint, Operation
+from .reading import Headers
 from .tokens import EVERYTHING, Token, Tokens
 
 PATIENCE = 30.0  # seconds that a request waits for its programme; none should
@@ -69,16 +70,17 @@ class Service:
         self.log.flush()
 
     # Answers ------------------------------------------------------------------------------------------------------
-    async def submit(self, programme: Any, ask: Ask) -> Answer:
-        """Ask the programme and wait. It may refuse at once (a full queue); else the writer answers."""
+    def submit(self, programme: Any, ask: Ask) -> "asyncio.Future[Answer]":
+        """Ask the programme: its answer, to be waited for. It may refuse at once (a full queue); else the writer
+        answers."""
         assert self._loop is not None
         future: asyncio.Future[Answer] = self._loop.create_future()
         self._waiting[id(ask)] = ask, future
         refusal = programme.submit(ask)
         if refusal is not None:
             self._waiting.pop(id(ask), None)
-            return refusal  # type: ignore[no-any-return]
-        return await future
+            future.set_result(refusal)
+        return future
 
     def on_answers(self, batch: list[tuple[Ask, Answer]]) -> None:
         """From a writer's thread: wake those who asked, with one call."""
@@ -113,16 +115,13 @@ class Service:
         self.log.request(programme, verb, status, seconds, key)
 
     # Tokens -------------------------------------------------------------------------------------------------------
-    def token_of(self, scope: Any) -> Token:
+    def token_of(self, headers: Headers) -> Token:
         """Whose token the request brings; a 401 where it brings none. A cookie is not looked at: pages have those."""
         if self.tokens is None:
             return EVERYTHING
-        sent = None
-        for name, value in scope["headers"]:
-            if name == b"authorization" and value[:7] in _SCHEMES:
-                sent = value[7:]
-            elif name == b"ocp-apim-subscription-key":
-                sent = value
+        sent, value = headers.get(b"ocp-apim-subscription-key"), headers.get(b"authorization")
+        if value is not None and value[:7] in _SCHEMES:
+            sent = value[7:]
         found = None if sent is None else self.tokens.find(sent)
         if found is None:
             raise Refusal(401, "a token is needed: authorization: Bearer TOKEN, made by noregret token")
@@ -157,7 +156,7 @@ def _asked_here(scope: Any) -> bool:
     point here, sends its own: a browser must not be talked into asking a service that needs no token."""
     for name, value in scope["headers"]:
         if name == b"host":
-            return value.rsplit(b":", 1)[0].lower() in LOCAL or value.lower() in LOCAL
+            return value in LOCAL or value.rsplit(b":", 1)[0].lower() in LOCAL or value.lower() in LOCAL
     return True
 
 
@@ -186,12 +185,12 @@ class App:
             if op.path.startswith(routes.PERSON) and op.method == "POST"
         }
 
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
+    def __call__(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]:
+        """Who answers: one coroutine, and none around it."""
         if scope["type"] == "http":
             if self.service.tokens is None and not _asked_here(scope):
                 failure = msgspec.json.encode(Failure("without tokens, this service answers to localhost only"))
-                await Response(failure, 403, media_type="application/json")(scope, receive, send)
-                return
+                return Response(failure, 403, media_type="application/json")(scope, receive, send)
             raw = scope["raw_path"]
             if raw.startswith((b"/v1/", b"/personalizer/")):
                 path = scope["path"] = raw.decode("ascii")
@@ -200,12 +199,10 @@ class App:
                     found = self._verbs.get(parts[6])
                     if found is not None and parts[1] == "v1" and parts[3] and parts[5]:
                         scope["path_params"] = {"name": parts[3], "who": parts[5]}
-                        await found(scope, receive, send)
-                        return
+                        return found(scope, receive, send)
             elif raw.startswith((b"/programmes", b"/pages")) or raw == b"/":
-                await self._page(scope, receive, send)
-                return
-        await self.starlette(scope, receive, send)
+                return self._page(scope, receive, send)
+        return self.starlette(scope, receive, send)
 
     async def _page(self, scope: Any, receive: Any, send: Any) -> None:
         """A page, with its line in the log."""

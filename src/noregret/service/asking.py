@@ -14,7 +14,6 @@ and about the programme, who being None: pause {}, resume {}; and erase {}, of a
 
 import hashlib
 import time
-from dataclasses import dataclass
 from typing import Any
 
 import msgspec
@@ -56,13 +55,17 @@ def ask(verb: str, who: Who | None, key: str, body: dict[str, Any] | None = None
     """
     if not isinstance(key, str) or not 0 < len(key) <= LONGEST_KEY or not key.isprintable():
         raise ValueError(f"key must be printable text of 1 to {LONGEST_KEY} characters, got {check.shown(key)}")
-    who, body = None if who is None else key_of(who), {} if body is None else body
-    return Ask(verb, who, key, hashlib.sha256(_canonical([verb, who, body])).digest(), body)
+    return digested(verb, None if who is None else key_of(who), key, {} if body is None else body)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """status as in HTTP; text: JSON; retry_after: seconds, where asking again later is worth while."""
+def digested(verb: str, who: Who | None, key: str, body: dict[str, Any]) -> Ask:
+    """`ask`, of a key and a person that were looked at."""
+    return Ask(verb, who, key, hashlib.sha256(_canonical((verb, who, body))).digest(), body)
+
+
+class Answer(msgspec.Struct, frozen=True, gc=False):
+    """status as in HTTP; text: JSON; retry_after: seconds, where asking again later is worth while. Many are remembered
+    (`recall`): the collector of cycles need not look at them."""
 
     status: int
     text: str

@@ -12,6 +12,7 @@ from typing import Any
 from .asking import Ask
 from .standing import Standing
 
+LONG = frozenset(("begin", "end", "close", "withdraw"))  # kinds that make a plan, or may have somebody learned
 AGENT, HOUSE, CALLER, TAKEN, REFUSED, GIVEN_UP = "agent", "house", "caller", "taken", "refused", "given up"
 
 
@@ -47,13 +48,19 @@ class Item:
 
 
 class Batch:
-    """Items of one commit, and the gate at which the writer waits until the player has claimed those awaited."""
+    """Items of one commit, and the gate at which the writer waits until the player has claimed those awaited. short:
+    whether all of them are quickly folded."""
 
-    __slots__ = ("claims", "gate", "items", "left")
+    __slots__ = ("claims", "gate", "items", "left", "short")
 
     def __init__(self, items: list[Item]) -> None:
         self.items = items
-        self.left = sum(item.awaited for item in items)
+        self.left, self.short = 0, True
+        for item in items:
+            if item.late or item.kind in LONG:
+                self.short = False
+            if item.awaited:
+                self.left += 1
         self.claims = threading.Lock()
         self.gate = threading.Lock()
         if self.left:

@@ -16,13 +16,15 @@ import msgspec
 
 from .asking import Refusal
 from .messages import ErrorResponse, Failure, PersonalizerError
-from .reading import Gone, TooLarge, body_of, decode, drain, header, json_type
+from .reading import Gone, Headers, TooLarge, body_of, decode, drain, json_type
 from .tokens import NOBODY, Token
-from .wire import BODY
+from .wire import BODY, written
 
 _KEY = re.compile(rb"[\x21-\x7e]{1,200}")
 _JSON = (b"content-type", b"application/json")
 _KEEP = (b"cache-control", b"no-store")
+_PLAIN = (_JSON,)
+_HEAD = b"".join(b"%b: %b\r\n" % header for header in (_JSON, _KEEP))
 
 
 @dataclass(slots=True)
@@ -31,7 +33,7 @@ class Reply:
 
     status: int
     body: bytes = b""
-    headers: tuple[tuple[bytes, bytes], ...] = (_JSON,)
+    headers: tuple[tuple[bytes, bytes], ...] = _PLAIN
     stream: Any = None
 
 
@@ -78,10 +80,11 @@ class Operation:
 class Call:
     """A request on its way: what was found out about it so far."""
 
-    __slots__ = ("body", "key", "name", "params", "programme", "raw", "receive", "scope", "service", "token")
+    __slots__ = ("body", "headers", "key", "name", "params", "programme", "raw", "receive", "scope", "service", "token")
 
     def __init__(self, service: Any, scope: Any, receive: Any) -> None:
         self.service, self.scope, self.receive = service, scope, receive
+        self.headers = Headers(scope["headers"])
         self.params: dict[str, str] = scope["path_params"]
         self.name: str | None = None  # of the programme, once it is known to be one
         self.programme: Any = None
@@ -131,13 +134,13 @@ class Endpoint:
         try:
             self._enter(call)
             if op.keyed:
-                call.key = _key(scope)
+                call.key = _key(call.headers)
             if self._decoder is not None:
-                call.raw = await body_of(scope, receive)
+                call.raw = await body_of(call.headers, receive)
                 unread = False
                 self._read(call)
             elif _body_size(scope) > 0:
-                call.raw = await body_of(scope, receive)
+                call.raw = await body_of(call.headers, receive)
                 unread = False
             reply = await op.run(call)
         except Gone:
@@ -158,7 +161,7 @@ class Endpoint:
         op, service = self.operation, self.service
         named = call.params.get("name")
         if op.role is not None:
-            call.token = service.token_of(call.scope)
+            call.token = service.token_of(call.headers)
             if not call.token.may(op.role, named):
                 raise Refusal(403, f"this token may not do that: it takes the role {op.role}")
         if named is not None:
@@ -173,9 +176,9 @@ class Endpoint:
         if op.optional and not call.raw:
             call.body = op.body()
             return
-        if op.toml and _is_toml(call.scope):
+        if op.toml and _is_toml(call.headers):
             return
-        json_type(call.scope)
+        json_type(call.headers)
         call.body = decode(call.raw, self._decoder)
 
     def _refused(self, refusal: Refusal) -> Reply:
@@ -188,7 +191,7 @@ class Endpoint:
 
 def from_answer(answer: Any) -> Reply:
     """A programme's answer over HTTP."""
-    headers: tuple[tuple[bytes, bytes], ...] = (_JSON,)
+    headers: tuple[tuple[bytes, bytes], ...] = _PLAIN
     if answer.retry_after is not None:
         headers += ((b"retry-after", b"%d" % max(1, round(answer.retry_after))),)
     return Reply(answer.status, answer.text.encode(), headers)
@@ -209,16 +212,16 @@ def as_azure(reply: Reply) -> Reply:
     return reply
 
 
-def _key(scope: Any) -> str:
-    told = header(scope, b"idempotency-key")
+def _key(headers: Headers) -> str:
+    told = headers.one(b"idempotency-key")
     if told is None or not _KEY.fullmatch(told):
         raise Refusal(400, "the header Idempotency-Key must be given: 1 to 200 visible ASCII characters, new for each "
                            "request and the same when it is sent again")  # fmt: skip
     return told.decode()
 
 
-def _is_toml(scope: Any) -> bool:
-    kind = header(scope, b"content-type")
+def _is_toml(headers: Headers) -> bool:
+    kind = headers.one(b"content-type")
     return kind is not None and kind.split(b";")[0].strip().lower() in (b"application/toml", b"text/x-toml")
 
 
@@ -236,6 +239,8 @@ async def _send(send: Any, receive: Any, reply: Reply, scope: Any, late: bool) -
     """late: the body was refused unread; its caller is still sending, and the connection cannot be used again."""
     if reply.stream is not None:
         await reply.stream(scope, receive, send)
+        return
+    if reply.headers is _PLAIN and reply.status != 204 and not late and written(send, reply.status, _HEAD, reply.body):
         return
     headers = [*reply.headers, (b"content-length", b"%d" % len(reply.body)), _KEEP]
     if reply.status == 204:

@@ -8,7 +8,11 @@ what the writer hands over, in the same order.
     failed    an event could not be folded, or the agent could not be made. The house rule decides until it is detached
 
 Nothing here makes the writer wait longer than a decision's deadline. A player that is far behind goes back to reading
-the journal, so that the inbox stays small."""
+the journal, so that the inbox stays small.
+
+Where the thread has nothing to do, the writer plays a batch of short items itself, on the spot (`_at_once`): waking
+another thread and being woken again takes longer than a decision from a plan that is made. What plans or learns is
+never short."""
 
 import gc
 import itertools
@@ -62,6 +66,9 @@ class Player:
         self._stopping = False
         self._refuted = False
         self._kept_at, self._kept_time = 0, time.monotonic()
+        self._live: Live | None = None  # what the writer may play on, while `_follow` is at its inbox
+        self._handed = self._played = 0  # batches through the inbox, and those of them that are folded
+        self._turn = threading.Lock()  # to look at `live`, or to play on it, beside the inbox
         self._thread = threading.Thread(target=self._run, name=f"player {settings.name}", daemon=True)
 
     # The writer's side --------------------------------------------------------------------------------------------
@@ -78,6 +85,7 @@ class Player:
     def attach(self, head: int) -> None:
         """From event `head` on, items come through the inbox. Called between two commits."""
         if self._next is None:
+            self._handed = self._played = 0
             self._next = self.inbox = SimpleQueue()
             self._attached_at = head
             self._change.set()
@@ -93,12 +101,32 @@ class Player:
     def hand(self, batch: Batch) -> None:
         """Items in their order. One that is too far behind reads on in the journal."""
         inbox = self.inbox
-        if inbox is None:
+        if inbox is None or self._at_once(batch, inbox):
             return
+        self._handed += 1
         inbox.put(batch)
         if inbox.qsize() > FAR:
             self.inbox = None
             inbox.put("far behind")
+
+    def _at_once(self, batch: Batch, inbox: "SimpleQueue[Any]") -> bool:
+        """Whether the batch was played here, in the writer's thread: it is short, all before it is folded, no snapshot
+        is due, and nobody reads. An item that cannot be folded is the thread's to fail with."""
+        live = self._live
+        if live is None or self._handed != self._played or not batch.short or self._due(len(batch.items)):
+            return False
+        if not self._turn.acquire(blocking=False):
+            return False
+        try:
+            for item in batch.items:
+                self._play(live, item, batch)
+                self.folded += 1
+        except Exception as error:
+            self.inbox = None
+            inbox.put(error)
+        finally:
+            self._turn.release()
+        return True
 
     def read(self, function: Callable[[Live], Any], timeout: float) -> Any:
         """function(live), between two events."""
@@ -184,30 +212,39 @@ class Player:
     def _follow(self, live: Live, mine: int) -> None:
         inbox = self._next
         assert inbox is not None
-        while True:
-            given = inbox.get()
-            if given is None:
-                raise _Dropped
-            if given == "far behind":
-                return
-            if isinstance(given, Batch):
-                for item in given.items:
-                    self._play(live, item, given, mine)
-                self._check(mine)
-            else:
-                _answer(live, *given)
+        self._live = live
+        try:
+            while True:
+                given = inbox.get()
+                if given is None:
+                    raise _Dropped
+                if isinstance(given, Batch):
+                    for item in given.items:
+                        if self._play(live, item, given):
+                            self._count(live, mine)
+                    self._check(mine)
+                    self._played += 1
+                elif isinstance(given, Exception):
+                    raise given
+                elif given == "far behind":
+                    return
+                else:
+                    with self._turn:
+                        _answer(live, *given)
+        finally:
+            self._live = None
 
-    def _play(self, live: Live, item: Item, batch: Batch, mine: int) -> None:
-        """Fold one item; claim it where it waits to be."""
+    def _play(self, live: Live, item: Item, batch: Batch) -> bool:
+        """Fold one item; claim it where it waits to be. Whether it is an event."""
         if item.late:
             if not batch.claim(item, TAKEN):
-                return  # given up
+                return False  # given up
             try:
                 _check_learned(live, item)
                 made = fold(live, item)  # type: ignore[arg-type]
             except Refused as no:
                 batch.settle(item, REFUSED, str(no))
-                return
+                return False
             except BaseException:
                 batch.settle(item, GIVEN_UP)
                 raise
@@ -226,17 +263,20 @@ class Player:
         if item.kind in ("outcome", "correction", "end") and not self._refuted and live.agent.refuted is not None:
             self._refuted = True
             self.office.alarm("refuted", live.agent.refuted)
-        self._count(live, mine)
+        return True
 
     def _count(self, live: Live, mine: int) -> None:
         """One event more; a snapshot where it is time for one."""
         self.folded += 1
-        told = self.settings.service
-        since = self.folded - self._kept_at
-        if since >= told.snapshot_every or (
-            since % 64 == 0 and time.monotonic() - self._kept_time > 60.0 * told.snapshot_minutes
-        ):
+        if self._due(0):
             self.keep(live, mine)
+
+    def _due(self, more: int) -> bool:
+        """Whether a snapshot is, after so many events more."""
+        told, since = self.settings.service, self.folded - self._kept_at
+        return since + more >= told.snapshot_every or (
+            since > 0 and time.monotonic() - self._kept_time > 60.0 * told.snapshot_minutes
+        )
 
     def keep(self, live: Live, mine: int) -> None:
         self._kept_at, self._kept_time = self.folded, time.monotonic()

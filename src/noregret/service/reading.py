@@ -6,6 +6,7 @@ keys (400: one given twice, of which JSON readers take either); what the Struct 
 numbers that are no floats or 64-bit integers (422). Content that is compressed is refused (415): a small body must not
 become a large one."""
 
+import functools
 import json
 import re
 from collections.abc import Awaitable, Callable
@@ -31,20 +32,28 @@ class TooLarge(Refusal):
     """A body above the limit; the rest of it is still to come."""
 
 
-def header(scope: Any, name: bytes) -> bytes | None:
-    """The one header of this name; a 400 where there are several."""
-    found = None
-    for key, value in scope["headers"]:
-        if key == name:
-            if found is not None:
-                raise Refusal(400, f"the header {name.decode()} was given twice")
-            found = value
-    return found
+class Headers(dict[bytes, bytes]):
+    """The headers of a request by name. twice: the names of those given more than once, of which the last is here."""
+
+    __slots__ = ("twice",)
+
+    def __init__(self, given: list[tuple[bytes, bytes]]) -> None:
+        super().__init__(given)
+        self.twice: frozenset[bytes] = frozenset()
+        if len(self) < len(given):
+            names = [name for name, _ in given]
+            self.twice = frozenset(name for name in names if names.count(name) > 1)
+
+    def one(self, name: bytes) -> bytes | None:
+        """The one header of this name; a 400 where there are several."""
+        if name in self.twice:
+            raise Refusal(400, f"the header {name.decode()} was given twice")
+        return self.get(name)
 
 
-async def body_of(scope: Any, receive: Receive, limit: int = BODY) -> bytes:
+async def body_of(headers: Headers, receive: Receive, limit: int = BODY) -> bytes:
     """The whole body, or a Refusal as soon as it is known to be longer than `limit`."""
-    told = header(scope, b"content-length")
+    told = headers.one(b"content-length")
     if told is not None and (len(told) > 12 or int(told) > limit):
         raise TooLarge(413, f"the body must be at most {limit} bytes")
     message = await receive()
@@ -77,12 +86,12 @@ async def drain(receive: Receive) -> None:
         left -= max(1, len(message.get("body", b"")))
 
 
-def json_type(scope: Any) -> None:
+def json_type(headers: Headers) -> None:
     """A 415 where the header does not say JSON in UTF-8."""
-    kind = header(scope, b"content-type")
+    kind = headers.one(b"content-type")
     if kind is None or (kind != b"application/json" and not _is_json(kind)):
         raise Refusal(415, "the body must be JSON: content-type application/json")
-    if header(scope, b"content-encoding") not in (None, b"identity"):
+    if headers.one(b"content-encoding") not in (None, b"identity"):
         raise Refusal(415, "the body must not be compressed")
 
 
@@ -101,9 +110,23 @@ def decode(body: bytes, decoder: Any) -> Any:
         raise Refusal(422, said(error)) from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise Refusal(400, f"the body is not JSON: {said(error)}") from None
-    if body.count(b'"') > 2:
+    if body.count(b":") > _said(made):
         unique(body)
     return made
+
+
+def _said(made: Any) -> int:
+    """How many keys a body has at least, by what was read of it: fields that are not their defaults. Every member has a
+    colon; where there are no more colons than such fields, no key is there twice."""
+    if not isinstance(made, msgspec.Struct):
+        return 0
+    kind = type(made)
+    return sum(getattr(made, name) is not default for name, default in _defaults(kind))
+
+
+@functools.cache
+def _defaults(kind: type[msgspec.Struct]) -> tuple[tuple[str, Any], ...]:
+    return tuple((field.name, field.default) for field in msgspec.structs.fields(kind))
 
 
 def shallow(body: bytes) -> None:

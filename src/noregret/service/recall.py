@@ -1,7 +1,10 @@
 """What the writer remembers of the journal: answers by key, and the standing of people. Both can be forgotten at any
 time and are then read again."""
 
+from collections import deque
 from typing import Any
+
+import msgspec
 
 from ..problem.problem import Problem
 from .asking import Answer
@@ -9,7 +12,12 @@ from .standing import Standing
 
 ANSWERS, PEOPLE = 50_000, 100_000  # how many are remembered
 
-Known = tuple[bytes | None, Answer]  # what was asked, and what was said
+
+class Known(msgspec.Struct, frozen=True, gc=False):
+    """What was asked with a key, and what was said."""
+
+    asked: bytes | None
+    answer: Answer
 
 
 class Recall:
@@ -18,6 +26,7 @@ class Recall:
     def __init__(self, journal: Any, problem: Problem) -> None:
         self.journal, self.problem = journal, problem
         self._answers: dict[str, Known] = {}
+        self._keys: deque[str] = deque()  # of them, the oldest first: a dictionary finds its first slowly
         self._people: dict[Any, Standing] = {}
 
     def answered(self, keys: list[str]) -> dict[str, Known]:
@@ -26,12 +35,13 @@ class Recall:
         asked = [key for key in keys if key not in found]
         if asked:
             for key, event in self.journal.answered(asked).items():
-                found[key] = event.asked, Answer(200, event.answer)
+                found[key] = Known(event.asked, Answer(200, event.answer))
         return found
 
     def note(self, key: str, asked: bytes | None, answer: Answer) -> None:
         """A key was answered, and committed."""
-        self._answers[key] = asked, answer
+        self._answers[key] = Known(asked, answer)
+        self._keys.append(key)
 
     def standing(self, who: Any) -> Standing:
         found = self._people.get(who)
@@ -48,10 +58,11 @@ class Recall:
         journal."""
         while len(self._people) > PEOPLE:
             del self._people[next(iter(self._people))]
-        while len(self._answers) > ANSWERS:
-            del self._answers[next(iter(self._answers))]
+        while len(self._keys) > ANSWERS:
+            self._answers.pop(self._keys.popleft(), None)
 
     def drop(self, who: Any) -> None:
         """Somebody was erased: nothing of them is remembered, nor any answer, since some are theirs."""
         self._people.pop(who, None)
         self._answers.clear()
+        self._keys.clear()

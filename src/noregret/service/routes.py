@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from . import messages as m
-from .asking import Refusal, ask
+from .asking import Refusal, ask, digested
 from .operation import Call, Operation, Reply, from_answer, said
 from .programme_file import programme_from
 from .reading import shallow
@@ -63,7 +63,7 @@ def operations() -> list[Operation]:
 def personal(verb: str) -> Any:
     async def run(call: Call) -> Reply:
         service, body = call.service, msgspec.to_builtins(call.body)
-        answer = await service.submit(call.programme, ask(verb, call.person(), call.own_key, body))
+        answer = await service.submit(call.programme, digested(verb, call.person(), call.own_key, body))
         if verb == "decide" and answer.status == 200:
             service.requests.decided(call.name, answer.text)
         return from_answer(answer)

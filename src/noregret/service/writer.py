@@ -133,7 +133,7 @@ class Writer:
         for i, ask in enumerate(asks):
             before = known.get(ask.key) if ask.key is not None else None
             if before is not None:
-                answers.append((ask, before[1] if before[0] == ask.asked else _OTHER))
+                answers.append((ask, before.answer if before.asked == ask.asked else _OTHER))
                 self.counts.again += 1
                 continue
             if ask.key is not None and ask.key in keys:
