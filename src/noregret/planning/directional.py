@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import log_ndtr
 
 from ..beliefs.joint import JointSet, Space, space_of, whole_root
 from ..checks import Floats
@@ -177,23 +178,86 @@ def _log_integral(c: float, h: float, r: float, t: float) -> float:
 
 
 def reward_direction(
-    joint: JointSet, steps: Steps, aims: Floats, batch: NDArray[np.int64], tau: float, delta: float
+    joint: JointSet,
+    steps: Steps,
+    aims: Floats,
+    batch: NDArray[np.int64],
+    tau: Sequence[float],
+    delta: float,
+    offset: float = 0.0,
 ) -> Direction:
-    """The same for rewards in [0, 1] whose means are linear. With w_i = g_i'aim x_i, |sum_i w_i (mean_i - reward_i)| is
-    at most
+    """The same for rewards whose means are linear, and which lie in [0, 1] after `offset` was taken off. With w_i =
+    g_i'aim x_i, |sum_i w_i (mean_i - reward_i)| is at most the smaller of two limits of one martingale,
 
-        sqrt( 2/tau^2 (1 + tau^2 W/4) (ln(1/delta) + 1/2 ln(1 + tau^2 W/4)) ),     W = sum_i w_i^2
+        from Hoeffding's lemma     `limit_of` with the spread W/4, W = sum_i w_i^2, and no widest
+        from the means themselves  `limit_within` with the spread sum_i w_i^2 nu_i, nu_i = `variance_proxy` of the means
+                                   that the set allows at step i, for tilts up to most |w_i|
 
     and is linear in the weights: there is no rest. Rewards that are nan were not observed."""
     at = ~np.isnan(steps.reward)
     space, x, s, a = space_of(joint), steps.X[steps.person[at]], steps.state[at], steps.action[at]
     features = space.reward_features[s, a]
     w = np.einsum("tm,tmd,td->t", features, aims[batch[at]], x, optimize=True)
-    centre = np.einsum("bqd,td->tbq", joint.reward_centre, x)
-    own = joint.reward_blocks.features[s, a, 0]
-    mean = (own * centre[np.arange(x.shape[0]), joint.reward_blocks.block[s, a]]).sum(-1)
+    mean, half = _means(joint, s, a, x)
     slope = ((w[:, None] * features).T @ x).ravel()
-    seen = 1.0 + 0.25 * tau**2 * float(w @ w)
-    limit = math.sqrt(2.0 / tau**2 * seen * (math.log(1.0 / delta) + 0.5 * math.log(seen)))
+    low, high = np.clip(mean - half - offset, 0.0, 1.0), np.clip(mean + half - offset, 0.0, 1.0)
+    limit = limit_of(0.25 * float(w @ w), 0.0, tau, delta)
+    for t in tau:  # tilts that matter; others are left out of the integral
+        precision = 0.25 * float(w @ w) + 1.0 / t**2
+        most = limit / precision + 4.0 / math.sqrt(precision)
+        spread = float((w**2 * variance_proxies(low, high, most * np.abs(w))).sum()) * (1.0 + 1e-9)
+        limit = min(limit, limit_within(spread, most, t, delta / len(tau)))
     none = np.zeros((slope.size, slope.size))
     return Direction(float(w @ (mean - steps.reward[at])), slope, none, none, limit)
+
+
+def variance_proxies(low: Floats, high: Floats, r: Floats) -> Floats:
+    """`estimators.rewards.tilts.variance_proxy` of many ranges of means and reaches r at once: the largest of 2
+    chi(mu, u)/u^2 over low <= mu <= high and |u| <= r, chi(mu, u) = ln(1 - mu + mu e^u) - mu u. docs/beyond.md,
+    section 4."""
+    m = np.where(high < 0.5, high, np.where(low > 0.5, 1.0 - low, 0.5))
+    inner = np.clip(m, 1e-12, 0.499)
+    u = np.maximum(np.minimum(r, 2.0 * np.log((1.0 - inner) / inner)), 1e-3)
+    found = 2.0 * (np.log1p(inner * np.expm1(u)) - inner * u) / u**2 * (1.0 + 1e-6)
+    return np.where(m >= 0.499, 0.25, np.minimum(found, 0.25))
+
+
+def limit_within(spread: float, most: float, tau: float, delta: float) -> float:
+    """The smallest c, rounded up, for which
+
+        ln Int over |lambda| <= most of exp( lambda c - lambda^2 h/2 ) N(d lambda; 0, tau^2)  >=  ln(1/delta)
+
+    With k = h + 1/tau^2 it is c^2/(2k) - 1/2 ln(tau^2 k) plus the logarithm of what N(c/k, 1/k) has in [-most, most].
+    It increases with c: the integrand is even in lambda but for e^{lambda c}. inf where no c up to 1e6 sqrt(k) does."""
+    k = spread + 1.0 / tau**2
+    if not math.isfinite(k):
+        return math.inf
+    s = 1.0 / math.sqrt(k)
+
+    def enough(c: float) -> bool:
+        above, below = float(log_ndtr((most - c / k) / s)), float(log_ndtr((-most - c / k) / s))
+        inside = above + math.log(-math.expm1(below - above)) if below < above else -math.inf
+        return 0.5 * c * c / k - 0.5 * math.log(tau**2 * k) + inside >= math.log(1.0 / delta)
+
+    low, high = 0.0, math.sqrt(k)
+    while not enough(high):
+        low, high = high, 2.0 * high
+        if high > 1e6 * math.sqrt(k):
+            return math.inf
+    for _ in range(60):  # high is enough at any moment
+        c = 0.5 * (low + high)
+        low, high = (low, c) if enough(c) else (c, high)
+    return high * (1.0 + 1e-9)
+
+
+def _means(joint: JointSet, s: NDArray[np.int64], a: NDArray[np.int64], x: Floats) -> tuple[Floats, Floats]:
+    """(mean rewards at the centre [T], at most how far from them the true ones are [T]) of pairs at contexts [T, d]."""
+    blocks, radius = joint.reward_blocks, joint.reward_radius
+    which = blocks.block[s, a]
+    u = (blocks.features[s, a, 0][:, :, None] * x[:, None, :]).reshape(len(x), -1)
+    mean, half = (u * joint.reward_centre.reshape(len(radius), -1)[which]).sum(-1), np.zeros(len(x))
+    for b in np.flatnonzero(radius > 0.0):
+        at = which == b
+        white = np.linalg.solve(np.linalg.cholesky(joint.reward_precision[b]), u[at].T)
+        half[at] = radius[b] * np.sqrt((white**2).sum(0)) * (1.0 + 1e-9)
+    return mean, half

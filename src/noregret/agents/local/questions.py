@@ -111,7 +111,7 @@ def compared(agent: Any, asked: Asked) -> Comparison:
     known = np.isfinite(joint.radius).all() and np.isfinite(joint.reward_radius).all()
     if asked.aimed is not None and known and 1 < asked.aimed[0] < agent.episode and not by_range:
         steps = stored_steps(agent.state.store, agent.episode, p.n_actions, p.scale.offset)
-        directions = directions_of(joint, steps, question, *asked.aimed)
+        directions = directions_of(joint, steps, question, *asked.aimed, p.scale.offset)
     reward_ranges = ranges if by_range else None
     unit = p.scale.unit  # values over it are sums of theta'x, theta as it is learned: no offset
     within = low / unit, high / unit

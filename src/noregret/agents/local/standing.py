@@ -20,7 +20,8 @@ from ...problem.design import Blocks, places
 from ...problem.layout import used_slots
 
 TAUS = (0.3, 0.1, 0.03, 0.01)  # of transitions, for aims as long as `aim_of` makes them
-REWARD_TAU = 0.05
+REWARD_TAUS = (0.07,)  # within 2% of the best from 5,000 to 100,000 people
+REWARD_SHARE = 0.8  # of the delta of a question, for what rewards say: they are the larger part of most widths
 NEWTON = 30
 
 
@@ -35,8 +36,10 @@ def stored_steps(store: Store, people: int, n_actions: int, offset: float) -> St
     )
 
 
-def directions_of(joint: JointSet, steps: Steps, question: dict[str, Any], since: int, delta: float) -> list[Direction]:
-    """What the steps of person `since` and of those after them say, with probability 1 - delta."""
+def directions_of(
+    joint: JointSet, steps: Steps, question: dict[str, Any], since: int, delta: float, offset: float = 0.0
+) -> list[Direction]:
+    """What the steps of person `since` and of those after them say, with probability 1 - delta. offset: of rewards."""
     starts = [since]
     while 2 * starts[-1] < len(steps.X):
         starts.append(2 * starts[-1])
@@ -44,10 +47,10 @@ def directions_of(joint: JointSet, steps: Steps, question: dict[str, Any], since
     late = _part(steps, steps.person >= since)
     batch = np.searchsorted(np.array(starts), late.person, side="right") - 1
     learned = bool((joint.reward_radius > 0.0).any())
-    share = 0.5 * delta if learned else delta
+    share = (1.0 - REWARD_SHARE) * delta if learned else delta
     made = [transition_direction(joint, late, aims, batch, TAUS, share)]
     if learned:
-        made.append(reward_direction(joint, late, aims, batch, REWARD_TAU, share))
+        made.append(reward_direction(joint, late, aims, batch, REWARD_TAUS, REWARD_SHARE * delta, offset))
     return made
 
 
