@@ -7,6 +7,7 @@ python -m benchmarks.serve ready                                   # how long un
 python -m benchmarks.serve million                                 # 10^6 requests, duplicates, out of order
 python -m benchmarks.serve faults kill --times 1000
 python -m benchmarks.serve faults database|takeover|disk
+python -m benchmarks.serve parts                                   # what a request costs, part by part
 python -m benchmarks.serve generator                               # what the generator itself costs"""
 
 import asyncio
@@ -28,6 +29,7 @@ from benchmarks.serving.books import balance
 from benchmarks.serving.faults import MIXED, NAME, database_restarts, disk_full, kills, programme_file, takeovers
 from benchmarks.serving.load import Load
 from benchmarks.serving.machine import Beside, memory, wait_for_free
+from benchmarks.serving.parts import measured
 from benchmarks.serving.people import medium, people
 from benchmarks.serving.server import Postgres, Server, free_port
 from benchmarks.serving.wire import Pool
@@ -309,6 +311,13 @@ def generator(seconds: Seconds = 5.0, rate: float = 1000.0, callers: int = 32) -
         row = {"mode": mode, "requests/s": round(sent / (until - since), 1)}
         _print(row | {"latency": made.record.quantiles(since, until)} | beside.row(sent))
     echo.terminate()
+
+
+@app.command()
+def parts(series: int = 300) -> None:
+    """Processor time of a request in each part of the service, one thread at a time."""
+    for line in measured(series):
+        print(line, flush=True)
 
 
 if __name__ == "__main__":
