@@ -357,7 +357,8 @@ def test_sizes_and_shares_are_the_agents_own(name):
     local, reach = agent.work.local, max(s.reach for s, _ in sizes)
     assert local.span.max() <= reach + 1e-9  # nothing but what is assumed, at z = 0
     if problem.blocks is not None:
-        cov = np.einsum("saij,saik->sajk", local.root, local.root)
+        root = np.einsum("sakq,sakm->saqm", local.factor[local.block], local.columns)
+        cov = np.einsum("saij,saik->sajk", root, root)
     else:
         cov = local.cov
     diagonal = np.einsum("sajj->saj", cov)
@@ -431,8 +432,8 @@ def test_near_visits_pay_what_the_determinant_wins(name):
 
 
 def _cov(local, s, a, n):
-    if local.root.shape[2] > 0:
-        root = local.root[s, a][:, :n]
+    if local.columns.shape[2] > 0:
+        root = (local.factor[local.block[s, a]].T @ local.columns[s, a])[:, :n]
         return root.T @ root
     return local.cov[s, a][:n, :n].copy()
 
