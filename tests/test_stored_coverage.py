@@ -96,7 +96,7 @@ def range_ratio(form, kind, seed, people=60):
     local, buffer, worst = agent.work.local, agent._out, 0.0
 
     def wide(x):
-        agent.plan_on(agent.par, agent.state, agent.work, x, agent.episode, buffer)
+        agent.plan_on(agent.par, agent.state, agent.work, x, agent.episode, buffer, agent.mask)
         return float((local.high - local.low).max())
 
     for k in range(people):
@@ -149,7 +149,7 @@ def interval_ratio(sets, kind, seed, since=None, looks=(60,)):
     one, other = g.integers(2, size=(2, 3, 3))
 
     def wide(x):
-        agent.plan_on(agent.par, agent.state, agent.work, x, agent.episode, agent._out)
+        agent.plan_on(agent.par, agent.state, agent.work, x, agent.episode, agent._out, agent.mask)
         return float((agent.work.local.high - agent.work.local.low).max())
 
     for k in range(max(looks)):
