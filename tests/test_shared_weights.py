@@ -379,7 +379,7 @@ def test_bounds_side_by_side_are_those_of_every_pair():
 
 @pytest.mark.parametrize("first", [False, True])
 def test_no_first_order_term_is_beyond_its_reach(first):
-    """`largest_first` of what `derive_shared` and `derive_first_shared` say, over random values, some of two points."""
+    """`largest_first` of what `curve` and `derive_first_shared` say, over random values, some of two points."""
     world, g, closest = nr.worlds.shared_logit(14, 2, horizon=3, context_dim=2, features=3, bound=2.0), None, 0.0
     agent, g = nr.CertifiedPSRL(world.problem), np.random.default_rng(4)
     play(agent, world, 30)
@@ -390,7 +390,7 @@ def test_no_first_order_term_is_beyond_its_reach(first):
         derive_first_shared(local, world.problem.layout, agent.work.derive)
     assert plan.policy.shape == (3, 14)
     for i in range(28):
-        make_rows(local, i)
+        make_rows(local, i, 14)
     for _ in range(40):
         V = g.random(14) if g.random() < 0.5 else (g.random(14) < 0.2) + 5.0
         terms = np.linalg.norm(local.rows[..., :14] @ V, axis=-1)
@@ -412,7 +412,7 @@ def test_a_triangle_times_rows(n):
 
 
 def test_one_individual_is_described_as_the_formulas_say():
-    """P, second, half and rows of `derive_shared`, D and the rest in NumPy, with more outcomes than features."""
+    """P, half, and second and rows of `curve` and `make_rows`, D in NumPy, with more outcomes than features."""
     world = nr.worlds.shared_logit(14, 2, horizon=3, context_dim=2, features=3, bound=2.0)
     agent = nr.LRORL(world.problem)
     play(agent, world, 60)
@@ -433,7 +433,7 @@ def test_one_individual_is_described_as_the_formulas_say():
     V, decided = np.random.default_rng(0).random(14), 0
     g = P * (V - (P @ V)[..., None])
     for i in range(28):
-        make_rows(local, i)
+        make_rows(local, i, 14)
     first = np.linalg.norm((local.rows[..., :14] @ V).reshape(14, 2, 3), axis=-1)
     assert np.allclose(first, local.rho * np.sqrt(np.einsum("saj,sajk,sak->sa", g, cov, g)), rtol=0, atol=1e-9)
     for s, a in np.ndindex(14, 2):

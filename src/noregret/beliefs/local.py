@@ -57,7 +57,6 @@ class LocalWork(NamedTuple):
     mean: Floats  # [M], cov P; [Q]
     root: Floats  # [M], of P
     B: Floats  # [M, M]; [Q, Q]
-    C: Floats  # [Q, Q], where weights are shared
     table: Floats  # [4, M+1], of `prior_caps`
     smallest: Floats  # [M], likewise
 
@@ -89,7 +88,7 @@ def local_sets(layout: Layout, lift: Lift | None = None) -> LocalSets:
         return LocalSets(f((S, A, M)), f((S, A, M)), f((S, A, M, M)), *six, slopes, *none)
     Q = lift.columns.shape[2]
     far = np.sqrt((lift.columns**2).sum(2).max(2))
-    rows = f((S * A, Q, -(-M // WHOLE) * WHOLE if M > WHOLE else M) if dense else (0, 0, 0))
+    rows = f((S * A, Q, -(-M // WHOLE) * WHOLE if M > WHOLE else M))
     return LocalSets(
         f((S, A, M)), f((S, A, M)), f((S, A, 0, 0)), *six, f((0, 0)), lift.columns, far, lift.block,
         f((lift.blocks, Q, Q)), f((S, A)), rows, f(S * A, i), f((Q, M)),
@@ -99,7 +98,7 @@ def local_sets(layout: Layout, lift: Lift | None = None) -> LocalSets:
 def local_work(M: int, rank: int = 0) -> LocalWork:
     """rank: Q, where weights are shared."""
     f, n = np.zeros, max(M, rank)
-    return LocalWork(f(n), f(n), f((n, n)), f((rank, rank)), f((4, M + 1)), f(M))
+    return LocalWork(f(n), f(n), f((n, n)), f((4, M + 1)), f(M))
 
 
 @inlined
@@ -167,10 +166,11 @@ def is_shared(local):
 
 
 @kernel
-def root_at(local, i, root):
-    """root [Q, M] <- L'columns of pair i: products of its own columns are the covariances."""
+def root_at(local, i, n, root):
+    """The first n columns of root [Q, M] <- L'columns of pair i, which has n possible next states: products of its own
+    columns are the covariances. Its other columns are left alone: P is 0 there."""
     columns = merged(local.columns)[i]
-    triangle_times(local.factor[merged(local.block)[i]], columns, columns.shape[0], columns.shape[1], root)
+    triangle_times(local.factor[merged(local.block)[i]], columns, columns.shape[0], n, root)
 
 
 @kernel
@@ -178,7 +178,7 @@ def covariance_of(local, s, a, n, out):
     """out [n, n] <- cov of one pair, however it is kept."""
     if is_shared(local):
         root = local.root
-        root_at(local, s * local.rho.shape[1] + a, root)
+        root_at(local, s * local.rho.shape[1] + a, n, root)
         for j in range(n):
             for k in range(j + 1):
                 total = 0.0
@@ -281,11 +281,18 @@ def derive(local, layout, bound, work, spans):
 
 
 @kernel
-def make_rows(local, i):
+def make_root(local, i, n):
+    """local.rows[i] <- root alone of pair i, which has n possible next states."""
+    root_at(local, i, n, local.rows[i])
+    local.made[i] = 1
+
+
+@kernel
+def make_rows(local, i, n):
     """local.rows[i] <- of pair i:   rho^2 g'cov g = sum over k of (rows_k V)^2,   rows_kj = rho P_j (root_kj - m_k),
     m = sum_j P_j root_j, root = L'columns; 0 where rho = inf. In every plan most pairs are never asked for theirs."""
     rows, p, rho = local.rows[i], merged(local.P)[i], merged(local.rho)[i]
-    root_at(local, i, rows)
+    root_at(local, i, n, rows)
     scale = rho if rho < math.inf else 0.0
     for k in range(rows.shape[0]):
         mean = 0.0
@@ -296,22 +303,12 @@ def make_rows(local, i):
     local.made[i] = 1
 
 
-@inlined
-def size_of(matrix):
-    """The Frobenius norm of a square matrix: at least its largest eigenvalue."""
-    total = 0.0
-    for k in range(matrix.shape[0]):
-        for m in range(matrix.shape[0]):
-            total += matrix[k, m] * matrix[k, m]
-    return math.sqrt(total)
-
-
 @kernel
-def variances_of(columns, p, mean, C):
-    """C [Q, Q] <- sum_j p_j (c_j - m)(c_j - m)', mean [Q] <- m = sum_j p_j c_j, of columns [Q, M]; two rows and two
-    columns of C at a time. What is weighted has mean 0, so the other factor need not be centred."""
-    rank = columns.shape[0]
-    times(columns, p, mean)
+def variances_of(root, p, mean, D):
+    """D [Q, Q] <- sum_j p_j (root_j - m)(root_j - m)', mean [Q] <- m = sum_j p_j root_j, of root [Q, M]; two rows and
+    two columns of D at a time. What is weighted has mean 0, so the other factor need not be centred."""
+    rank = root.shape[0]
+    times(root, p, mean)
     for k in range(0, rank, 2):
         e = min(k + 1, rank - 1)
         first, second = mean[k], mean[e]
@@ -319,34 +316,39 @@ def variances_of(columns, p, mean, C):
             f = min(m + 1, rank - 1)
             q, r, s, t = 0.0, 0.0, 0.0, 0.0
             for j in range(p.shape[0]):
-                v, w = p[j] * (columns[k, j] - first), p[j] * (columns[e, j] - second)
-                q += v * columns[m, j]
-                r += v * columns[f, j]
-                s += w * columns[m, j]
-                t += w * columns[f, j]
-            C[k, m] = C[m, k] = q
-            C[e, m] = C[m, e] = s
-            C[k, f] = C[f, k] = r
-            C[e, f] = C[f, e] = t
+                v, w = p[j] * (root[k, j] - first), p[j] * (root[e, j] - second)
+                q += v * root[m, j]
+                r += v * root[f, j]
+                s += w * root[m, j]
+                t += w * root[f, j]
+            D[k, m] = D[m, k] = q
+            D[e, m] = D[m, e] = s
+            D[k, f] = D[f, k] = r
+            D[e, f] = D[f, e] = t
 
 
-@inlined
-def scatter_of(columns, L, p, work):
-    """work.B [Q, Q] <- D = L'C L of a pair, see `derive_shared`."""
-    C, D, rank = work.C, work.B, columns.shape[0]
-    variances_of(columns, p, work.mean, C)
-    for k in range(rank):  # row k of C L takes the place of row k of C
-        for m in range(rank):
-            total = 0.0
-            for e in range(m, rank):
-                total += C[k, e] * L[e, m]
-            C[k, m] = total
-    for k in range(rank):
-        for m in range(k + 1):
-            total = 0.0
-            for e in range(k, rank):
-                total += L[e, k] * C[e, m]
-            D[k, m] = D[m, k] = total
+@kernel
+def curve(local, i, root, work):
+    """local.second and reach of pair i from its root [Q, M], P, rho and span, O(M Q^2), where weights are shared.
+
+    (diag P - PP') cov has the eigenvalues, but for zeros, of D = sum_j P_j (root_j - m)(root_j - m)' [Q, Q], m = sum_j
+    P_j root_j; second is then that of `derive`. For g = P * (V - <P, V>) Cauchy and Schwarz say that g'cov g is at most
+    D's largest eigenvalue times the variance of V, which is at most (max V - <P, V>)(<P, V> - min V) (Bhatia and Davis
+    2000): hence reach, with the Frobenius norm for the eigenvalue."""
+    D, Q, least, squares = work.B, root.shape[0], 0.0, 0.0
+    rho, size = merged(local.rho)[i], merged(local.span)[i]
+    variances_of(root, merged(local.P)[i], work.mean, D)
+    for k in range(Q):  # least of tr D^4: the squares of the diagonal of D^2
+        square = 0.0
+        for m in range(Q):
+            square += D[k, m] * D[k, m]
+        squares += square
+        least += square * square
+    rho2, most = rho * rho, 0.25 * size * size
+    if rho2 < math.inf and size < FAR and rho2 * math.sqrt(math.sqrt(least)) < most:
+        most = min(most, rho2 * largest_eigenvalue(D, Q, least) * (1.0 + 1e-12))
+    merged(local.second)[i] = most * upper_curvature(size) if most > 0.0 else 0.0
+    merged(local.reach)[i] = rho * math.sqrt(math.sqrt(squares))
 
 
 @inlined
@@ -373,19 +375,19 @@ def derive_first(local, layout, work, logits):
 
 @kernel
 def derive_first_shared(local, layout, work):
-    """The same where weights are shared; local.reach from the lengths of columns alone: D of `derive_shared` is at most
-    LL' times the square of the longest."""
+    """The same where weights are shared; local.reach from the lengths of columns alone: D of `curve` is at most LL'
+    times the square of the longest."""
     rho, far, reach, block = merged(local.rho), merged(local.far), merged(local.reach), merged(local.block)
     softmax_of_all(merged(local.z), merged(layout.count), merged(local.P))
     for b in range(local.factor.shape[0]):
-        L, rank = local.factor[b], local.factor.shape[1]
-        for k in range(rank):
-            for m in range(rank):
+        L, squares = local.factor[b], 0.0
+        for k in range(L.shape[0]):
+            for m in range(L.shape[0]):
                 total = 0.0
                 for e in range(min(k, m) + 1):
                     total += L[k, e] * L[m, e]
-                work.C[k, m] = total
-        size = math.sqrt(size_of(work.C))
+                squares += total * total
+        size = math.sqrt(math.sqrt(squares))
         for i in range(rho.shape[0]):
             if block[i] == b:
                 reach[i] = rho[i] * size * far[i]
@@ -396,36 +398,11 @@ def derive_first_shared(local, layout, work):
 
 @kernel
 def derive_shared(local, layout, bound, work, spans):
-    """`derive` where weights are shared: local.P, second, half and reach from z, factor, rho and span, O(n Q^2) per
-    pair.
-
-    (diag P - PP') cov has the eigenvalues, but for zeros, of D = L'C L [Q, Q], C = sum_j P_j (c_j - m)(c_j - m)', c the
-    pair's columns and m = sum_j P_j c_j. For g = P * (V - <P, V>) Cauchy and Schwarz say that g'cov g is at most D's
-    largest eigenvalue times the variance of V, which is at most (max V - <P, V>)(<P, V> - min V) (Bhatia and Davis
-    2000). spans is not used."""
-    S, A, _ = local.P.shape
-    P, count, half, columns = merged(local.P), merged(layout.count), merged(local.half), merged(local.columns)
-    z, rho, span, second = merged(local.z), merged(local.rho), merged(local.span), merged(local.second)
-    Q, D, reach, block = columns.shape[1], work.B, merged(local.reach), merged(local.block)
-    softmax_of_all(z, count, P)
-    for i in range(S * A):
-        scatter_of(columns[i], local.factor[block[i]], P[i], work)
-        least, squares = 0.0, 0.0  # of tr D^4: the squares of the diagonal of D^2
-        for k in range(Q):
-            square = 0.0
-            for m in range(Q):
-                square += D[k, m] * D[k, m]
-            squares += square
-            least += square * square
-        rho2, size = rho[i] * rho[i], span[i]
-        known = rho2 < math.inf
-        most = 0.25 * size * size
-        if known and size < FAR and rho2 * math.sqrt(math.sqrt(least)) < most:
-            most = min(most, rho2 * largest_eigenvalue(D, Q, least) * (1.0 + 1e-12))
-        second[i] = most * upper_curvature(size) if most > 0.0 else 0.0
-        half[i] = 2.0 - 4.0 / (exp(0.5 * size) + 1.0)  # 2 tanh(r/4)
-        reach[i] = rho[i] * math.sqrt(math.sqrt(squares))
+    """`derive` where weights are shared: local.half from P and span; the rest is there (`curve`). spans is not used."""
+    P, count, half, span = merged(local.P), merged(layout.count), merged(local.half), merged(local.span)
+    for i in range(half.shape[0]):
+        half[i] = 2.0 - 4.0 / (exp(0.5 * span[i]) + 1.0)  # 2 tanh(r/4)
         local.made[i] = 0
     prior_caps(P, count, exp(bound), work.table, work.smallest, half)
-    for i in range(S * A):
+    for i in range(half.shape[0]):
         half[i] *= 0.5

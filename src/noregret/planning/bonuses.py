@@ -5,7 +5,8 @@ import math
 from ..compiler.jit import inlined, kernel, merged
 from ..compiler.slots import slot
 
-call_first = slot("first-order terms")  # `shared.first_of`: (local, V, n, work)
+call_rows = slot("rows of a pair")  # `beliefs.local.make_rows` or `make_root`: (local, i, n)
+call_first = slot("first-order terms")  # `shared.first_of`: (par, local, V, n, work)
 call_perturb = slot("perturb")  # (seed, draws, k, h, factor)
 
 

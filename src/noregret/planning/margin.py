@@ -60,8 +60,8 @@ def margin(par, local, work, policy, other, share, made):
     """made.least [H+1, S] <- a lower bound on the values of `policy` [H, S] less `share` in [0, 1] of those of `other`;
     the rest of `made` <- bounds on either. par, local, work as for `optimism.assess`."""
     (H, S), below, above = policy.shape, made.below, made.above
-    assess(par, local, work, policy, made.upper, made.lower)
-    assess(par, local, work, other, made.other_upper, made.other_lower)
+    assess(par, local, work, policy, made.upper, made.lower, 0)
+    assess(par, local, work, other, made.other_upper, made.other_lower, 0)
     for s in range(S):
         made.least[H, s] = 0.0
     for h in range(H - 1, -1, -1):

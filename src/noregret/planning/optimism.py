@@ -26,7 +26,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ..beliefs.local import LocalSets, covariance_of, is_shared
+from ..beliefs.local import LocalSets, covariance_of, is_shared, make_root, make_rows
 from ..checks import Floats
 from ..compiler.jit import inlined, kernel, merged
 from ..compiler.memory import room_for
@@ -35,7 +35,7 @@ from ..numerics.linear_algebra import weighted_rows
 from ..numerics.random import PERTURBATION, inverse_normal, tie_key, uniforms
 from ..problem.layout import Layout
 from .bellman import choose, expectation, expectations
-from .bonuses import call_first, call_perturb, first_matters, least_of, low_and_high
+from .bonuses import call_first, call_perturb, call_rows, first_matters, least_of, low_and_high
 from .maximise import MaximisationWork, largest_mean, maximisation_work
 from .shared import bound_shared, first_of, plan_shared
 
@@ -49,7 +49,8 @@ class SearchPar(NamedTuple):
     draws: float  # J of `perturb`; 0: bonuses as they are
     maximum: Any  # slot of `largest`, under SHARP
     perturb: Any  # slot of `perturb`, where draws > 0
-    first: Any  # slot of `shared.first_of`, where weights are shared
+    rows: Any  # slot of `beliefs.local.make_rows`, where weights are shared and `together`, else of `make_root`
+    first: Any  # slot of `shared.first_of`, likewise
     optimum: Any  # slot of `plan_optimistically`, or of `shared.plan_shared`
     assess: Any  # slot of `bound_values`, or of `shared.bound_shared`
     close: Any  # slot of `shortfall`, where plans are certified by it
@@ -99,14 +100,17 @@ def search_parts(
         f((2, n)), np.zeros(S * A, np.int64), np.zeros(n, np.int64), np.zeros(S, np.int64), f((2, S * A)), f((2, S)),
         room_for((2, long)), f((M, M)), maximisation_work(M),
     )  # fmt: skip
-    par = SearchPar(layout, seed, TAYLOR if draws > 0.0 else kind, float(draws), *[EMPTY] * 6)
+    par = SearchPar(layout, seed, TAYLOR if draws > 0.0 else kind, float(draws), *[EMPTY] * 7)
     if draws > 0.0:
         par = par._replace(perturb=call_perturb.fill(perturb, seed, 0.0, 0, 0, work.factor))
     if par.kind == SHARP:
         par = par._replace(maximum=_call_maximum.fill(largest, f(1), f(1), f((1, 1)), 0.0, 1, 0.0, work.maximum, f(1)))
     plans, bound_by = plan_optimistically, bound_values
-    if par.kind == TAYLOR and local.rows.shape[0] > 0:
-        par = par._replace(first=call_first.fill(first_of, local, f(1), 0, work))
+    shared, whole = is_shared(local), together(par, local)
+    if shared:
+        par = par._replace(rows=call_rows.fill(make_rows if whole else make_root, local, 0, 0))
+    if shared and whole:
+        par = par._replace(first=call_first.fill(first_of, par, local, f(1), 0, work))
         plans, bound_by = plan_shared, bound_shared
     best = _call_optimum.fill(plans, par, local, work, values, 0, 1.0, policy, values)
     own = _call_assess.fill(bound_by, par, local, work, policy, values, values, 0) if bounds else EMPTY
@@ -127,15 +131,10 @@ def optimum(par, local, work, mean, k, scale, policy, values):
 
 
 @inlined
-def assess(par, local, work, policy, upper, lower):
-    """upper, lower [H+1, S] <- bounds on the values of a policy [H, S]; the upper ones only where there is room."""
-    _call_assess(par.assess, (par, local, work, policy, upper, lower, 0))
-
-
-@inlined
-def glance(par, local, work, policy, upper, lower):
-    """`assess` with upper values that may be smaller than those, where that takes less time."""
-    _call_assess(par.assess, (par, local, work, policy, upper, lower, 1))
+def assess(par, local, work, policy, upper, lower, rough):
+    """upper, lower [H+1, S] <- bounds on the values of a policy [H, S]; the upper ones only where there is room.
+    rough=1: they may be smaller than they are otherwise, where that takes less time."""
+    _call_assess(par.assess, (par, local, work, policy, upper, lower, rough))
 
 
 @inlined
@@ -156,7 +155,7 @@ def first_orders(par, local, V, work):
     if is_shared(local):
         for i in range(work.pairs.shape[0]):
             work.pairs[i] = i
-        call_first(par.first, (local, V, work.pairs.shape[0], work))
+        call_first(par.first, (par, local, V, work.pairs.shape[0], work))
         return
     products, first, last, at = work.products, merged(work.first), V.shape[0] - 1, 0
     for j in range(last):
@@ -169,23 +168,23 @@ def first_orders(par, local, V, work):
 
 
 @inlined
-def first_order(local, s, a, n, mean, work):
+def first_order(par, local, s, a, n, mean, work):
     """rho sqrt(g' cov g) of one pair for the values in work.v, whose mean is given."""
-    p, v, g, form = local.P[s, a], work.v, work.g, 0.0
+    p, v, g, rho, form = local.P[s, a], work.v, work.g, local.rho[s, a], 0.0
+    whole = is_shared(local) and par.layout.dense == 1 and par.kind == TAYLOR  # as `rows` has been filled
     for j in range(n):
-        g[j] = p[j] * (v[j] - mean)
+        g[j] = v[j] - mean if whole else p[j] * (v[j] - mean)
     if is_shared(local):
-        columns, L, along = local.columns[s, a], local.factor[local.block[s, a]], local.root
-        for k in range(columns.shape[0]):
+        i = s * local.rho.shape[1] + a
+        if local.made[i] == 0:
+            call_rows(par.rows, (local, i, n))
+        rows = local.rows[i]
+        for k in range(rows.shape[0]):
             t = 0.0
             for j in range(n):
-                t += columns[k, j] * g[j]
-            along[k, 0] = t
-        for i in range(columns.shape[0]):
-            t = 0.0
-            for k in range(i, columns.shape[0]):
-                t += L[k, i] * along[k, 0]
+                t += rows[k, j] * g[j]
             form += t * t
+        rho = 1.0 if whole else rho
     else:
         cov = local.cov[s, a]
         for j in range(n):
@@ -193,7 +192,7 @@ def first_order(local, s, a, n, mean, work):
             for k in range(n):
                 t += cov[j, k] * g[k]
             form += g[j] * t
-    return local.rho[s, a] * math.sqrt(max(form, 0.0))
+    return rho * math.sqrt(max(form, 0.0))
 
 
 @kernel
@@ -209,7 +208,7 @@ def bonus(par, local, s, a, V, sign, work):
         low, high = min(low, v), max(high, v)
     if high <= low:
         return 0.0
-    first = work.factor[s, a] * first_order(local, s, a, n, mean, work) if rho < math.inf else 0.0
+    first = work.factor[s, a] * first_order(par, local, s, a, n, mean, work) if rho < math.inf else 0.0
     most = least_of(local, s, a, first, mean, low, high)
     if par.kind == SHARP and rho < math.inf:
         z, cov = local.z[s, a], work.cov
@@ -222,7 +221,7 @@ def bonus(par, local, s, a, V, sign, work):
 @inlined
 def together(par, local):
     """Whether all first-order terms are found together."""
-    return par.kind == TAYLOR and (local.slopes.shape[0] > 0 or local.rows.shape[0] > 0)
+    return par.kind == TAYLOR and (local.slopes.shape[0] > 0 or (is_shared(local) and par.layout.dense == 1))
 
 
 @kernel
@@ -297,7 +296,7 @@ def bound(par, local, work, policy, sign, reward, out):
 
 @kernel
 def bound_values(par, local, work, policy, upper, lower, rough):
-    """`assess`, and `glance` alike."""
+    """`assess`; rough or not, this is no faster."""
     if upper.shape[0] > 0:
         bound(par, local, work, policy, 1.0, local.high, upper)
     bound(par, local, work, policy, -1.0, local.low, lower)

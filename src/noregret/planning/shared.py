@@ -1,7 +1,7 @@
 """The passes of `planning.optimism` where pairs share weights and may lead everywhere: the same numbers sooner.
 
 A first-order term is a pair's rows times V (`beliefs.local.make_rows`), the most expensive part of a bonus, and most of
-them decide nothing. With first <= reach sqrt((max V - PV)(PV - min V)) (`beliefs.local.derive_shared`) a bonus lies
+them decide nothing. With first <= reach sqrt((max V - PV)(PV - min V)) (`beliefs.local.curve`) a bonus lies
 between what it is with no first-order term and with that much. So a term is found only where these differ, and in
 `plan_shared` only of actions that may be the best: of the one with the largest lower end first, whose value then rules
 out most of the others. What is ruled out is worse by more than ties are told apart by. Policy and values are those of
@@ -10,24 +10,23 @@ all terms. `bound_shared` finds upper and lower values side by side, so that row
 
 import math
 
-from ..beliefs.local import make_rows
 from ..compiler.jit import inlined, kernel, merged
 from ..numerics.linear_algebra import chosen_times, chosen_times_both, rows_times
 from ..numerics.random import tie_key
 from .bellman import TIED_WITHIN, choose, expectation
-from .bonuses import call_first, call_perturb, first_matters, least_of, least_term, low_and_high
+from .bonuses import call_first, call_perturb, call_rows, first_matters, least_of, least_term, low_and_high
 
 ROUNDING = 1e-12  # of values up to 1, in a mean
 
 
 @inlined
-def list_rows(local, n, work):
+def list_rows(par, local, n, work):
     """work.rows <- the rows of the first n pairs in work.pairs, which are made where they are not there."""
     rank = local.rows.shape[1]
     for i in range(n):
         pair = work.pairs[i]
         if local.made[pair] == 0:
-            make_rows(local, pair)
+            call_rows(par.rows, (local, pair, local.P.shape[2]))
         for k in range(rank):
             work.rows[i * rank + k] = pair * rank + k
 
@@ -49,10 +48,10 @@ def pad(V, padded):
 
 
 @kernel
-def first_of(local, V, n, work):
+def first_of(par, local, V, n, work):
     """work.first of the first n pairs in work.pairs: the length of their rows times V."""
     rank, first, squares = local.rows.shape[1], merged(work.first), work.squares[0]
-    list_rows(local, n, work)
+    list_rows(par, local, n, work)
     pad(V, work.padded[0])
     chosen_times(merged(local.rows), work.rows, n * rank, work.padded[0], squares)
     for i in range(n):
@@ -96,7 +95,7 @@ def first_of_leaders(par, local, V, scale, limit, work):
         if most[leader] > least[leader] and least[leader] < limit:
             work.pairs[n] = leader
             n += 1
-    call_first(par.first, (local, V, n, work))
+    call_first(par.first, (par, local, V, n, work))
     low, high = low_and_high(V)
     Q, first, reward = merged(work.Q), merged(work.first), merged(work.reward)
     second, half, rho = merged(local.second), merged(local.half), merged(local.rho)
@@ -120,7 +119,7 @@ def first_of_rivals(par, local, V, limit, work):
             if most[i] >= best and most[i] > least[i] and least[i] < limit and available[s, i - s * A]:
                 work.pairs[n] = i
                 n += 1
-    call_first(par.first, (local, V, n, work))
+    call_first(par.first, (par, local, V, n, work))
 
 
 @inlined
@@ -128,7 +127,7 @@ def first_of_all(par, local, V, work):
     """work.first of all pairs."""
     for i in range(work.pairs.shape[0]):
         work.pairs[i] = i
-    call_first(par.first, (local, V, work.pairs.shape[0], work))
+    call_first(par.first, (par, local, V, work.pairs.shape[0], work))
 
 
 @kernel
@@ -189,7 +188,7 @@ def bound_below(par, local, work, policy, lower):
         for s in range(S):
             work.first[s, policy[h, s]] = 0.0
         if matters:
-            call_first(par.first, (local, L, narrow_pairs(local, policy[h], work), work))
+            call_first(par.first, (par, local, L, narrow_pairs(local, policy[h], work), work))
         for s in range(S):
             a = policy[h, s]
             mean = expectation(local.P, par.layout, s, a, L)
@@ -198,11 +197,11 @@ def bound_below(par, local, work, policy, lower):
 
 
 @inlined
-def first_of_both(local, U, L, n, work):
+def first_of_both(par, local, U, L, n, work):
     """work.both [2, S] at the states in work.states <- first-order terms for U and for L of the first n pairs in
     work.pairs."""
     rank = local.rows.shape[1]
-    list_rows(local, n, work)
+    list_rows(par, local, n, work)
     padded, squares = work.padded, work.squares
     pad(U, padded[0])
     pad(L, padded[1])
@@ -228,9 +227,9 @@ def bound_both(par, local, work, policy, upper, lower, rough):
             both[0, s] = both[1, s] = 0.0
         n = narrow_pairs(local, policy[h], work) if matters else 0
         if n > 0 and rough == 0:
-            first_of_both(local, U, L, n, work)
+            first_of_both(par, local, U, L, n, work)
         elif n > 0:
-            call_first(par.first, (local, L, n, work))
+            call_first(par.first, (par, local, L, n, work))
             for e in range(n):
                 both[1, work.states[e]] = first[work.pairs[e]]
         for s in range(S):

@@ -5,7 +5,7 @@ from ...beliefs.local import is_shared
 from ...compiler.jit import inlined, kernel
 from ...compiler.slots import filled
 from ...numerics.random import POSTERIOR
-from ...planning.optimism import assess, glance, optimum
+from ...planning.optimism import assess, optimum
 from ..declared import DELTA, REGULARIZATION, REWARD_REGULARIZATION, option
 from ..locks import locked
 from ..lottery import FLOOR, PLANS, STREAM, play
@@ -22,13 +22,13 @@ from .sets import apply_describe, follow
 LEAST_PART, LARGEST_PART = 0.2, 0.76  # of the bonus, on the first and the last of the RUNGS; geometric between
 
 
-@inlined
-def passes(par, work, top):
-    """Whether the policy with values in work.upper, work.lower may be played: at every initial state
+@kernel
+def passes(starts, kappa, top, upper, lower):
+    """Whether a policy with these values [S] at the first step may be played: at every initial state
     top - upper <= kappa (upper - lower)."""
-    for i in range(par.starts.shape[0]):
-        s = par.starts[i]
-        if top[0, s] - work.upper[0, s] > par.kappa * (work.upper[0, s] - work.lower[0, s]) + 1e-12:
+    for i in range(starts.shape[0]):
+        s = starts[i]
+        if top[s] - upper[s] > kappa * (upper[s] - lower[s]) + 1e-12:
             return False
     return True
 
@@ -38,19 +38,19 @@ def climb(par, work, k, policy, top):
     """policy [H, S] <- itself if it passes, or the first of the rungs that does; how many were tried, RUNGS + 1 if none
     passes. What passes with smaller upper values passes with its own, which nobody asks for then, unless certificates
     are close."""
-    search, local, scratch = par.search, work.local, work.search
-    if par.close == 0 and is_shared(local):
-        glance(search, local, scratch, policy, work.upper, work.lower)
-        if passes(par, work, top):
-            return 0
-    assess(search, local, scratch, policy, work.upper, work.lower)
-    tried = 0
-    while tried < RUNGS and not passes(par, work, top):
-        part = LEAST_PART * (LARGEST_PART / LEAST_PART) ** (tried / (RUNGS - 1.0))
-        optimum(search, local, scratch, work.mean, k, part, policy, work.values)
-        assess(search, local, scratch, policy, work.upper, work.lower)
-        tried += 1
-    return tried if passes(par, work, top) else RUNGS + 1
+    search, local, scratch, upper, lower = par.search, work.local, work.search, work.upper, work.lower
+    rough, tried = 1 if par.close == 0 and is_shared(local) else 0, 0
+    assess(search, local, scratch, policy, upper, lower, rough)
+    passed = passes(par.starts, par.kappa, top[0], upper[0], lower[0])
+    while not passed and tried < RUNGS:
+        if rough == 0:
+            part = LEAST_PART * (LARGEST_PART / LEAST_PART) ** (tried / (RUNGS - 1.0))
+            optimum(search, local, scratch, work.mean, k, part, policy, work.values)
+            tried += 1
+        rough = 0
+        assess(search, local, scratch, policy, upper, lower, 0)
+        passed = passes(par.starts, par.kappa, top[0], upper[0], lower[0])
+    return tried if passed else RUNGS + 1
 
 
 @inlined
@@ -73,7 +73,7 @@ def plan(par, state, work, x, k, out):
     if tried <= RUNGS:
         take(work.policy, out.policy)
     else:
-        assess(par.search, work.local, work.search, out.policy, work.upper, work.lower)
+        assess(par.search, work.local, work.search, out.policy, work.upper, work.lower, 0)
     state.gate[tried] += 1
     follow(par, work, out.policy, out.values)
 

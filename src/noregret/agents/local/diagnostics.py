@@ -88,7 +88,7 @@ def watch_certified(par, work, truth, path, out, meter):
 def watch_local(par, state, work, truth, path, out, meter):
     """For agents that keep sets of logits."""
     if par.certify == 1 and par.close == 0 and is_shared(work.local):  # a plan may have but glanced at upper values
-        assess(par.search, work.local, work.search, out.policy, work.upper, work.lower)
+        assess(par.search, work.local, work.search, out.policy, work.upper, work.lower, 0)
     watch_certified(par, work, truth, path, out, meter)
     refused = 0
     for i in range(1, state.gate.shape[0]):

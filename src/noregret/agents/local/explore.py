@@ -65,7 +65,7 @@ def believe_pairs(par, state, work, x):
 @kernel
 def believe_blocks(par, state, work, x):
     """The same where pairs share weights."""
-    describe_blocks(par.sampler, state.sampler, work.sampler, x, work.local, 0)
+    describe_blocks(par.sampler, state.sampler, work.sampler, x, work.local, work.derive, 0)
     one_deviation(work.local)
     derive_first_shared(work.local, par.layout, work.derive)
 

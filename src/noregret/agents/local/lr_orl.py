@@ -16,7 +16,7 @@ def plan(par, state, work, x, k, out):
     apply_describe(par.describe, (par, state, work, x, 0))
     optimum(par.search, work.local, work.search, work.mean, k, par.scale, out.policy, out.values)
     if par.certify == 1:
-        assess(par.search, work.local, work.search, out.policy, work.upper[:0], work.lower)
+        assess(par.search, work.local, work.search, out.policy, work.upper[:0], work.lower, 0)
         for h in range(work.upper.shape[0]):  # its own policy attains the largest values
             for s in range(work.upper.shape[1]):
                 work.upper[h, s] = out.values[h, s]

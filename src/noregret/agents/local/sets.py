@@ -223,7 +223,7 @@ def judge(par, state, work, x, k, policy, values):
     """values, work.upper, work.lower <- optimistic values and bounds for a policy, which stays as it is."""
     apply_describe(par.describe, (par, state, work, x, 0))
     optimum(par.search, work.local, work.search, work.mean, k, 1.0, work.policy, values)
-    assess(par.search, work.local, work.search, policy, work.upper, work.lower)
+    assess(par.search, work.local, work.search, policy, work.upper, work.lower, 0)
     follow(par, work, policy, values)
 
 

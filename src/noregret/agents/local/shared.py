@@ -43,7 +43,7 @@ def normals_needed(problem: Problem, draws: int) -> int:
 @kernel
 def describe_shared(par, state, work, x, known):
     """work.local <- the sets of the individual with context x; known: as in `sets.ranges`."""
-    describe_blocks(par.transitions, state.transitions, work.transitions, x, work.local, 1)
+    describe_blocks(par.transitions, state.transitions, work.transitions, x, work.local, work.derive, 1)
     finish(par, state, work, x, known, par.transitions.weight_bound * norm_of(x), 0)
 
 
@@ -51,7 +51,7 @@ def describe_shared(par, state, work, x, known):
 def describe_mixed(par, state, work, x, known):
     """The same from stored sets."""
     of = par.transitions.shared
-    describe_blocks(of, state.transitions, work.transitions.shared, x, work.local, 1)
+    describe_blocks(of, state.transitions, work.transitions.shared, x, work.local, work.derive, 1)
     finish(par, state, work, x, known, of.weight_bound * norm_of(x), 0)
 
 

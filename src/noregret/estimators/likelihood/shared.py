@@ -25,9 +25,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...beliefs.local import Lift, lift_of
+from ...beliefs.local import Lift, curve, lift_of, root_at, softmax_of_all
 from ...checks import Floats
-from ...compiler.jit import inlined, kernel
+from ...compiler.jit import inlined, kernel, merged
 from ...compiler.memory import room_for
 from ...numerics.linear_algebra import cholesky, dot, norm_of, refresh_address, triangle_times, weighted_rows
 from ...problem.design import Blocks
@@ -283,9 +283,9 @@ def rooted_span(par, work, s, a, root, rho, z, norm):
 
 
 @kernel
-def describe_blocks(par, state, work, x, local, spans):
-    """local.z, factor and rho of all pairs, for the individual with context x; spans=1: their spans, too."""
-    norm = norm_of(x)
+def describe_blocks(par, state, work, x, local, derived, spans):
+    """local.z, factor and rho of all pairs, for the individual with context x; spans=1: their P, span, second and reach
+    (`beliefs.local.curve`), too, with derived for its scratch."""
     for b in range(par.size.shape[0]):
         look_at(par, state, work, b, x)
         root_of(par, work, b)
@@ -295,9 +295,13 @@ def describe_blocks(par, state, work, x, local, spans):
         rho = radius_of(state, b)
         for i in range(par.first[b], par.first[b + 1]):
             s, a = par.pairs[i, 0], par.pairs[i, 1]
-            z = local.z[s, a]
-            predictions_of(par, work, s, a, z)
+            predictions_of(par, work, s, a, local.z[s, a])
             local.rho[s, a] = rho
-            if spans == 1:
-                root_for(par, work, s, a, work.root)
-                local.span[s, a] = rooted_span(par, work, s, a, work.root, rho, z, norm)
+    if spans == 1:
+        norm, A = norm_of(x), local.rho.shape[1]
+        softmax_of_all(merged(local.z), merged(par.outcomes), merged(local.P))
+        for i in range(local.rho.shape[0] * A):
+            s, a = i // A, i % A
+            root_at(local, i, par.outcomes[s, a], local.root)
+            local.span[s, a] = rooted_span(par, work, s, a, local.root, local.rho[s, a], local.z[s, a], norm)
+            curve(local, i, local.root, derived)
