@@ -590,6 +590,23 @@ def test_a_failed_upgrade_leaves_the_database_as_it_was(url, tmp_path):
         journal.write(notes(1))
 
 
+def test_somebody_writes_while_the_log_is_made(tmp_path):
+    """SQLite refuses at once to begin a write-ahead log while others write: the journal waits until they are done."""
+    path = tmp_path / "journal.db"
+    nr.Journal(path).close()
+    other = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
+    assert other.execute("PRAGMA journal_mode=DELETE").fetchone() == ("delete",)
+    other.execute("BEGIN IMMEDIATE")
+    timer = threading.Timer(0.2, lambda: other.execute("COMMIT"))
+    timer.start()
+    with nr.Journal(path) as journal:
+        journal.write(notes(1))
+    timer.join()
+    other.close()
+    with nr.Journal(path) as journal:
+        assert journal.head == 1
+
+
 def test_many_open_an_empty_database_at_once(url):
     wrong, barrier = [], threading.Barrier(5)
 

@@ -10,6 +10,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from sqlalchemy.exc import OperationalError
+
 from .chain import COLUMNS
 from .errors import JournalUnavailable
 
@@ -65,10 +67,18 @@ class SQLite:
         return made
 
     def settle(self, connection: Any) -> None:
-        """The write-ahead log is a property of the file: set once."""
-        if connection.exec_driver_sql("PRAGMA journal_mode").scalar() != "wal":
-            if connection.exec_driver_sql("PRAGMA journal_mode=WAL").scalar() != "wal":
-                raise ValueError(f"{self.shown} is in a place where SQLite cannot have a write-ahead log")
+        """The write-ahead log is a property of the file: set once. SQLite does not wait for others here, so we do."""
+        until = time.monotonic() + BUSY
+        while True:
+            try:
+                modes = (connection.exec_driver_sql(f"PRAGMA journal_mode{to}").scalar() for to in ("", "=WAL"))
+                if "wal" not in modes:
+                    raise ValueError(f"{self.shown} is in a place where SQLite cannot have a write-ahead log")
+                return
+            except OperationalError as error:
+                if getattr(error.orig, "sqlite_errorcode", 0) & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > until:
+                    raise
+                time.sleep(0.01)
 
     def alone(self, connection: Any) -> None:
         """BEGIN IMMEDIATE is enough."""
