@@ -279,6 +279,56 @@ def test_order_of_learning_and_late_rewards():
 
 
 @pytest.mark.parametrize("order", ["end", "begin"])
+def test_few_are_learned_at_once(order):
+    """Ten people wait for the first one (order="begin") or for ten more to begin (order="end"). Each event then learns
+    two of them, in the order in which they began; what is refused or only told learns nobody; at last everything is as
+    if all had been learned together."""
+    live, world = clinic_live(order=order, at_once=2)
+    whole, _ = clinic_live(order=order)
+    both = (live, whole)
+    for k in range(11):
+        for one in both:
+            one.begin(k, world.individual(k, 3).context)
+            one.act(k, 0)
+            one.observe(k, 0.5, 1)
+    wait = 0 if order == "begin" else 1
+    for k in range(10, 0, -1):
+        for one in both:
+            one.end(k, wait=wait)
+    assert live.waiting == whole.waiting == tuple(range(1, 11))
+    for one in both:
+        one.end(0, wait=wait)
+    if order == "end":
+        for one in both:
+            one.begin("next", [0.6, 0.8])
+            one.abandon("next")
+        left = 7  # of eleven: two by each of these events
+    else:
+        left = 9
+    assert whole.waiting == ()
+    assert live.waiting == tuple(range(11 - left, 11))
+    for _ in range(5):  # neither a verb that is refused nor one that only tells
+        with pytest.raises(ValueError, match="has ended and is not learned yet"):
+            live.begin(10, [0.6, 0.8])
+        with pytest.raises(ValueError, match="who must be somebody open"):
+            live.end("nobody")
+    for one in both:
+        one.observe(10, 1.0, 1, step=0) if one is live else None
+        one.observe(10, 0.5, 1, step=0) if one is live else None
+    again = nr.Live.from_bytes(live.snapshot()())
+    assert again.waiting == live.waiting == tuple(range(11 - left, 11))
+    assert again.at_once == 2
+    for k in range(20, 23):
+        for one in (*both, again):
+            one.begin(k, world.individual(k, 3).context)
+            one.abandon(k)
+    assert again.waiting == live.waiting == ()
+    assert not differing(arrays_of(live.agent), arrays_of(again.agent))
+    apart = differing(arrays_of(live.agent), arrays_of(whole.agent))
+    assert apart == of_plans(apart)
+
+
+@pytest.mark.parametrize("order", ["end", "begin"])
 def test_ends_that_depend_on_the_outcome(order):
     """Two hundred people, half of whom get worse, and those end first. Learned as they end, the bound on the value
     falls below it; learned as they began, it holds."""
@@ -355,10 +405,11 @@ def test_a_plan_is_made_once_and_records_stay():
     assert len({plan.policy.tobytes() for plan in plans.values()}) > 1  # others have other draws
 
 
-def test_saved_with_people_open(tmp_path):
+@pytest.mark.parametrize("at_once", [None, 1])
+def test_saved_with_people_open(tmp_path, at_once):
     """Stopped between any two verbs, loaded, continued: as if it had not stopped."""
-    one, world = clinic_live(draws=20, order="begin")
-    two, _ = clinic_live(draws=20, order="begin")
+    one, world = clinic_live(draws=20, order="begin", at_once=at_once)
+    two, _ = clinic_live(draws=20, order="begin", at_once=at_once)
     people, g, decisions = {}, np.random.default_rng(3), []
     for t in range(120):
         verb = g.integers(0, 4)

@@ -219,6 +219,48 @@ def test_snapshots_are_kept_along_the_way(monkeypatch):
     assert from_journal(live) == everything(live)
 
 
+@pytest.mark.parametrize("order", ["begin", "end"])
+def test_few_at_once_come_out_of_the_journal_as_they_went_in(order):
+    """Whoever is learned by which event follows from the events: not from snapshots, erasures, verbs that were refused
+    or writes that failed in between."""
+    live = fresh(MemoryJournal(), order=order, at_once=1)
+    for k in range(8):
+        live.begin(k, WORLD.context(seed=0, episode=k))
+        live.act(k, "moderate")
+        live.observe(k, 0.5, "mild")
+    for k in range(7, -1, -1):
+        live.end(k, wait=0 if order == "begin" else 2)
+    left = []
+
+    def checked():
+        left.append(len(live.waiting))
+        assert from_journal(live) == everything(live)
+
+    checked()
+    live.begin("x", WORLD.context(seed=0, episode=8))
+    live.begin("y", WORLD.context(seed=0, episode=9))
+    checked()
+    live.keep_snapshot()
+    with pytest.raises(ValueError, match="is open already"):
+        live.begin("x", WORLD.context(seed=0, episode=8))
+    live.erase(0)
+    checked()
+    live.journal.fails = "before"
+    with pytest.raises(JournalUnavailable):
+        live.end("x")
+    checked()
+    live.journal.fails = "after"
+    with pytest.raises(JournalUnavailable):
+        live.abandon("y")
+    checked()
+    live.end("x", wait=None)
+    checked()
+    assert left == ([7, 5, 5, 5, 4, 4] if order == "begin" else [8, 7, 7, 7, 6, 6])
+    live.journal.free = True
+    with pytest.raises(ValueError, match="at_once must be what the journal was begun with, 1, got None"):
+        nr.Live(nr.CertifiedPSRL(WORLD.problem, seed=3), journal=live.journal, order=order)
+
+
 def test_somebody_who_was_erased():
     live = ward("certified-psrl", MemoryJournal())
     with pytest.raises(ValueError, match="'a' is not learned yet, withdraw them first"):

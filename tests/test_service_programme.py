@@ -159,7 +159,7 @@ def test_a_refusal_is_not_remembered(url):
 # Who decides ------------------------------------------------------------------------------------------------------
 def test_the_house_rule_decides_while_the_agent_is_made(url, monkeypatch):
     making = Gate(Settings.made_live)
-    monkeypatch.setattr(Settings, "made_live", lambda self: making(self))
+    monkeypatch.setattr(Settings, "made_live", lambda self, options: making(self, options))
     with running(url, ready=False) as programme:
         tell = Caller(programme)
         begun = tell("begin", "Ms B", x=context(0))[1]

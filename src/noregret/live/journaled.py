@@ -125,9 +125,10 @@ def check_made(event: Event | None, agent: Agent, live: dict[str, Any]) -> None:
             f"agent must be the one that the journal was begun with, a {told['agent']} with the same options, seed and "
             "log, as it was then; Live.resume needs none"
         )
-    for name, value in live.items():
-        if told["live"].get(name, value) != value:
-            raise ValueError(f"{name} must be what the journal was begun with, {told['live'][name]!r}, got {value!r}")
+    for name in {**told["live"], **live}:
+        before, now = told["live"].get(name), live.get(name)
+        if before != now:
+            raise ValueError(f"{name} must be what the journal was begun with, {before!r}, got {now!r}")
 
 
 class Book:

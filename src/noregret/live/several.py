@@ -94,6 +94,9 @@ class Live(Ward):
     belief  posterior draws at every `begin` for what is believed of the plan's shortfall, in the decisions; 0: none.
             At least 19, of an agent with a posterior. Believed, not proved (`Plan.belief`)
     clock   a function that says the time, for the decisions: a datetime with a time zone; None: this machine's
+    at_once how many people a verb learns from at most; None: everybody who is due. With order="begin" many may become
+            due together, when the slowest of them ends, and whoever asks next waits until all are learned. Those who
+            are left are learned by the next `begin`, `end`, `close` and `abandon`, so many each
 
     Keys are integers of 64 bits or text of at most 200 characters. The module docstring says what is guaranteed. Memory
     for each open individual: a plan, and 2 H S bytes per draw.
@@ -124,6 +127,7 @@ class Live(Ward):
         belief: int = 0,
         *,
         journal: Any = None,
+        at_once: int | None = None,
     ) -> None:
         if not isinstance(agent, Agent):
             raise ValueError(f"agent must be an agent of noregret, got {type(agent).__name__}")
@@ -144,7 +148,7 @@ class Live(Ward):
         self.belief = check_belief(agent, belief) if check.integer("belief", belief, 0) else 0
         self._described = plainly(agent)
         book = None if journal is None else Book(journal, reader(type(self), agent, clock))
-        super().__init__(agent, order)
+        super().__init__(agent, order, None if at_once is None else check.integer("at_once", at_once, 1))
         if book is not None:
             self._book = book
             self._stale = book.start(agent, self._options(), self._frozen(), self._now())
@@ -190,6 +194,7 @@ class Live(Ward):
                 self._coming, self._plan = (who, mark, drawn, row), None
                 self._loose = True
                 self._plan = plan = agent.plan_for(context, unavailable)
+                self._left = self._most
         except ValueError:  # an expert's, for example, who could not be asked
             self._stale = self._stale and (who in self._people or agent.is_open)
             raise
@@ -309,6 +314,7 @@ class Live(Ward):
             self._tell([Entry("withdraw", self._now(), person.who, {"learn": False})])
         with finished(self._settle):
             del self._people[person.who]
+            self._left = self._most
         self._stale = False
 
     # The journal --------------------------------------------------------------------------------------------------
@@ -377,7 +383,8 @@ class Live(Ward):
     # Files --------------------------------------------------------------------------------------------------------
     def _options(self) -> dict[str, Any]:
         own = {"draws": self.draws, "order": self.order, "audit": self.audit, "rows": self.rows}
-        return own | ({"belief": self.belief} if self.belief else {})  # files of earlier versions are without it
+        later = {"belief": self.belief or None, "at_once": self.at_once}  # files of earlier versions are without them
+        return own | {name: value for name, value in later.items() if value is not None}
 
     @verb
     def save(self, path: Any) -> None:

@@ -5,6 +5,7 @@ that can fail comes first, then one step that counts (an assignment, or a compil
 made up for by `_catch_up`, at once or when the next verb is called."""
 
 import functools
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from heapq import heappop, heappush
@@ -60,8 +61,10 @@ class Ward:
 
     belief: int  # draws for what is believed of a plan, 0: none
 
-    def __init__(self, agent: Agent, order: str) -> None:
-        self.order = order
+    def __init__(self, agent: Agent, order: str, at_once: int | None = None) -> None:
+        self.order, self.at_once = order, at_once
+        self._most = math.inf if at_once is None else at_once  # people whom one event learns
+        self._left = math.inf if at_once is None else 0.0  # how many of them the last event has not learned yet
         self.agent = agent
         self.lock = agent.lock  # people and agent are changed together
         self._people: dict[Who, Person] = {}  # in the order in which they began
@@ -126,10 +129,12 @@ class Ward:
         )  # fmt: skip
 
     def _settle(self) -> None:
-        """Catch up, then learn whoever is due, in order: nobody twice, nobody dropped unlearned."""
+        """Catch up, then learn whoever is due, in order: nobody twice, nobody dropped unlearned. At most as many as the
+        last event may: who is learned when follows from the events alone, and never from a verb that was refused."""
         self._catch_up()
         agent, p = self.agent, self.agent.problem
         for q in self._due():
+            self._left -= 1
             self._about = (q.who,)
             self._loose = self._unexamined = True
             h = q.impossible(p)
@@ -145,11 +150,13 @@ class Ward:
             self._unexamined = False
 
     def _due(self) -> list[Person]:
-        """Whose turn it is to be learned, in the order in which they began, which is that of `_people`."""
-        begun, people, found = self.agent.episode, self._people, {}
+        """Whose turn it is to be learned, in the order in which they began, which is that of `_people`; as many as are
+        left to the last event."""
+        begun, people = self.agent.episode, self._people
+        found: dict[int, Person] = {}
         if self.order == "begin":
             for q in people.values():
-                if not q.due(begun):
+                if not q.due(begun) or len(found) >= self._left:
                     break
                 found[q.episode] = q
             return list(found.values())
@@ -162,7 +169,7 @@ class Ward:
             if person is not None and person.due(begun):
                 found[person.episode] = person
             places += [j for j in (2 * i + 1, 2 * i + 2) if j < len(hints) and hints[j][0] <= begun]
-        return [found[k] for k in sorted(found)]
+        return [found[k] for k in sorted(found)[: len(found) if self.at_once is None else int(self._left)]]
 
     def _hinted(self, hint: tuple[int, int, Who]) -> Person | None:
         """Whom a hint is about, None where that is over. Hints come before what they hint at, and go after it: one too
@@ -195,6 +202,7 @@ class Ward:
         with finished(self._settle):
             self._hint(person)
             self._people[person.who] = person
+            self._left = self._most
         self._stale = False
 
     # The journal --------------------------------------------------------------------------------------------------
@@ -220,6 +228,7 @@ class Ward:
         agent.share_lock(self.lock)
         agent.hand_to(self)
         self.agent, self._people, self._hints = agent, other._people, other._hints
+        self._left = other._left
         self._coming, self._plan, self._about, self._loose, self._unexamined = None, None, (), False, False
 
     def _shelve(self) -> None:

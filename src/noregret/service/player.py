@@ -180,7 +180,8 @@ class Player:
                     return Live.from_bytes(journal.snapshot(kept.number), name=f"snapshot {kept.number}"), kept.number
             except ValueError as error:
                 self.office.alarm("snapshot", f"snapshot {kept.number} was passed over: {error}")
-        live = self.settings.made_live()
+        made = next(iter(journal.events(0, 1)))
+        live = self.settings.made_live(made.payload["live"])
         rehearse(live)  # a snapshot that is read was tried out already
         self._check(mine)
         self.office.seal(1, mine, live.snapshot())

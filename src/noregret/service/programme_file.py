@@ -28,6 +28,7 @@ from .standing import Rules
 
 _LINKS = {"logit": MultinomialLogit, "linear": LinearCombination}
 _OWN = ("link", "available", "agent_file")  # keys of [problem] that `Problem` does not take as they are
+AT_ONCE = 4  # people whom one event of a journal teaches the agent: 1 to 2 ms at the medium size
 
 
 class _Section(BaseModel):
@@ -219,8 +220,14 @@ class Settings(BaseModel):
     def made_house(self, problem: Problem) -> House:
         return House(problem, self.house.rule, self.house.floor, self.programme.seed)
 
-    def made_live(self) -> Live:
-        """A new agent under a new `Live`. Compiles, which may take a minute."""
+    def live_options(self) -> dict[str, Any]:
+        """Of the `Live` of a new journal, which the journal's first event keeps."""
+        own = {"draws": self.service.draws, "order": self.learning.order, "audit": False, "rows": False}
+        return own | {"at_once": AT_ONCE}
+
+    def made_live(self, options: dict[str, Any] | None = None) -> Live:
+        """A new agent under a new `Live` with these options, by default `live_options`. Compiles, which may take a
+        minute."""
         if self.problem.agent_file is not None:
             agent: Agent = load(self.problem.agent_file)
         else:
@@ -233,7 +240,7 @@ class Settings(BaseModel):
             expert = self.made_house(agent.problem).policy
             agent = Referral(agent, expert, self.referral.threshold, self.referral.criterion)
             agent.encoder = encoder
-        return Live(agent, draws=self.service.draws, order=self.learning.order, rows=False, audit=False)
+        return Live(agent, **(self.live_options() if options is None else options))
 
 
 _TUPLES = ("initial_states", "reward_range")

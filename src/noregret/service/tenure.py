@@ -188,10 +188,10 @@ def made_entry(settings: Settings) -> Entry:
     snapshot 1 is the agent as it was made."""
     told = settings.table()
     agent = told.get("agent") or {"name": "file", "file": told["problem"]["agent_file"]}
-    live = {"draws": settings.service.draws, "order": settings.learning.order, "audit": False, "rows": False}
     payload = {
-        "agent": agent["name"], "options": {k: v for k, v in agent.items() if k != "name"}, "live": live,
-        "version": __version__, "fingerprint": None, "settings": told, "identity": settings.identity(),
+        "agent": agent["name"], "options": {k: v for k, v in agent.items() if k != "name"},
+        "live": settings.live_options(), "version": __version__, "fingerprint": None, "settings": told,
+        "identity": settings.identity(),
     }  # fmt: skip
     return Entry("made", now_text(), payload=payload)
 
