@@ -10,6 +10,7 @@ import pytest
 
 import noregret as nr
 from faults import Injector, places
+from noregret import checks as check
 from noregret.agents import contents
 from noregret.live.people import with_people
 from noregret.storage.archive import digest
@@ -205,3 +206,21 @@ def test_an_interrupted_load_harms_nothing(wards, every, tmp_path):
     assert tried > 50
     assert path.read_bytes() == data
     assert everything(nr.Live.load(path)) == whole
+
+
+def test_an_interrupted_load_leaves_no_budget(wards, tmp_path):
+    """What a file may cost is counted while it is loaded. Left behind, it would be counted on, and refuse others."""
+    path, seen = tmp_path / "live.npz", Injector()
+    wards("certified-psrl").save(path)
+    seen.run(lambda: nr.Live.load(path))
+    near = [
+        at
+        for (code, _), both in seen.lines.items()
+        if code.co_name in ("rebuilt", "memory", "limited", "within_budget")
+        for at in set(both)
+    ]
+    assert len(near) > 15
+    for at in near:
+        with pytest.raises((KeyboardInterrupt, ValueError)):
+            Injector(at, KeyboardInterrupt).run(lambda: nr.Live.load(path))
+        assert check._budget.get() is None

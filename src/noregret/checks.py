@@ -7,9 +7,8 @@ import inspect
 import itertools
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Mapping
+from contextvars import ContextVar, copy_context
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -96,8 +95,8 @@ _budget: ContextVar[list[float] | None] = ContextVar("budget", default=None)
 
 
 def memory(what: str, needed: float, now: float | None = None) -> None:
-    """A sentence where `needed` bytes are more than this machine has, or than is left of a `budget`, before anything of
-    that size is made. now: what is made at once, where others will make the rest, and ask for it."""
+    """A sentence where `needed` bytes are more than this machine has, or than is left (`within_budget`), before
+    anything of that size is made. now: what is made at once, where others will make the rest, and ask for it."""
     there, left = _memory(), _budget.get()
     if needed > there:
         raise ValueError(f"{what} would need at least {_bytes(needed)} of memory, there are {_bytes(there)}")
@@ -107,14 +106,15 @@ def memory(what: str, needed: float, now: float | None = None) -> None:
             raise ValueError(f"{what} would need more memory than may be taken for so short a file (memory=...)")
 
 
-@contextmanager
-def budget(limit: float) -> Iterator[None]:
-    """What is asked of `memory` meanwhile, all of it together, may be at most so many bytes."""
-    token = _budget.set([limit])
-    try:
-        yield
-    finally:
-        _budget.reset(token)
+def within_budget(limit: float, make: Callable[[], T]) -> T:
+    """make(). What is asked of `memory` meanwhile, all of it together, may be at most so many bytes. The budget is in a
+    context of its own: however this ends, an interruption at any line included, nothing of it is left."""
+
+    def limited() -> T:
+        _budget.set([limit])
+        return make()
+
+    return copy_context().run(limited)
 
 
 def _memory() -> float:

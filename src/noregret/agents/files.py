@@ -77,8 +77,9 @@ def rebuilt(
     limit = max(_MODEST, _TIMES * held) if memory is None else check.positive("memory", memory)
     try:
         _plausible(header, arrays, held)
-        with check.budget(limit):
-            made = revived(header, arrays, _problem(header["problem"], "", arrays, link), link, expert, own)
+        made = check.within_budget(
+            limit, lambda: revived(header, arrays, _problem(header["problem"], "", arrays, link), link, expert, own)
+        )
         _works(made)
         return made
     except MemoryError:
