@@ -277,6 +277,7 @@ def test_stored_agents_outgrow_their_room(name, tmp_path):
     assert np.array_equal(bounds[0].upper, plans[0].upper)
 
 
+@pytest.mark.long
 def test_known_rewards_need_not_be_learned(tmp_path):
     """Agents with local sets take them as they are: the range is a point, and all of delta goes to the transitions."""
     base = WORLDS["logit"]()

@@ -360,7 +360,7 @@ def promised_worlds(name):
     return [nr.worlds.bandit_logistic(3, 3, 2.0, seed=1), masked_world(True)]
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "options"), [(name, {}) for name in NAMES] + [(name, {"constants": "paper"}) for name in NAMES[2:]]
 )
@@ -425,7 +425,7 @@ def distance(agent, pair, truth):
     return (centre - truth) @ gram @ (centre - truth) / square
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_sets_hold_and_are_not_vacuous(name):
     """delta = 0.3, one arm: theta* within its set at all times in all but `allowed` of 40 runs; and somewhere its
@@ -445,7 +445,7 @@ def test_sets_hold_and_are_not_vacuous(name):
     assert worst > 0.2
 
 
-@pytest.mark.study(first=4)
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("name", NAMES)
 def test_regret_is_far_below_uniform_play(name):
     world = promised_worlds(name)[0]

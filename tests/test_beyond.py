@@ -65,6 +65,7 @@ def exceeds(g, kind, m, size, reach):
     return max(s * gain - bonus(par, local, 0, 0, V, s, work) for s in (-1.0, 1.0))
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize(("kind", "cases"), [(TAYLOR, 1500), (SHARP, 400)])
 def test_no_member_of_the_set_exceeds_the_bonus(kind, cases):
     """Either way, for members on the boundary in random and in the worst first-order direction."""
@@ -168,6 +169,7 @@ def test_certify_contains_the_exact_value_of_any_policy(kind):
     assert least < 2.5  # of 3: the bounds say something
 
 
+@pytest.mark.long
 def test_certificates_are_about_initial_states():
     """Where an episode may begin in some states only, the certificate is the largest there, and not of the others."""
     world, gaps = place(starts=None), {}
@@ -358,6 +360,7 @@ def test_the_perturbation_is_the_largest_of_normals():
     assert max((np.arange(1, n + 1) / n - wrong).max(), (wrong - np.arange(n) / n).max()) > limit
 
 
+@pytest.mark.long
 def test_randomised_optimism_is_frequent_enough():
     """Plans of one moment, drawn anew 600 times: at least 0.158 of them optimistic, up to what chance does once in a
     million."""
@@ -376,7 +379,7 @@ def test_randomised_optimism_is_frequent_enough():
 
 
 # Whole runs ---------------------------------------------------------------------------------------------------------
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("kind", "world", "episodes"),
     [

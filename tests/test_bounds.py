@@ -551,6 +551,7 @@ def test_runs_notice_what_an_agent_was_told_wrongly():
 
 
 # The command -----------------------------------------------------------------------------------------------------
+@pytest.mark.long
 def test_bounds_prints_a_table_within_100_columns(tmp_path):
     made = claims(PROBLEMS[0], 20_000)
     assert {c.name for c in made} >= set(STARTS)

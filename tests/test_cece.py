@@ -224,6 +224,7 @@ def test_saved_before_at_and_after_the_pause(stop, tmp_path):
         assert np.array_equal(u, v)
 
 
+@pytest.mark.long
 @pytest.mark.deep
 def test_cece_tells_kinds_apart_and_beats_uniform_play_and_one_model_for_all():
     """Eight seeds. Regret per episode over the last tenth: below 0.65 of uniform play's, and below that of the same

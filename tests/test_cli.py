@@ -106,6 +106,7 @@ def test_mistakes_get_one_sentence_and_leave_nothing_behind(tmp_path, args, mess
     refused(noregret("compare", *args, cwd=tmp_path, check=False), message, tmp_path)
 
 
+@pytest.mark.long
 @pytest.mark.deep
 def test_frontier_prints_standings_and_draws_them(tmp_path):
     agents = "glm-orl:constants=paper,glm-orl"

@@ -52,6 +52,7 @@ def test_the_truth_is_in_every_interval(kind):
         assert value.lower - 1e-9 <= mean <= value.upper + 1e-9
 
 
+@pytest.mark.long
 def test_taking_all_weights_together_is_far_sharper():
     world = designed(known=True)
     agent = learned(world, 2500)
@@ -156,6 +157,7 @@ def test_aims_of_a_standing_question_stay_what_they_were():
     assert np.array_equal(seen[0], seen[2])
 
 
+@pytest.mark.long
 def test_a_standing_question_is_right_and_narrower():
     world = nr.worlds.shared_logit(4, 2, horizon=4, context_dim=5, features=5, bound=2.0)
     policy, other = np.ones((4, 4), np.int64), np.zeros((4, 4), np.int64)

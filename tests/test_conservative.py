@@ -173,6 +173,7 @@ def first_rule(world):
     return world.optimal(world.context(0, 0)).policy
 
 
+@pytest.mark.long
 def test_it_never_falls_below_in_a_few_runs():
     """delta = 0.3: in eight runs of 400 as many failures as chance allows; the agent alone falls below in many."""
     fell, alone, held = falls(ONE, good_rule(), range(8), 400, delta=0.3)

@@ -207,7 +207,7 @@ def inner(P, width, V, slots, scale=1.0):
     return poured(low, high, slots, order, V), empty
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize("ties", [False, True])
 def test_pouring_solves_the_linear_programme(ties):
     """400 random boxes, some of them empty, over full and partial supports; values with ties and without."""
@@ -353,6 +353,7 @@ def test_no_plan_is_below_optimal_under_masks(name, options):
         assert run.diagnostics["optimism_failures"][:, -1].sum() == 0
 
 
+@pytest.mark.long
 def test_entries_hold_with_two_outcomes():
     """delta = 0.3, 20 seeds: every probability and mean reward within its interval in every eighth of 400 episodes; and
     some intervals are well below the 0.23 that are known beforehand, at the least."""

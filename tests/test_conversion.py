@@ -567,6 +567,7 @@ def test_projection_on_the_group_ball_is_the_nearest_point(m, d):
             assert abs(gap) <= np.linalg.norm(left) * (1e-12 * bound + 1e-14 * group_norm(W))
 
 
+@pytest.mark.long
 def test_projection_on_the_group_ball_against_a_generic_solver():
     g = np.random.default_rng(2)
     for _ in range(8):

@@ -88,6 +88,7 @@ def test_coverage_would_notice_a_wrong_radius(kind, m, d, mutants):
         assert coverage(without_log(kind), "cycle", 200, 300, *size).failures > allowed(200)
 
 
+@pytest.mark.long
 def test_widths_cover_where_the_sets_do():
     """The 1-norm width at a new context, for Theorems A and B, whenever the set holds at the end."""
     for kind in (A, B):
@@ -105,7 +106,7 @@ def test_widths_cover_where_the_sets_do():
                 assert np.abs(est.probabilities(x) - p / p.sum()).sum() <= est.l1_width(x) + 1e-12
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize(("confidence", "world"), [play for play in promises.PLAYS if play[0] == "newton"])
 def test_optimism_never_fails_where_the_sets_held(confidence, world):
     """GLM-ORL at delta = 0.3: the sets of all pairs hold in all episodes at least as often as claimed, wherever they
@@ -126,6 +127,7 @@ def test_the_check_would_notice_bonuses_that_are_too_small():
     assert (run.diagnostics["optimism_failures"][:, -1] > 100).all()
 
 
+@pytest.mark.long
 def test_glm_orl_is_sublinear_on_random_linear_worlds():
     """Growth exponent of the regret between K/10 and K, over 12 runs (3 worlds x 4 seeds), K = 60,000.
 

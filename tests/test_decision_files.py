@@ -60,7 +60,7 @@ def test_odd_names_come_back(written, made):
     assert same(nr.read_decisions(written, unchecked=True), made)
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.deep
 def test_a_flipped_bit_changes_no_decision_silently(written, made, tmp_path):
     """1,500 bits all over the file. Of the Parquet files before, 254 of 1,500 gave other decisions."""

@@ -50,6 +50,7 @@ def test_readme_examples_run(tmp_path, monkeypatch):
     assert nr.load("clinic.npz").episode == 200
 
 
+@pytest.mark.long
 def test_study_example_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     text = (ROOT / "studies" / "beyond.toml").read_text()
@@ -143,6 +144,7 @@ def test_page_for_those_who_come_from_bandits_runs(tmp_path, monkeypatch, capsys
     assert "plan.upper is at least the optimal value" in scope["careful"].guarantee
 
 
+@pytest.mark.long
 def test_gymnasium_page_runs(tmp_path, monkeypatch, capsys):
     pytest.importorskip("gymnasium", reason="gymnasium is not installed: pip install 'noregret[gym]'")
     scope = run_blocks("docs/gymnasium.md", 6, tmp_path, monkeypatch)
@@ -186,6 +188,7 @@ def test_public_names_are_documented():
         assert getattr(nr, name).__doc__, name
 
 
+@pytest.mark.long
 def test_every_test_named_in_the_theory_exists():
     known = {
         node.name

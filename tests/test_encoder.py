@@ -54,6 +54,7 @@ ranges = st.tuples(st.floats(-1e300, 1e300), st.floats(-1e300, 1e300)).filter(
 names = st.lists(st.sampled_from("abcdef"), unique=True, max_size=6)
 
 
+@pytest.mark.long
 @pytest.mark.deep
 @settings(max_examples=300, deadline=None, derandomize=True)
 @given(data=st.data())

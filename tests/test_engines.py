@@ -221,6 +221,7 @@ def test_a_cell_is_not_blamed_for_deaths_that_came_from_outside(file, tmp_path, 
         shutil.rmtree(tmp_path / "begun")
 
 
+@pytest.mark.long
 def test_a_cell_that_gets_something_done_is_no_suspect(file):
     cell = next(iter(load(file).cells.values()))
     engine, task = LocalEngine(1), Task(cell)
@@ -231,6 +232,7 @@ def test_a_cell_that_gets_something_done_is_no_suspect(file):
     engine.close()
 
 
+@pytest.mark.long
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
 def test_an_engine_whose_workers_are_always_killed_is_lost(file, tmp_path, monkeypatch):
     monkeypatch.setattr(local, "KILLS", 3)
@@ -443,6 +445,7 @@ def cluster(monkeypatch):
     return fake, module.DaskEngine("tcp://somewhere:1")
 
 
+@pytest.mark.long
 def test_a_worker_of_another_version_gets_no_cells(cluster, file):
     fake, engine = cluster
     one, two, three = [Task(cell) for cell in list(load(file).cells.values())[:3]]

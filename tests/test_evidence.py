@@ -193,6 +193,7 @@ def test_proved_bounds_hold_at_all_times_while_the_logger_learns():
     assert (missed <= 8).all()
 
 
+@pytest.mark.long
 def test_wrong_probabilities_are_noticed():
     """Every action logged with chance 1/2, while most were taken with 0.9: the bounds miss, or contradict."""
     world, policy = small_world(), np.ones((2, 2), np.int64)
@@ -275,6 +276,7 @@ def test_rows_subgroups_and_text(clinic):
         found.row("IPS")
 
 
+@pytest.mark.long
 def test_policies_in_every_form_are_one(clinic):
     _, log = clinic
     chances = np.zeros((6, 4, 3))

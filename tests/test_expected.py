@@ -65,6 +65,7 @@ def test_people_needed_and_what_is_printed():
     assert max(map(len, text.splitlines())) <= 100
 
 
+@pytest.mark.long
 def test_expected_certificates_are_near_measured_ones():
     """A part of `python -m benchmarks.expected`, whose table is in docs/regret.md: both agents, 2,000 people."""
     world = nr.worlds.clinic()

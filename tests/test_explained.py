@@ -289,6 +289,7 @@ def test_decisions_carry_the_belief(tmp_path):
         nr.Live(nr.PSRLGLM(CLINIC.problem), belief=5)
 
 
+@pytest.mark.long
 @pytest.mark.deep
 def test_the_quantile_of_belief_is_calibrated():
     """In 100 worlds from the prior. If the true shortfall were one more draw it would be above the quantile in at most

@@ -397,7 +397,7 @@ def test_damaged_numbers_in_a_file(where, tmp_path):
         assert "state" in str(error.value), (name, value, str(error.value))
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.deep
 @pytest.mark.parametrize("where", ["dense", "design", "logistic"])
 def test_whatever_a_file_says_of_rewards(where, tmp_path):

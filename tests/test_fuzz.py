@@ -342,6 +342,7 @@ def test_calls(name, data):
     call(name, options, wrong)
 
 
+@pytest.mark.long
 @common(300)
 @given(data=st.data())
 def test_logs(data):
@@ -463,6 +464,7 @@ delta = 0.1
 """
 
 
+@pytest.mark.long
 @common(250)
 @given(data=st.data())
 def test_study_files(tmp_path_factory, data):
@@ -510,6 +512,7 @@ def test_files_of_nobody(tmp_path_factory, data, suffix):
     attempt(nr.read_log, path, P, names=["source"])
 
 
+@pytest.mark.long
 @common(150)
 @given(data=st.data())
 def test_decisions_in_a_table(tmp_path_factory, data):

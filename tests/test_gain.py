@@ -158,6 +158,7 @@ def test_worlds_that_a_pilot_suggests(files):
     assert found.rule.tolist() == [WORLD.rule[0].tolist()] * P.horizon
 
 
+@pytest.mark.long
 def test_a_trial_from_a_pilot(files, tmp_path):
     folder = files[0]
     said = ",".join(f"{s}={a}" for s, a in enumerate(WORLD.rule[0]))

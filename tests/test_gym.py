@@ -191,6 +191,7 @@ def test_optimal_values_are_those_of_the_environments_own_table(name, options, h
     assert world.returns(world.value(world.optimal(ONE).policy, ONE)) == pytest.approx(start)
 
 
+@pytest.mark.long
 def test_every_policy_has_its_value_of_the_environment():
     """The exact value of a fixed random policy against 1,000 episodes of the environment itself: 4.5 standard errors,
     an error probability of 7e-6."""
@@ -395,7 +396,7 @@ def test_frozen_lake_is_learned(make, known_rewards, episodes):
     assert worth(world, agent) > 0.95 * best
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize("make", [nr.PSRLGLM, nr.CertaintyEquivalence])
 def test_cliff_walking_is_learned(make):
     """The rules are known (a step costs 1, the cliff 100, the end nothing), where actions lead is not: no support is
@@ -423,6 +424,7 @@ def test_slippery_cliff_walking_is_learned_in_the_simulator():
 
 
 # Without Gymnasium ----------------------------------------------------------------------------------------------------
+@pytest.mark.long
 def test_without_gymnasium_one_sentence_says_what_is_missing():
     code = """
 import sys
@@ -442,6 +444,7 @@ except ImportError as error:
     assert done.stdout == "1.0\nnoregret.gym.Env needs the extra: pip install 'noregret[gym]'\n"
 
 
+@pytest.mark.long
 def test_importing_noregret_does_not_import_gymnasium():
     code = "import sys, noregret; print('gymnasium' in sys.modules, hasattr(noregret, 'gymnastics'))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

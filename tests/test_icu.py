@@ -30,6 +30,7 @@ def test_without_the_package_it_says_so(monkeypatch):
         nr.worlds.icu_sepsis()
 
 
+@pytest.mark.long
 @needs_package
 def test_sizes(world):
     p = world.problem
@@ -56,6 +57,7 @@ def test_patients_are_tilted_by_severity_and_the_mean_patient_is_the_package(wor
     assert np.abs(severe[s, a] - tilted / tilted.sum()).max() < 1e-14
 
 
+@pytest.mark.long
 @needs_package
 def test_values_stand_where_the_package_says(world, tables):
     """The package's own figures are 0.78 for the expert and 0.88 for the optimum, in episodes of any length."""

@@ -419,6 +419,7 @@ def inside_or_not(seeds, number):
     return outside, largest
 
 
+@pytest.mark.long
 def test_no_weights_of_the_set_are_outside_the_interval():
     outside, largest = inside_or_not(range(100), 60)
     assert outside == 0

@@ -101,7 +101,7 @@ def test_a_regularization_is_refused_or_its_variances_are_kept(kind, small):
         assert unsafe(kind, small, 5, 10_000, near) < TOLERATED
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize("kind", KINDS)
 def test_variances_are_kept_over_a_hundred_thousand_visits(kind):
     assert unsafe(kind, 1e-3, 2, 100_000, near=False) < TOLERATED

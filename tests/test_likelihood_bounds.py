@@ -73,6 +73,7 @@ def test_what_a_visit_adds_to_the_determinant_bounds_its_traces():
     assert (tight > 0.9).all()  # none of them is loose
 
 
+@pytest.mark.long
 def test_a_predictor_loses_little_against_the_plug_in():
     """Lemma 3: ln p/phat <= psi(sqrt(N) w) tr(Lambda^-1 G), for any root of cov. Attacked by ascent on the quotient."""
 
@@ -125,6 +126,7 @@ def test_the_change_of_measure_is_a_supermartingale():
     assert 0.9 < best <= 1.0 + 1e-6
 
 
+@pytest.mark.long
 def test_an_episode_of_near_visits_moves_little():
     """Lemma 6: with any outcomes, and any c <= 1/2, what is planned with is at most F times what is learned with."""
     worst = 0.0

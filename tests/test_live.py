@@ -354,7 +354,7 @@ def test_ends_that_depend_on_the_outcome(order):
         assert plan.certificate < 0.6
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize("order", ["end", "begin"])
 def test_bounds_hold_with_many_open(order):
     """Twenty runs of sixty people, up to thirty open at a time: ends by the calendar (order="end") or by the outcome
@@ -677,6 +677,7 @@ def test_the_guarantee_names_the_conditions_of_its_order():
     assert nr.Live(nr.UniformRandom(live.agent.problem)).guarantee is None
 
 
+@pytest.mark.long
 def test_too_little_memory_for_draws_changes_nothing(monkeypatch):
     """Before, the agent was left in the middle of an episode and nobody could begin any more."""
     live, _ = clinic_live(draws=1000)

@@ -323,6 +323,7 @@ def test_a_log_that_was_not_learned_leaves_no_caveat(monkeypatch):
     assert (agent.episode, agent._caveats) == (0, ())
 
 
+@pytest.mark.long
 @pytest.mark.deep
 def test_sets_hold_in_the_order_of_arrival_and_not_in_reverse():
     """Action 0 until four people in a row fared badly, then action 1 for twenty more. Where the last who came is

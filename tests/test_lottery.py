@@ -176,6 +176,7 @@ def test_the_first_plan_is_that_of_the_agent_alone():
             assert np.array_equal(plan.plans[1], other.begin_episode(x).policy)
 
 
+@pytest.mark.long
 def test_actions_drawn_agree_with_their_chances():
     """The exact test on 30,000 decisions of an agent that learns; error probability 1e-6. Chances that are noisy, or
     those of a lottery without its memory, fail it."""
@@ -362,6 +363,7 @@ def test_what_a_floor_may_cost():
     assert "gets a draw that is, in the mean over it, at most 1 worse" in agent._owner.guarantee
 
 
+@pytest.mark.long
 def test_doubt_does_not_look_at_what_was_drawn():
     """Who is referred is decided by the lottery: with one plan and a floor f the doubt is 1 - f times that of the plan
     alone, and f times something between 0 and 1, whatever is drawn."""

@@ -272,6 +272,7 @@ def test_parts_of_a_simplex_bound_what_they_say(n):
     assert np.median(excess) < (0.02 if n < 5 else 0.2)
 
 
+@pytest.mark.long
 def test_how_tight_four_outcomes_are():
     """Sets of the size that learning produces: most bounds are attained, the rest stay near what an attack finds, and
     the closed forms are several times as far off."""

@@ -56,6 +56,7 @@ def differences(v):
     return np.maximum(v[None, :] - v[:, None], 0.0)
 
 
+@pytest.mark.long
 def test_curvature_is_below_the_log_sum_exp():
     """On random displacements within their box, up to differences of 60: also where the box is exactly the
     displacement, where the bound is sharpest. The same rule with intervals' left ends is not a bound."""
@@ -81,6 +82,7 @@ def test_curvature_is_below_the_log_sum_exp():
     assert wrong > 300
 
 
+@pytest.mark.long
 def test_quadrature_is_below_the_integral_and_close():
     g = np.random.default_rng(1)
     for scale in (0.0, 0.3, 2.0, 8.0, 27.0, 60.0):
@@ -327,7 +329,7 @@ class Twin:
         return (T @ self.centre).reshape(self.m, self.d), T @ self.cov @ T.T
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["mixture", "plain"])
 @pytest.mark.parametrize(("m", "d", "bound"), [(3, 2, 3.0), (2, 2, 4.0), (4, 1, 3.0)])
 def test_refresh_agrees_with_its_twin(form, m, d, bound):
@@ -356,6 +358,7 @@ def test_refresh_agrees_with_its_twin(form, m, d, bound):
     assert list(state.begins[0, 0]) == [40, 140, -1, -1]
 
 
+@pytest.mark.long
 def test_whatever_has_a_small_martingale_is_in_every_ellipsoid():
     """Two outcomes in one dimension, where the integrals can be computed: with the curvature over all that is assumed,
     the left side of each component's inequality is below ln I_c everywhere, by little somewhere; weights with I_c <=

@@ -344,7 +344,7 @@ def walk(agent, twin, world, episodes):
         agent.end_episode()
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize("where", WORLDS)
 @pytest.mark.parametrize("name", TWINS)
 @pytest.mark.parametrize("tuned", [False, True], ids=["printed", "tuned"])

@@ -73,6 +73,7 @@ def test_asking_changes_nothing():
     assert np.array_equal(first.r, second.r)
 
 
+@pytest.mark.long
 def test_deviations_are_those_of_draws():
     """Of 400 draws a standard deviation is estimated to 1/sqrt(800) = 3.5%; the first order of the softmax is off by
     more where little is known. 25% of the mean deviation over pairs is ten standard errors and covers both."""

@@ -104,6 +104,7 @@ def estimate(kappa, regularization, start):
     return state.weights[0, 0, :, 0]
 
 
+@pytest.mark.long
 def test_one_dimension_gives_the_tabular_counts():
     """theory: kappa = alpha (c = 1) with lambda -> 0 gives the empirical distribution, with lambda > 0 and W_1 = 1/S
     additive smoothing; kappa = alpha/2, as printed, weighs the last samples most: [.733, .067, .2]."""
@@ -141,6 +142,7 @@ def test_two_outcomes_centred_have_half_the_norm():
     assert ((w - w.mean(0)) ** 2).sum() == pytest.approx(4.5)
 
 
+@pytest.mark.long
 @pytest.mark.deep
 def test_width_shrinks_with_data_and_covers_the_error():
     link, d, m = nr.MultinomialLogit(), 2, 3

@@ -56,6 +56,7 @@ def test_same_regret_where_predictions_are_projected(
     assert len(calls) > 30
 
 
+@pytest.mark.long
 def test_same_regret_with_contexts_of_many_lengths_and_past_a_refresh() -> None:
     g = np.random.default_rng(0)
     W = g.standard_normal((4, 2, 4, 2))

@@ -73,6 +73,7 @@ def study(agents, world="own_lab:ward", **rest):
     return nr.studies.Study(worlds=[{"name": world}], agents=agents, **about)
 
 
+@pytest.mark.long
 @pytest.mark.deep
 def test_a_study_of_ones_own(lab):
     """Compiled, plain, made by a function, certified: all in one study, run by worker processes."""

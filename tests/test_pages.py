@@ -291,6 +291,7 @@ def test_a_decision_that_does_not_come_out_again_is_said_to(clinic, tmp_path):
     assert "the agent now comes to" in text
 
 
+@pytest.mark.long
 def test_the_evidence_of_a_journal(clinic):
     with clinic.open_journal() as journal:
         found = answering.evidence(journal, {"house": about(SETTINGS).house.tolist()})
@@ -341,6 +342,7 @@ def test_the_log_of_a_journal_is_the_one_that_a_table_of_it_gives(clinic):
     assert all(int(row["people"]) >= 5 for row in found["sections"][0]["blocks"][1]["rows"])
 
 
+@pytest.mark.long
 def test_a_process_beside_answers_says_errors_and_starts_again(clinic, tmp_path):
     aside = Aside()
     try:

@@ -173,6 +173,7 @@ def test_regret_under_the_linear_link(name, options):
     assert_regret_agrees("linear", name, 80, 2**40 + 7, **options)
 
 
+@pytest.mark.long
 def test_longer_run_of_the_gate():
     """The comparison means something: nearly every candidate of the gate is played, and few decisions are ties."""
     learner = assert_regret_agrees("two", "certified-psrl", 150, 3, kappa=0.05, delta=0.5)
@@ -198,6 +199,7 @@ def test_plans_and_estimates(where, name, options):
     assert_states_agree(agent, learner)
 
 
+@pytest.mark.long
 def test_after_inverses_were_refreshed():
     agent, learner = pair_of("long", "lr-orl", 5)
     for k in range(84):

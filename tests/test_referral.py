@@ -209,6 +209,7 @@ def test_functions_are_asked_only_when_needed_and_may_fail():
     assert len(calls) == 1 + agent.referred.sum()
 
 
+@pytest.mark.long
 def test_kept_individuals_lose_at_most_the_threshold():
     """At delta = 0.3, over 40 runs: in all but as many as chance allows, nobody who was kept lost more than their
     certificate, so nobody more than the threshold, and the report's bound covers those kept."""

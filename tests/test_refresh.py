@@ -80,6 +80,7 @@ def test_refreshed_sets_have_seen_everything_and_are_narrower(cls, kind):
     play(agent, world, 20)  # and it goes on
 
 
+@pytest.mark.long
 def test_a_refresh_after_a_log_is_worth_it():
     """3,000 logged people of the programme, whose last refresh was after 2,713 of them: mean certificates of 25 others
     fall by a twentieth."""

@@ -143,6 +143,7 @@ def test_upper_values_allow_every_action(make):
 
 
 # Sets outside of their balls -------------------------------------------------------------------------------------
+@pytest.mark.long
 def test_the_distance_is_never_more_than_the_distance():
     """Against the nearest point that projected gradients find, 60 ellipsoids; and near it, where balls are outside."""
     g, ratios = np.random.default_rng(1), []
@@ -295,6 +296,7 @@ def refutations(worlds, episodes, delta, share=1.0):
     return made
 
 
+@pytest.mark.long
 def test_right_bounds_are_rarely_refuted():
     """At delta = .3 with probability at most .3 a world; more than 18 of 30 then has probability below 2e-4."""
     found = [n for n in refutations(range(30), 150, 0.3) if n is not None]

@@ -403,7 +403,7 @@ class Chain:
         return y, stopped
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("S", "A", "H", "d", "B", "near", "Gamma", "shared"),
     [

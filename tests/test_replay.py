@@ -131,6 +131,7 @@ def test_an_expert_is_handed_in_again():
         nr.replay(journal)
 
 
+@pytest.mark.long
 def test_a_decision_is_audited_from_the_journal():
     journal = MemoryJournal()
     live, made = life(journal, draws=4)

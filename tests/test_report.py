@@ -327,6 +327,7 @@ class Reader(HTMLParser):
             self.bad.append(tag)
 
 
+@pytest.mark.long
 def test_the_page_is_html_with_headings_in_order_captions_and_labels(page):
     text = page.read_text(encoding="utf-8")
     assert text.startswith("<!DOCTYPE html>")
@@ -397,6 +398,7 @@ def test_the_page_says_what_was_found_and_no_more(page):
     assert "It differs significantly" not in few
 
 
+@pytest.mark.long
 def test_failures_of_guarantees_are_counted(tmp_path):
     runs = [finished("certified-psrl", s, failing=0.1 if s == 0 else 0.0) for s in range(4)]
     text = write(Results(runs), tmp_path).page.read_text(encoding="utf-8")
@@ -404,6 +406,7 @@ def test_failures_of_guarantees_are_counted(tmp_path):
     assert f"{number(statistics.binomial_upper(1, 4), 2)}" in text
 
 
+@pytest.mark.long
 def test_many_settings_are_one_figure_and_folded_tables(tmp_path):
     made = write(large(), tmp_path)
     text = made.page.read_text(encoding="utf-8")
@@ -460,6 +463,7 @@ def test_a_line_that_another_one_hides_shows_as_dashes_on_it():
 # --- from the command line
 
 
+@pytest.mark.long
 def test_the_command_reports_a_study_that_was_run(tmp_path, monkeypatch):
     """From a study file over results in a folder to the page, with the package's own results instead of the fake."""
     pytest.importorskip("noregret.studies")
@@ -547,6 +551,7 @@ def channels(colour):
     return [int(v) for v in re.findall(r"\d+", colour)[:3]]
 
 
+@pytest.mark.long
 @needs_browser
 def test_in_a_browser_the_page_fits_narrow_screens_and_turns_dark(page, tmp_path):
     text = page.read_text(encoding="utf-8")

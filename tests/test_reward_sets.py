@@ -299,6 +299,7 @@ def test_refresh_is_that_of_the_twin_and_extremes_are_worth_their_multipliers(n)
     assert n < 300 or (active[0] == 1 and used > 5)
 
 
+@pytest.mark.long
 def test_extremes_hold_for_every_theta_the_raw_ranges_allow():
     """Members of the set (raw ranges over many directions, means in [0, 1] at both extremes) are in every range."""
     est, _, _, theta, queries = filled(1500, level=0.5, slope=0.5)
@@ -331,6 +332,7 @@ def test_extremes_hold_for_every_theta_the_raw_ranges_allow():
         assert means.max() - means.min() > 0.4 * (min(b, 1.0) - max(a, 0.0))
 
 
+@pytest.mark.long
 def test_a_store_with_gaps_or_without_a_reward():
     """Missing rewards are passed over, other pairs too; a store that lacks a learned reward changes nothing."""
     problem = nr.Problem(2, 2, 2, 3, reward_bound=math.sqrt(2), weight_bound=1.0)
@@ -430,7 +432,7 @@ def test_logistic_set_is_that_of_the_twin():
 
 
 # Coverage, and what people meet ---------------------------------------------------------------------------------------
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("form", "contexts", "law"),
     [

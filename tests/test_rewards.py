@@ -258,7 +258,7 @@ def coverage(d, bound, how, lam, runs, steps):
     return failures, worst, missed
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize(("d", "bound", "how", "lam"), [
     (2, 1.0, "random", None), (3, 2.0, "cycle", None), (2, 1.5, "widest", None), (2, 3.0, "cycle", 0.01),
 ])  # fmt: skip
@@ -271,6 +271,7 @@ def test_logistic_reward_sets_cover(d, bound, how, lam):
     assert worst > 0.1  # not vacuously large
 
 
+@pytest.mark.long
 def test_coverage_would_notice_a_wrong_radius():
     """The same experiment: the set passes; without its ln(1/delta) term, or divided by 4, it does not."""
     failures, _, _ = coverage(2, 1.0, "random", None, 200, 80)
@@ -278,6 +279,7 @@ def test_coverage_would_notice_a_wrong_radius():
     assert min(failures[1:]) > allowed(200)
 
 
+@pytest.mark.long
 def test_optimism_never_fails_where_the_sets_held():
     """GLM-ORL at DELTA on a world with logistic rewards: 20 runs, error probability below 1e-6 for the sets; the rest
     is proved and must not fail once."""

@@ -334,6 +334,7 @@ def test_kwik_samples_are_as_many_as_fit():
     assert 0 < taken <= pac.kwik_samples(3, 0.2)
 
 
+@pytest.mark.long
 @pytest.mark.deep
 def test_kwik_errors_cover():
     """Samples taken where the regression does not know, contexts chosen at random; afterwards both errors at every
@@ -418,6 +419,7 @@ def test_practical_cover_rmax_and_cece_x_learn():
     assert (cells.late < first).all()
 
 
+@pytest.mark.long
 def test_kwik_lr_rmax_is_never_below_the_optimum_and_stops_making_mistakes():
     """Theoretical constants, delta = 1e-4, 24 worlds and seeds: by the guarantee some run fails with probability at
     most 0.0024. Unknown visits end: a pair has at most 24,010 of them, so that four pairs can take up no more than

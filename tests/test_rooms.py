@@ -101,6 +101,7 @@ def test_nothing_is_imported_in_a_circle():
         visit(module)
 
 
+@pytest.mark.long
 def test_only_the_compiler_knows_the_inside_of_numba():
     for module, file in MODULES.items():
         if not module.startswith(NUMBA):

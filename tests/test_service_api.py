@@ -131,6 +131,7 @@ def test_the_shadow_report_and_the_alarms(service):
     assert service.ask("GET", "/v1/programmes/clinic/alarms")[1] == {"alarms": []}
 
 
+@pytest.mark.long
 def test_a_decision_is_audited(service):
     visit(service.client(), "Mr A/1", 2)
     path = "/v1/programmes/clinic/people/Mr%20A%2F1/audit"
@@ -307,6 +308,7 @@ def test_told_to_stop_it_answers_what_is_in_flight_and_the_next_goes_on(tmp_path
     assert not any("caller1-0" in str(line) for line in lines)
 
 
+@pytest.mark.long
 def test_what_cannot_be_served_is_one_sentence(tmp_path, capsys):
     bad = tmp_path / "bad.toml"
     bad.write_text(FILE.read_text().replace("horizon = 6", "horizon = 0"))

@@ -189,6 +189,7 @@ def test_nan_is_refused_before_it_is_sent():
         assert not server.asked
 
 
+@pytest.mark.long
 def test_the_client_needs_nothing_but_the_standard_library_beside_the_library():
     heavy = "{'starlette', 'uvicorn', 'msgspec', 'sqlalchemy', 'alembic', 'httptools', 'uvloop'}"
     text = (

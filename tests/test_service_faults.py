@@ -230,7 +230,7 @@ def damage(path, statement, *values):
         assert base.execute(statement, values).rowcount > 0
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize("what", ["damaged", "from an older version", "all gone but the first"])
 def test_a_snapshot_that_is_damaged_or_from_an_older_version(tmp_path, what):
     """It is passed over, with an alarm: the one before it is folded from, at worst the first."""
@@ -330,6 +330,7 @@ def good(outcome):
     return outcome
 
 
+@pytest.mark.long
 def test_restart_in_the_middle_of_anything(tmp_path, zygote):
     """kill -9 at random moments under load, and callers who ask again under the same keys."""
     good(faults.kills(tmp_path, 5, zygote=zygote, longest=0.6, every=100, callers=4))
@@ -340,6 +341,7 @@ def test_restart_in_the_middle_of_anything_a_hundred_times(tmp_path, zygote):
     good(faults.kills(tmp_path, 100, zygote=zygote, longest=1.0, every=300, seed=1))
 
 
+@pytest.mark.long
 def test_disk_full(tmp_path, zygote):
     """503 while nothing can be written; nothing half written; without a restart it goes on when there is space."""
     outcome = good(faults.disk_full(tmp_path, zygote=zygote))
@@ -397,11 +399,13 @@ def test_hostile_bodies(tmp_path, zygote):
 needs_postgres = pytest.mark.skipif(Postgres.found() is None, reason="PostgreSQL is not installed")
 
 
+@pytest.mark.long
 @needs_postgres
 def test_database_restarted_under_load(tmp_path, zygote):
     good(faults.database_restarts(tmp_path, 2, zygote=zygote, longest=0.5, callers=4))
 
 
+@pytest.mark.long
 @needs_postgres
 def test_take_over_between_two_service_processes(tmp_path, zygote):
     good(faults.takeovers(tmp_path, 2, zygote=zygote, longest=0.5, callers=4))

@@ -26,7 +26,7 @@ def standing(host, name):
     return host.programmes[name].state == "standing by"
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 def test_every_process_gets_its_own_first_and_takes_over_what_is_free(url):
     both = [settings("a"), settings("b")]
     with contextlib.ExitStack() as stack:
@@ -67,6 +67,7 @@ def test_a_programme_that_another_process_creates_is_found(tmp_path):
         ready(second, "new")
 
 
+@pytest.mark.long
 def test_programmes_that_were_created_are_there_after_a_restart(tmp_path):
     url = str(tmp_path / "journal.db")
     nr.CertifiedPSRL(P).save(tmp_path / "agent.npz")
@@ -81,6 +82,7 @@ def test_programmes_that_were_created_are_there_after_a_restart(tmp_path):
         assert sorted(host.programmes) == ["new"]
 
 
+@pytest.mark.long
 def test_programmes_may_have_a_file_each(tmp_path):
     with Host(str(tmp_path / "{programme}.db"), [settings("a"), settings("b")]) as host:
         ready(host, "a", "b")
@@ -124,6 +126,7 @@ def child(url):
         made.stdout.close()
 
 
+@pytest.mark.long
 def test_a_process_that_is_killed_is_replaced_and_what_it_answered_is_there(postgres_server):
     url = postgres_server.new()
     with child(url) as other:
@@ -145,6 +148,7 @@ def test_a_process_that_is_killed_is_replaced_and_what_it_answered_is_there(post
         assert journal.verify().ok
 
 
+@pytest.mark.long
 def test_a_database_that_restarts_is_waited_for(postgres_server):
     url = postgres_server.new()
     with Host(url, [settings("clinic")], look=0) as host:

@@ -317,6 +317,7 @@ def test_without_a_token_a_large_body_is_not_read_either(port):
     assert exchange(port, head("nr_nobody", 100 << 20), b" " * (1 << 20)).startswith(b"HTTP/1.1 401")
 
 
+@pytest.mark.long
 def test_requests_that_come_slowly_are_given_up(port, decide, monkeypatch):
     monkeypatch.setattr(wire, "SLOW", 0.5)
     began = time.monotonic()
@@ -366,6 +367,7 @@ def test_a_caller_who_goes_away_leaves_nothing_behind(running, decide, monkeypat
     assert ask(port, "GET", "/health")[0] == 200
 
 
+@pytest.mark.long
 @pytest.mark.deep
 def test_hostile_bodies_cost_little(tmp_path):
     """A process of its own: 100 MB, depth 10,000 and huge numbers, three hundred times, in little memory and time."""

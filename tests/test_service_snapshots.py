@@ -115,6 +115,7 @@ def test_counts_go_on_after_a_restart(url):
     assert before == {kind: kinds[:-1].count(kind) for kind in set(kinds[:-1])}
 
 
+@pytest.mark.long
 def test_somebody_is_erased_and_the_rest_can_be_folded(url):
     with running(url) as programme:
         tell = Caller(programme)

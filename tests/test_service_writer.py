@@ -81,7 +81,7 @@ def test_a_full_queue_refuses_and_loses_nothing(url):
         assert [a.status for a in submit(programme, requests[n : n + 3])] == [200] * 3
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize("written", [False, True])
 def test_a_commit_that_fails_is_answered_503_and_asked_again(url, written):
     """written: the database had it, and went away before it said so."""
@@ -107,6 +107,7 @@ def test_a_commit_that_fails_is_answered_503_and_asked_again(url, written):
         assert programme.facts()["failures"] == 1
 
 
+@pytest.mark.long
 def test_a_journal_that_is_away_is_waited_for(url, monkeypatch):
     with running(url) as programme:
         tell = Caller(programme)
@@ -128,6 +129,7 @@ def test_a_journal_that_is_away_is_waited_for(url, monkeypatch):
         assert tell("begin", "Ms B", key="a", x=context(0))[0] == 200
 
 
+@pytest.mark.long
 def test_a_programme_that_lost_its_lock_stands_by(url, monkeypatch):
     with running(url) as programme:
         other = Journal(url, "clinic")
@@ -142,6 +144,7 @@ def test_a_programme_that_lost_its_lock_stands_by(url, monkeypatch):
         assert Caller(programme)("begin", "Ms B", x=context(0))[0] == 200
 
 
+@pytest.mark.long
 def test_somebody_who_wrote_beside_is_noticed(url):
     with running(url) as programme:
         tell = Caller(programme)
@@ -261,7 +264,7 @@ def anything(rng, model, n):
     return made
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(3))
 def test_any_interleaving_is_answered_as_one_after_another(url, seed):
     """Requests of six people with duplicates, submitted in heaps of any size; a restart in the middle."""

@@ -125,7 +125,7 @@ def reward_missed(form, seed, steps, part):
     return False
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize("form", ["ridge", "hoeffding", "logistic"])
 def test_reward_sets_of_blocks_cover(form):
     runs = 30

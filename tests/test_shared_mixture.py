@@ -79,7 +79,7 @@ def components(data, b):
     return made
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     "kind", [{}, {"support": mask(3)}, {"moderated": True}, {"bound": 9.0}], ids=["dense", "masked", "moderated", "far"]
 )
@@ -247,6 +247,7 @@ def test_designs_of_transitions_alone_go_with_stored_rewards():
     assert agent.state.store.fault() is None
 
 
+@pytest.mark.long
 def test_stored_rewards_of_blocks_hold_and_see_small_variances():
     """Rewards "bernstein" with a design, over the chains of all pairs of a block: narrower where means are near 0."""
     base = designed(blocks="action")

@@ -169,7 +169,7 @@ def experiment(how, runs, steps, n, d, lam, even=False):
     return ratios, without, broken
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("how", "n", "d", "lam"),
     [("random", 4, 2, 2.0), ("one", 2, 2, 0.01), ("cycle", 2, 3, 0.01), ("worst", 3, 2, 0.1)],

@@ -32,6 +32,7 @@ def here(tmp_path):
     return tmp_path
 
 
+@pytest.mark.long
 def test_run_status_export_and_again(here):
     done = noregret("study", "run", "tiny.toml", cwd=here, alone=True)
     assert "4 of 4 cells to run, into results/tiny" in done.stdout

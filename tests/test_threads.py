@@ -138,6 +138,7 @@ def test_without_the_lock_the_test_above_fails(monkeypatch):
     pytest.fail("nothing was torn in twenty runs without a lock")
 
 
+@pytest.mark.long
 def test_several_write():
     """People under keys of their own, each in a thread: everybody is learned from once."""
     world, n = place("psrl"), 40

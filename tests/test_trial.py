@@ -56,6 +56,7 @@ def planned(tmp_path_factory):
     return made, folder, rest
 
 
+@pytest.mark.long
 def test_a_study_and_worlds_say_the_same(planned):
     made = planned[0]
     rest = {"people": 300, "threshold": 2.9, "share": 0.2, "replications": 2}
@@ -112,6 +113,7 @@ def test_intervals_at_the_end_hold_the_truth_that_the_world_knows(planned):
     assert made.chance("proved") == np.mean([end["proved"][0] > 0 for end in made.closings])
 
 
+@pytest.mark.long
 def test_what_it_says(planned):
     made = planned[0]
     said = str(made)
@@ -125,6 +127,7 @@ def test_what_it_says(planned):
     assert few.chance("proved") is None
 
 
+@pytest.mark.long
 def test_page_and_figure(planned, tmp_path):
     page = nr.report.write_trial(planned[0], tmp_path, "noregret plan-trial ...").read_text()
     assert "Could one tell at the end?" in page
@@ -132,6 +135,7 @@ def test_page_and_figure(planned, tmp_path):
     assert (tmp_path / "figures" / "trial.png").stat().st_size > 10_000
 
 
+@pytest.mark.long
 def test_the_command(tmp_path):
     typed = ["plan-trial", "--world", "clinic", "--agent", "lr-orl", "--threshold", "5", "--share", "0.3"]
     typed += ["--people", "300", "--replications", "1", "--workers", "1", "--out", str(tmp_path / "o")]
@@ -159,6 +163,7 @@ def test_bad_input(worlds, agent, options, sentence):
         nr.plan_trial(worlds, agent, **({"people": 50, "threshold": 1.0, "replications": 1} | options))
 
 
+@pytest.mark.long
 def test_worlds_cannot_be_written_down(tmp_path):
     with pytest.raises(ValueError, match="folder needs worlds by name"):
         nr.plan_trial(small(0), "lr-orl", people=50, threshold=1.0, folder=tmp_path)

@@ -36,6 +36,7 @@ def run(*args):
     return CliRunner().invoke(app, ["verify", *map(str, args)], env={"COLUMNS": "120"})
 
 
+@pytest.mark.long
 def test_verify_writes_a_table_and_ends_well(small, tmp_path):
     done = run("--only", "agents, errata", "--out", tmp_path)
     assert done.exit_code == 0, done.output
@@ -71,6 +72,7 @@ def test_a_broken_guarantee_shows_in_the_exit_status(small, tmp_path, monkeypatc
     assert rows_of(tmp_path)[0]["holds"] == "False"
 
 
+@pytest.mark.long
 def test_an_erratum_that_turns_out_wrong_shows_in_the_exit_status(small, tmp_path, monkeypatch):
     monkeypatch.setitem(CHECKS, "value-clip", lambda: Finding(15, "", "error", True, True, "the printed clip is fine"))
     done = run("--only", "errata", "--out", tmp_path)
@@ -94,6 +96,7 @@ def test_optimism_that_fails_shows(monkeypatch):
     assert not found.holds
 
 
+@pytest.mark.long
 def test_certificates_that_fail_show(monkeypatch):
     """Sets a third as large as they should be, and bounds without their bonuses: more failures than delta allows, and
     certificates that are wrong although the sets, as checked, held."""
@@ -118,6 +121,7 @@ def test_certificates_that_fail_show(monkeypatch):
     assert not found.holds
 
 
+@pytest.mark.long
 def test_sets_run_on_several_processes():
     """The same rows as one after the other."""
     effort = SMALL._replace(runs=5, steps=5)
@@ -138,6 +142,7 @@ def test_the_corrected_sets_are_much_smaller():
             assert rows[name].holds
 
 
+@pytest.mark.long
 def test_the_sparse_learner_has_the_narrower_set():
     """worlds.sparse_logit, d = 32, p = 2, the same delta and lambda: regret bound and squared width below those of the
     online Newton step as a learner, in every one of three worlds."""
@@ -145,6 +150,7 @@ def test_the_sparse_learner_has_the_narrower_set():
     assert all(row.measured > 1.0 for row in rows if row.advertised)
 
 
+@pytest.mark.long
 def test_scaling_and_its_figure(tmp_path, monkeypatch):
     monkeypatch.setattr(scaling, "BASE", scaling.BASE | {"episodes": 400})
     monkeypatch.setattr(scaling, "FACTORS", {name: (1, 2) for name in scaling.FACTORS})
@@ -175,6 +181,7 @@ def test_mistakes_of_verify(tmp_path, args, message):
     refused(noregret("verify", *args, cwd=tmp_path, check=False), message, tmp_path)
 
 
+@pytest.mark.long
 def test_match_and_runs_choose_the_experiments(tmp_path, monkeypatch):
     monkeypatch.setattr(suite, "QUICK", SMALL._replace(steps=20))
     monkeypatch.setattr(suite, "set_rows", partial(suite.set_rows, workers=1))

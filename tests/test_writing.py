@@ -41,6 +41,7 @@ def mode(path):
     return stat.S_IMODE(os.stat(path).st_mode)
 
 
+@pytest.mark.long
 def test_what_a_killed_writer_left_is_removed_by_the_next_and_what_is_being_written_is_not(tmp_path):
     path = tmp_path / "a.npz"
     assert process(path, "die").wait() == -signal.SIGKILL
