@@ -295,7 +295,7 @@ def test_plans_agree_with_the_slow_version(name, options):
     assert_plans_agree(name, masked_world(name != "oful"), options, 60)
 
 
-@pytest.mark.study(first=2)
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("name", NAMES[1:])
 def test_plans_agree_where_the_ball_is_met(name):
     """A small ball and little regularization: estimates are on the sphere most of the time."""
@@ -378,7 +378,7 @@ def test_values_are_upper_bounds(name, options):
         assert (run.diagnostics["optimism_failures"][:, -1] > 0).sum() <= allowed(SEEDS, 0.3)
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize("name", NAMES)
 def test_values_are_upper_bounds_whoever_comes(name):
     """An adversary sends the individual about whom the agent knows least; delta = 0.3, none of 20 runs failed."""

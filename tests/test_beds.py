@@ -94,6 +94,7 @@ def test_who_plays():
     assert {"oful", "glm-ucb"} <= {c.name for c in ours(nr.worlds.bandit_logistic().problem)}
 
 
+@pytest.mark.long
 def test_tables_files_and_figure(tmp_path):
     only = ("psrl-glm", "epsilon-greedy", "uniform-random")
     scores = regret.play(SMALL, others=False, only=only)

@@ -65,7 +65,7 @@ def exceeds(g, kind, m, size, reach):
     return max(s * gain - bonus(par, local, 0, 0, V, s, work) for s in (-1.0, 1.0))
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize(("kind", "cases"), [(TAYLOR, 1500), (SHARP, 400)])
 def test_no_member_of_the_set_exceeds_the_bonus(kind, cases):
     """Either way, for members on the boundary in random and in the worst first-order direction."""
@@ -144,6 +144,7 @@ def test_values_of_every_model_in_the_sets_lie_within_the_bounds(kind):
     assert models > 60
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("kind", ["lr-orl", "certified-psrl", pytest.param("certified", marks=pytest.mark.slow)])
 def test_certify_contains_the_exact_value_of_any_policy(kind):
     """Sets at delta = 1e-6: that one of them fails would be news."""
@@ -398,6 +399,7 @@ def test_promises_are_kept(kind, world, episodes):
     assert found.slack > 1.0
 
 
+@pytest.mark.long
 def test_bounds_on_the_regret():
     """Both hold in every run and at every moment, and that of the certificates is their sum."""
     world = place()

@@ -415,6 +415,7 @@ def test_what_cannot_be_checked_is_said(programme):
         nr.report.check_figure(log, "nowhere.png")
 
 
+@pytest.mark.long
 def test_the_figure_is_drawn(programme, tmp_path):
     world, log = programme
     agent = nr.LRORL(world.problem)

@@ -290,6 +290,7 @@ def test_empty_sets_are_flagged_and_survived():
 
 
 # What normalising costs ---------------------------------------------------------------------------------------------
+@pytest.mark.long
 def test_projected_rows_need_twice_the_width():
     """P uniform on four states, errors (w, w, w, -w): after the projection the last entry is off by 3/2 w. In general
     by at most 2 w, and nearly that much with many states."""

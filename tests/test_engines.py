@@ -256,6 +256,7 @@ def test_an_engine_whose_workers_are_always_killed_is_lost(file, tmp_path, monke
     assert Results(tmp_path / "out").failed() == []
 
 
+@pytest.mark.long
 def test_anothers_checkpoint_in_a_folder_is_told_and_the_cell_begun_anew(file, tmp_path, expected):
     """Seed 1's under the name of seed 0's: it was continued, and filed under seed 0."""
     study, out = load(file), tmp_path / "out"

@@ -289,6 +289,7 @@ def test_policies_in_every_form_are_one(clinic):
     assert all(row == rows[0] for row in rows)
 
 
+@pytest.mark.long
 def test_differences_units_and_the_log_itself(clinic):
     _, log = clinic
     wait = np.array([[0, 0, 0, 1]] * 6)
@@ -434,6 +435,7 @@ def test_the_log_of_an_agent_that_learned():
         assert method == ("asymptotic confidence sequence" if looks == "repeated" else "Wald with stabilised variances")
 
 
+@pytest.mark.long
 def test_who_says_that_the_logger_learned_is_heard_by_the_fitted_model():
     """The log of one rule: weights are 1 unless it is said to have learned."""
     world = nr.worlds.programme(horizon=2, context_dim=4)

@@ -310,7 +310,7 @@ def drawn_and_expected(name, x, episodes=15, draws=400):
     return np.array(P), np.array(r), learner
 
 
-@pytest.mark.study(first=2)
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("name", ["dense", "design", "reward-design", "logistic", "design-logistic"])
 def test_draws_have_the_distributions_of_the_twin(name):
     """Kolmogorov-Smirnov at level 1e-6 for every pair: mean rewards are normal given [0, 1], or under the logistic

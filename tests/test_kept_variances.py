@@ -115,6 +115,7 @@ def test_variances_are_kept_over_a_million_visits(kind, d, small):
     assert unsafe(kind, small, d, 1_000_000, near=False) < TOLERATED
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("late", [0, 20_003])
 def test_inverses_are_made_anew_as_often_as_their_size_asks(late):
     """lambda = 1e-3. Where all directions are seen, from the beginning or from person `late` on, entries are small and

@@ -199,6 +199,7 @@ def played_same(agent, like, world, episodes):
     assert not differing(arrays_of(other), arrays_of(like))
 
 
+@pytest.mark.long
 def test_a_fresh_optimist_is_random_in_its_ties_only():
     world = nr.worlds.random_logit(3, 2, 2, 2, seed=2)
     agent = nr.GLMORL(world.problem)

@@ -104,7 +104,7 @@ def bound(z, V, cov, rho, limit=math.inf):
     return m.largest_mean(z, V, cov, rho, len(z), limit, m.maximisation_work(len(z)))
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize("n", [2, 3, 4, 7, 15, 50])
 @pytest.mark.parametrize("hard", [False, True])
 def test_no_attack_exceeds_the_bound(n, hard):
@@ -117,6 +117,7 @@ def test_no_attack_exceeds_the_bound(n, hard):
         assert bound(z, V, cov, rho) >= best - 1e-14 * (1 + np.abs(V).max()), (z, V, cov, rho)
 
 
+@pytest.mark.long
 def test_three_outcomes_against_a_fine_grid():
     """With n = 3 the boundary is a circle: the bound is above the maximum on 20,000 angles, and within 2% of the gain
     in 99 cases of 100."""

@@ -507,7 +507,7 @@ def test_what_is_assumed_comes_first_and_an_empty_set_is_flagged():
     assert single.probabilities([1.0, 0.0]) == pytest.approx([1.0])
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("name", "m", "d", "how", "runs"),
     [

@@ -95,6 +95,7 @@ def test_all_next_states_also_where_few_are_possible():
     assert (model.P[~p.support] == 0.0).all()
 
 
+@pytest.mark.long
 def test_rewards_are_in_the_problems_units():
     world = nr.worlds.programme(context_dim=4)
     p = nr.Problem(

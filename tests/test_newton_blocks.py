@@ -225,6 +225,7 @@ def test_diagnostics_would_notice_sets_that_are_too_small():
     assert (run.diagnostics["optimism_failures"][:, -1] > 20).all()
 
 
+@pytest.mark.long
 def test_sharing_makes_widths_smaller_and_regret_lower():
     world = designed()
     p = world.problem

@@ -380,6 +380,7 @@ def test_bad_input():
         plug_in(linear.log(20, 1, rule=zero), zero)
 
 
+@pytest.mark.long
 def test_notes_about_how_actions_were_chosen():
     world = nr.worlds.programme()
     log = world.log(400, 1)

@@ -57,6 +57,7 @@ def test_sets_hold_however_often_and_whenever_they_are_refreshed(kind):
     assert missed <= allowed(40, DELTA)
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("kind", ["design", "pairs"])
 @pytest.mark.parametrize("cls", [nr.LRORL, nr.CertifiedPSRL])
 def test_refreshed_sets_have_seen_everything_and_are_narrower(cls, kind):

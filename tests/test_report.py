@@ -26,6 +26,7 @@ pytestmark = pytest.mark.deep
 # --- statistics
 
 
+@pytest.mark.long
 def test_intervals_cover_as_often_as_they_say():
     """Means of 8 normal values: they miss the truth in 5 to 6.5% of cases, within what 4000 repetitions allow (error
     1e-6 each way). The plain percentile interval misses it in 10% and is refused by the same limits."""
@@ -344,6 +345,7 @@ def test_the_page_is_html_with_headings_in_order_captions_and_labels(page):
     assert "Two &lt;agents&gt; &amp; more" in text  # escaped, not interpreted
 
 
+@pytest.mark.long
 def test_nothing_is_loaded_from_elsewhere(page):
     text = page.read_text(encoding="utf-8")
     made = Reader(text)
@@ -572,6 +574,7 @@ def test_in_a_browser_the_page_fits_narrow_screens_and_turns_dark(page, tmp_path
         assert made["scroll"] <= made["width"]
 
 
+@pytest.mark.long
 @needs_browser
 def test_in_a_browser_the_page_prints(page, tmp_path):
     target = tmp_path / "page.pdf"

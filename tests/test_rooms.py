@@ -111,6 +111,7 @@ def test_only_the_compiler_knows_the_inside_of_numba():
                 assert not any(name.split(".")[0] in ("numba", "llvmlite") for name in names), module
 
 
+@pytest.mark.long
 def test_other_rooms_ask_agents_by_public_names():
     after = {room for room, floor in FLOOR.items() if floor > FLOOR["agents"]}
     for module in MODULES:

@@ -47,7 +47,7 @@ def told(inner):
     return head[:-1] + b', "people": [' + inner.removesuffix(b",") + b"]}"
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.deep
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="looks at /proc")
 @pytest.mark.parametrize(

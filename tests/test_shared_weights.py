@@ -55,7 +55,7 @@ def mask(seed=0):
     return support
 
 
-@pytest.mark.study(first=1)
+@pytest.mark.long
 @pytest.mark.parametrize("support", [None, mask()], ids=["dense", "masked"])
 @pytest.mark.parametrize("rewards", ["linear", "logistic"])
 def test_one_block_per_pair_is_the_same_agent(support, rewards):

@@ -298,7 +298,7 @@ def test_files_are_whole_or_refused():
     assert changed > 150
 
 
-@pytest.mark.study(first=4)
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize(
     ("agent", "options"),
     [

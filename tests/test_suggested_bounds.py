@@ -16,6 +16,7 @@ def logged(world, people, seed=0):
     return nr.read_log(random_play(world, people, seed), world.problem, arrival="key")
 
 
+@pytest.mark.long
 def test_limits_are_above_the_truth_and_not_far():
     """Two standard errors for one row of a pair: of nine pairs' longest rows at least six are below their limits (each
     with probability about .975, or more than six fail less often than 1e-6)."""

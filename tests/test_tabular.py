@@ -550,6 +550,7 @@ def test_rlsvi_is_optimistic_often_enough():
     assert 0.05 * n < failures
 
 
+@pytest.mark.long
 def test_ucrl2_replans_when_a_count_has_doubled():
     world = INSIDE["alike"][0]()
     agent, plans, before = nr.agents.UCRL2(world.problem), [], None

@@ -69,6 +69,7 @@ def test_a_study_and_worlds_say_the_same(planned):
             assert one[rung] == pytest.approx(other[rung])
 
 
+@pytest.mark.long
 def test_what_is_done_is_not_run_again(planned, monkeypatch):
     made, _, rest = planned
 
@@ -169,6 +170,7 @@ def test_worlds_cannot_be_written_down(tmp_path):
         nr.plan_trial(small(0), "lr-orl", people=50, threshold=1.0, folder=tmp_path)
 
 
+@pytest.mark.long
 def test_the_rule_as_an_agent():
     from noregret.simulation.catalogue import agent_options, named_agent, refusal
 

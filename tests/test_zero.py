@@ -7,7 +7,7 @@ import noregret as nr
 from noregret.agents.local.certify import certified
 from noregret.agents.local.zero import ranges_along, visits
 from noregret.estimators.rewards.functionals import functional, lifted
-from noregret.planning.common import common_shortfall
+from noregret.planning.common import Shortfall, StepRanges, common_shortfall
 from noregret.planning.optimism import bonus
 from noregret.theory.widths import ridge_radius
 from test_shared_coverage import DELTA, allowed
@@ -97,11 +97,11 @@ def test_one_pass_is_what_the_recursion_says_and_zero_does_not_matter(bonus, kin
         low = g.uniform(-1.0, 1.0, (5, 4, 3))
         high, made, moved = low + g.uniform(0.0, 0.2, low.shape), np.zeros((4, 6, 4)), np.zeros((4, 6, 4))
         args = agent.par.search, agent.work.local, agent.work.search, policy
-        common_shortfall(*args, low, high, *made)
+        common_shortfall(*args, StepRanges(low, high), Shortfall(*made))
         for found, expected in zip(made, recursion(agent, policy, low, high), strict=True):
             assert np.allclose(found, expected, rtol=0, atol=1e-9)
         zero = g.standard_normal((5, 1, 1))
-        common_shortfall(*args, low - zero, high - zero, *moved)
+        common_shortfall(*args, StepRanges(low - zero, high - zero), Shortfall(*moved))
         assert np.allclose(made[3], moved[3], rtol=0, atol=1e-6)  # of the certified maximum
         assert not np.allclose(made[0], moved[0], atol=0.1)
 
@@ -112,7 +112,7 @@ def test_a_model_that_is_known_has_its_own_shortfall():
     x, policy = world.context(5, 0), np.random.default_rng(5).integers(0, 3, (5, 4))
     agent.certify(x, policy)
     P, r, made = agent.work.local.P, np.random.default_rng(6).standard_normal((5, 4, 3)), np.zeros((4, 6, 4))
-    common_shortfall(agent.par.search, agent.work.local, agent.work.search, policy, r, r, *made)
+    common_shortfall(agent.par.search, agent.work.local, agent.work.search, policy, StepRanges(r, r), Shortfall(*made))
     best, own = np.zeros(4), np.zeros(4)
     for h in range(4, -1, -1):
         best, own = (r[h] + P @ best).max(1), (r[h] + P @ own)[np.arange(4), policy[h]]

@@ -5,16 +5,36 @@ So they may be counted from what is least known; ranges of mean rewards then dep
 section 7.
 """
 
+from typing import NamedTuple
+
+from ..checks import Floats
 from ..compiler.jit import kernel
 from .bellman import expectation
 from .optimism import bonus, highest_mean
 
 
+class StepRanges(NamedTuple):
+    """Ranges of mean rewards [H, S, A], which may have any sign and differ by step."""
+
+    low: Floats
+    high: Floats
+
+
+class Shortfall(NamedTuple):
+    """[H+1, S] each: short at least V* - V^pi, top at least V*, upper and lower at least and at most V^pi."""
+
+    top: Floats
+    upper: Floats
+    lower: Floats
+    short: Floats
+
+
 @kernel
-def common_shortfall(par, local, work, policy, low, high, top, upper, lower, short):
-    """short [H+1, S] <- at least V* - V^pi of a policy [H, S]; top, upper and lower <- at least V*, at least and at
-    most V^pi, for mean rewards between low and high [H, S, A], which may have any sign. `optimum`, `assess` and
+def common_shortfall(par, local, work, policy, ranges, made):
+    """made <- the `Shortfall` of a policy [H, S] for mean rewards in these `StepRanges`: `optimum`, `assess` and
     `shortfall` in one pass, not clipped. docs/beyond.md, section 7."""
+    low, high = ranges.low, ranges.high
+    top, upper, lower, short = made.top, made.upper, made.lower, made.short
     (H, S), A, ahead = policy.shape, high.shape[2], work.ahead
     for s in range(S):
         top[H, s] = upper[H, s] = lower[H, s] = short[H, s] = 0.0

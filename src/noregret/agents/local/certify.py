@@ -9,7 +9,7 @@ from ...checks import Floats
 from ...compiler.announcements import announced
 from ...compiler.jit import direct
 from ...compiler.memory import apart, room_for
-from ...planning.common import common_shortfall
+from ...planning.common import Shortfall, common_shortfall
 from ...planning.plans import Plan
 from ...problem.policies import action_chances, is_randomised
 from .lottery import judge_chances
@@ -49,11 +49,11 @@ def _from_zero(agent: Any, work: Any, x: Floats, policy: Any) -> float:
     found = ranges_along(par.rewards, agent.state.rewards, work.local, p.layout, x, policy, p.starts)
     if found is None:
         return math.inf
-    shape = p.horizon + 1, p.n_states
-    arrays = apart((policy, *found, *(np.zeros(shape) for _ in range(4))))
-    args = par.search, work.local, work.search, *arrays
+    empty = Shortfall(*np.zeros((4, p.horizon + 1, p.n_states)))
+    policy, found, made = apart((policy, found, empty))
+    args = par.search, work.local, work.search, policy, found, made
     if common_shortfall not in agent._judges:
         with announced(f"the certificates of {agent.name}"):
             agent._judges[common_shortfall] = direct(common_shortfall, *args)
     agent._judges[common_shortfall](*args)
-    return float(args[-1][0, p.starts].max())
+    return float(made.short[0, p.starts].max())

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from ...beliefs.local import LocalSets
 from ...checks import Floats
 from ...estimators.rewards.functionals import LINEAR, functional, lifted
+from ...planning.common import StepRanges
 from ...problem.layout import Layout
 
 
@@ -29,8 +30,8 @@ def visits(P: Floats, layout: Layout, policy: NDArray[np.int64], starts: NDArray
 
 def ranges_along(
     par: Any, state: Any, local: LocalSets, layout: Layout, x: Floats, policy: NDArray[np.int64], starts: Any
-) -> tuple[Floats, Floats] | None:
-    """(low, high) [H, S, A]: ranges of r(s, a) - e_h, where e_h = sum_b m_hb'(theta*_b - theta_b) is what nobody knows
+) -> StepRanges | None:
+    """Ranges of r(s, a) - e_h, where e_h = sum_b m_hb'(theta*_b - theta_b) is what nobody knows
     of the mean reward along the policy at step h: m_hb the mean features of block b there, in the model of the centre.
     None where rewards have no design, are not linear in it, or the range of an available pair is empty. par, state: of
     the rewards."""
@@ -48,4 +49,4 @@ def ranges_along(
         half += functional(par, state, b, u - m[:, None, None])[1]  # of others' pairs: that of m alone
     low, high = middle - par.offset - half, middle - par.offset + half
     low, high = np.maximum(low, local.low - common[:, None, None]), np.minimum(high, local.high + common[:, None, None])
-    return (low, high) if (low <= high)[:, layout.available].all() else None
+    return StepRanges(low, high) if (low <= high)[:, layout.available].all() else None
