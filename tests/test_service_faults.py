@@ -290,10 +290,10 @@ def test_a_full_queue(tmp_path, monkeypatch):
         call = Course(ready(made))
         gate, there, taken = threading.Event(), threading.Event(), writer_module.Writer._taken
 
-        def held(self, wait):
+        def held(self):
             there.set()
             gate.wait(60.0)
-            return taken(self, wait)
+            return taken(self)
 
         monkeypatch.setattr(writer_module.Writer, "_taken", held)
         assert there.wait(60.0)

@@ -1,5 +1,6 @@
 """Several programmes in a process, several processes on a database: who has what, and who takes over."""
 
+import asyncio
 import contextlib
 import os
 import signal
@@ -15,7 +16,7 @@ from noregret.journal.journal import Journal
 from noregret.service.hosting import Host
 from noregret.service.programme_file import programme_from
 from noregret.service.writer import Lost
-from programmes import Caller, P, context, events, folded, settings, state_of, table, until
+from programmes import Caller, Gate, P, context, events, folded, settings, state_of, table, until
 
 
 def ready(host, *names):
@@ -163,6 +164,66 @@ def test_a_database_that_restarts_is_waited_for(postgres_server):
         assert tell("decide", "Ms B", key="d", state="moderate")[0] == 200
         assert len(events(url, "decide")) == 1
         assert programme.read(state_of) == folded(url)
+
+
+@contextlib.contextmanager
+def looping():
+    """An event loop in a thread called "loop"."""
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, name="loop", daemon=True)
+    thread.start()
+    try:
+        yield loop
+    finally:
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join(30.0)
+        loop.close()
+
+
+def where(programme):
+    """The names of the threads that commit."""
+    journal, found = programme._tenure.journal, set()
+    write = journal.write
+    journal.write = lambda entries: (found.add(threading.current_thread().name), write(entries))[1]
+    return found
+
+
+def test_on_a_file_rounds_run_on_the_loop_and_programmes_do_not_wait_for_each_other(tmp_path, monkeypatch):
+    url = str(tmp_path / "{programme}.db")
+    with looping() as loop:
+        host = Host(url, [settings("one"), settings("two")], look=0)
+        host.start(loop)
+        try:
+            ready(host, "one", "two")
+            one, two = (host.find(name) for name in ("one", "two"))
+            threads, slow, begin = where(two), Gate(nr.Live.begin), nr.Live.begin
+            begins = {"slow": slow}
+            monkeypatch.setattr(nr.Live, "begin", lambda live, who, *of: begins.get(who, begin)(live, who, *of))
+            waits = threading.Thread(target=lambda: Caller(one)("begin", "slow", x=context(0)))
+            waits.start()
+            assert slow.held.wait(30.0)  # the first programme's agent is at work, and its round waits for it
+            assert Caller(two)("begin", "Ms B", x=context(0))[1]["by"] == "agent"
+            assert Caller(two, "j")("decide", "Ms B", state="moderate")[1]["by"] == "agent"
+            assert threads == {"loop"}
+            slow.open()
+            waits.join(30.0)
+            assert [e.payload["x"] for e in events(url.format(programme="one"), "begin", name="one")] == [context(0)]
+        finally:
+            host.stop()
+
+
+@pytest.mark.long
+def test_on_a_server_rounds_run_in_a_thread_of_the_programme(postgres_server):
+    with looping() as loop:
+        host = Host(postgres_server.new(), [settings("clinic")], look=0)
+        host.start(loop)
+        try:
+            ready(host, "clinic")
+            threads = where(host.find("clinic"))
+            assert Caller(host.find("clinic"))("begin", "Ms B", x=context(0))[0] == 200
+            assert threads == {"writer clinic"}
+        finally:
+            host.stop()
 
 
 def test_journals_are_made_side_by_side(tmp_path):

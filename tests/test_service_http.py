@@ -16,7 +16,7 @@ import pytest
 import serving as lab
 from noregret.journal.errors import JournalUnavailable
 from noregret.service import wire
-from noregret.service.app import operations
+from noregret.service.app import App, operations
 from noregret.service.reading import DEEPEST
 from noregret.service.tokens import ROLES, Tokens
 from serving import ask
@@ -298,6 +298,55 @@ def test_answers_written_whole_are_as_those_in_parts(port, decide):
     told = exchange(port, b"HEAD /health HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
     assert told.endswith(b"\r\n\r\n")
     assert b"content-length: 0" not in told
+
+
+def test_answers_without_asgi_are_as_those_with_it(running, decide, monkeypatch):
+    """The same requests the short way and, with it closed, the long way: the same headers and bodies."""
+    port, _, programme, _, _ = running
+    short, bodies = [], [b'{"state":0}', b'{"state":', b'{"nothing":0}', b"[]", b'{"state":0,"state":0}', b""]
+
+    def both(*parts):
+        ways = []
+        for open_one in (True, False):
+            with monkeypatch.context() as m:
+                find = App.direct
+                found = lambda self, *of, find=find: short.append(find(self, *of)) or short[-1]  # noqa: E731
+                m.setattr(App, "direct", found if open_one else lambda self, *of: None)
+                ways.append(re.sub(rb"date: .*\r\n", b"", exchange(port, *parts)))
+        assert sorted(ways[0].split(b"\r\n")) == sorted(ways[1].split(b"\r\n")), ways
+        return ways[0].split(b" ")[1]
+
+    assert [both(head(decide, len(b)) + b) for b in bodies] == [b"200", b"400", b"422", b"422", b"400", b"400"]
+    asked = head(decide, 11) + b'{"state":0}'
+    assert both(asked.replace(b"Bearer nr_", b"Bearer xx_")) == b"401"
+    assert both(asked.replace(b"null", b"none")) == b"404"
+    assert both(asked.replace(b"idempotency-key", b"nothing")) == b"400"
+    assert both(asked.replace(b"key: h", b"key: g").replace(b"/json", b"/xml")) == b"415"
+    assert both(asked.replace(b"\r\nhost", b"\r\nconnection: close\r\nhost")) == b"200"
+    assert both(head(decide, 11), b'{"sta', b'te":0}') == b"200"
+    assert both(asked.replace(b"Ms%20B", b"%ff")) == b"400"
+    assert all(short)
+    short.clear()
+    programme.full = True
+    assert both(asked) == b"503"
+    programme.full = False
+    for odd in (b"expect: 100-continue\r\n", b"idempotency-key: h\r\n", b"transfer-encoding: chunked\r\n"):
+        both(head(decide, 11 if b"chunked" not in odd else None, odd) + b'{"state":0}')
+    both(asked.replace(b"/decide", b"/decide?a=b"))
+    both(asked.replace(b"/decide", b"/nothing"))
+    both(asked.replace(b"HTTP/1.1", b"HTTP/1.0"))
+    assert short[0]
+    assert not any(short[1:])  # none of these went the short way
+
+
+def test_a_connection_on_which_nothing_is_asked_is_closed(port, decide, monkeypatch):
+    with socket.create_connection(("127.0.0.1", port), timeout=15.0) as connection:
+        for _ in range(2):
+            connection.sendall(head(decide, 11) + b'{"state":0}')
+            assert connection.recv(1 << 16).startswith(b"HTTP/1.1 200")
+            time.sleep(1.1)  # looked at once a second
+        monkeypatch.setattr(wire, "KEPT", 0.1)
+        assert connection.recv(1) == b""
 
 
 def test_a_large_body_is_refused_by_its_header_before_any_of_it_is_sent(port, decide):

@@ -3,6 +3,7 @@ short series the tenth part and the half. Neighbours on the machine make series 
 part is the figure to compare versions by."""
 
 import asyncio
+import contextlib
 import os
 import tempfile
 import time
@@ -64,10 +65,7 @@ async def _http(size: int, series: int) -> list[float]:
     with open(os.devnull, "wb") as nowhere:
         service = Service(host, None, Log(nowhere))
         service.open(asyncio.get_running_loop())
-        config = uvicorn.Config(
-            App(service), http=wire.Connection, ws="none", interface="asgi3", log_config=None, access_log=False,
-            server_header=False, timeout_keep_alive=75,
-        )  # fmt: skip
+        config = wire.server(App(service), "127.0.0.1", 0, service.tick, lambda _: None).config
         config.load()
         state, made = uvicorn.server.ServerState(), []
         for i in range(size):
@@ -106,6 +104,13 @@ class _Timed:
         return made
 
 
+def _run(round: Any) -> None:
+    """A coroutine that waits for nobody."""
+    with contextlib.suppress(StopIteration):
+        round.send(None)
+        raise AssertionError
+
+
 def _round(size: int, series: int, folder: Path) -> dict[str, list[float]]:
     settings = load_programme(programme_file(folder, service={"snapshot_every": 10**7}))
     programme = Programme(settings, f"sqlite:///{folder / 'journal.db'}")
@@ -125,7 +130,7 @@ def _round(size: int, series: int, folder: Path) -> dict[str, list[float]]:
                  "items, with keys": _Timed(writer._items), "commit, with sql": _Timed(writer._commit)}  # fmt: skip
         player.hand, journal._writer.append, writer.recall.answered = parts["player"], parts["sql"], parts["keys"]  # type: ignore[method-assign,assignment]
         writer._items, writer._commit = parts["items, with keys"], parts["commit, with sql"]  # type: ignore[method-assign,assignment]
-        parts["round"] = _Timed(writer.round)
+        parts["round"] = _Timed(lambda: _run(writer.round()))
         crowd, took = people(medium()), {name: [0.0] for name in parts}
         under_way = [next(crowd) for _ in range(size)]
         for _ in range(series):
@@ -135,7 +140,7 @@ def _round(size: int, series: int, folder: Path) -> dict[str, list[float]]:
                 asked = [ask(verb, who.name, key, body) for who in under_way for verb, key, body in [who.ask()]]
                 for one in asked:
                     programme._queue.put(one)
-                parts["round"](0.0)
+                parts["round"]()
                 told = [answered(said.pop(id(one)).text) for one in asked]
                 under_way = [who if who.told(t) else next(crowd) for who, t in zip(under_way, told, strict=True)]
             for name, timed in parts.items():

@@ -71,6 +71,11 @@ class Journal:
         return self._server.url
 
     @property
+    def local(self) -> bool:
+        """Whether it is a file of this machine, and no server that may be silent for seconds."""
+        return self._server.private
+
+    @property
     def head(self) -> int:
         """How many events there are; the number of the next one. Asked for, it is read where it may have changed."""
         return self._known()[0]

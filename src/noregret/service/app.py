@@ -5,13 +5,16 @@ and uvloop it takes half the processor time per request of FastAPI, whose one ga
 schemas give as well. Operations are ASGI applications of their own (`operation.Endpoint`), so that no request object is
 made that nobody needs.
 
-A request that writes becomes an `Ask`, is given to its programme and waits for a future. The programme's writer answers
-a whole batch at once: one call into the event loop wakes all of them."""
+A request that writes becomes an `Ask`, is given to its programme and waits to be called back. The programme's writer
+answers a whole batch at once. The verbs of a person, nearly all requests, need nothing of ASGI (`App.direct`)."""
 
 import asyncio
 import contextlib
+import re
+import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -30,10 +33,12 @@ from .openapi import described
 from .operation import Endpoint, Operation
 from .reading import Headers
 from .tokens import EVERYTHING, Token, Tokens
+from .wire import BODY, Direct
 
 PATIENCE = 30.0  # seconds that a request waits for its programme; none should
 LOCAL = (b"127.0.0.1", b"localhost", b"[::1]")
 _SCHEMES = (b"bearer ", b"Bearer ")
+_PERSON = re.compile(rb'/v1/programmes/([!"$-.0->@-~]+)/people/([!"$-.0->@-~]+)/([a-z]+)')  # neither / nor ? nor #
 
 
 def operations() -> list[Operation]:
@@ -54,13 +59,14 @@ class Service:
         self.operations = operations()
         self.openapi: bytes = msgspec.json.encode(described(self.operations, demo=tokens is None))
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting: dict[int, tuple[Ask, asyncio.Future[Answer]]] = {}
+        self._thread = 0
+        self._waiting: dict[int, tuple[Ask, Callable[[Answer], None]]] = {}
         self._journals: dict[str, Any] = {}
         self.exporting: set[str | None] = set()
         self.shadows: dict[str | None, tuple[float, asyncio.Future[Any]]] = {}
 
     def open(self, loop: asyncio.AbstractEventLoop) -> None:
-        self._loop = loop
+        self._loop, self._thread = loop, threading.get_ident()
 
     def close(self) -> None:
         """After the last request."""
@@ -70,29 +76,38 @@ class Service:
         self.log.flush()
 
     # Answers ------------------------------------------------------------------------------------------------------
-    def submit(self, programme: Any, ask: Ask) -> "asyncio.Future[Answer]":
-        """Ask the programme: its answer, to be waited for. It may refuse at once (a full queue); else the writer
+    def put(self, programme: Any, ask: Ask, back: Callable[[Answer], None]) -> None:
+        """Ask the programme; `back` is given the answer. It may refuse at once (a full queue); else the writer
         answers."""
+        self._waiting[id(ask)] = ask, back
+        try:
+            refusal = programme.submit(ask)
+        except BaseException:
+            self._waiting.pop(id(ask), None)
+            raise
+        if refusal is not None:
+            self._wake([(ask, refusal)])
+
+    def submit(self, programme: Any, ask: Ask) -> "asyncio.Future[Answer]":
+        """`put`, for those who wait for the answer."""
         assert self._loop is not None
         future: asyncio.Future[Answer] = self._loop.create_future()
-        self._waiting[id(ask)] = ask, future
-        refusal = programme.submit(ask)
-        if refusal is not None:
-            self._waiting.pop(id(ask), None)
-            future.set_result(refusal)
+        self.put(programme, ask, lambda answer: None if future.done() else future.set_result(answer))
         return future
 
     def on_answers(self, batch: list[tuple[Ask, Answer]]) -> None:
-        """From a writer's thread: wake those who asked, with one call."""
-        if self._loop is not None:
+        """Wake those who asked; from another thread, with one call."""
+        if threading.get_ident() == self._thread:
+            self._wake(batch)
+        elif self._loop is not None:
             with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends, the journal has it
                 self._loop.call_soon_threadsafe(self._wake, batch)
 
     def _wake(self, batch: list[tuple[Ask, Answer]]) -> None:
         for ask, answer in batch:
             waiting = self._waiting.pop(id(ask), None)
-            if waiting is not None and not waiting[1].done():
-                waiting[1].set_result(answer)
+            if waiting is not None:
+                waiting[1](answer)
 
     def tick(self) -> None:
         """Ten times a second, on the event loop: write the log, read changed tokens, let go who waited too long."""
@@ -151,10 +166,10 @@ class Service:
             raise Refusal(409, str(error)) from None
 
 
-def _asked_here(scope: Any) -> bool:
+def _asked_here(headers: list[tuple[bytes, bytes]]) -> bool:
     """Whether the caller asked for this machine by one of its own names. A page from elsewhere, whose name was made to
     point here, sends its own: a browser must not be talked into asking a service that needs no token."""
-    for name, value in scope["headers"]:
+    for name, value in headers:
         if name == b"host":
             return value in LOCAL or value.rsplit(b":", 1)[0].lower() in LOCAL or value.lower() in LOCAL
     return True
@@ -163,9 +178,7 @@ def _asked_here(scope: Any) -> bool:
 class App:
     """The ASGI application. pages: further routes; hosted: a context manager around its life.
 
-    Paths below /v1 and /personalizer are matched as they were sent, so that a person's key may have slashes (%2F). The
-    verbs of a person are found by splitting the path: Starlette's routing and its two layers for exceptions cost a
-    fifth of such a request, and `Endpoint` lets no exception out. All others go through Starlette."""
+    Paths below /v1 and /personalizer are matched as they were sent, so that a person's key may have slashes (%2F)."""
 
     def __init__(self, service: Service, pages: Sequence[BaseRoute] = (), hosted: Any = None) -> None:
         self.service = service
@@ -179,27 +192,27 @@ class App:
             lifespan=self._lifespan,
         )
         self.starlette.router.redirect_slashes = False
-        self._verbs = {
-            op.path.rsplit("/", 1)[1]: Endpoint(service, op)
-            for op in service.operations
-            if op.path.startswith(routes.PERSON) and op.method == "POST"
-        }
+        self._verbs = {op.verb.encode(): Endpoint(service, op) for op in service.operations if op.question is not None}
+
+    def direct(self, url: bytes, given: list[tuple[bytes, bytes]]) -> Direct | None:
+        """Who answers a POST without ASGI (`wire`): the verbs of a person, where the size of the body is known."""
+        path = _PERSON.fullmatch(url)
+        if path is None or path[3] not in self._verbs or (self.service.tokens is None and not _asked_here(given)):
+            return None
+        headers = Headers(given)
+        size = headers.get(b"content-length", b"0")
+        if headers.twice or b"transfer-encoding" in headers or len(size) > 6 or int(size) > BODY:
+            return None
+        return partial(self._verbs[path[3]].direct, headers, {"name": path[1].decode(), "who": path[2].decode()})
 
     def __call__(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]:
-        """Who answers: one coroutine, and none around it."""
         if scope["type"] == "http":
-            if self.service.tokens is None and not _asked_here(scope):
+            if self.service.tokens is None and not _asked_here(scope["headers"]):
                 failure = msgspec.json.encode(Failure("without tokens, this service answers to localhost only"))
                 return Response(failure, 403, media_type="application/json")(scope, receive, send)
             raw = scope["raw_path"]
             if raw.startswith((b"/v1/", b"/personalizer/")):
-                path = scope["path"] = raw.decode("ascii")
-                parts = path.split("/")  # "", v1, programmes, NAME, people, WHO, VERB
-                if len(parts) == 7 and scope["method"] == "POST" and parts[2] == "programmes" and parts[4] == "people":
-                    found = self._verbs.get(parts[6])
-                    if found is not None and parts[1] == "v1" and parts[3] and parts[5]:
-                        scope["path_params"] = {"name": parts[3], "who": parts[5]}
-                        return found(scope, receive, send)
+                scope["path"] = raw.decode("ascii")
             elif raw.startswith((b"/programmes", b"/pages")) or raw == b"/":
                 return self._page(scope, receive, send)
         return self.starlette(scope, receive, send)

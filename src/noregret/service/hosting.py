@@ -7,6 +7,7 @@ that takes (503 with Retry-After), and a repeated key gets the committed answer.
 
 Programmes that another process has created are found in the database, where the first event of each has its file."""
 
+import asyncio
 import contextlib
 import sys
 import threading
@@ -66,15 +67,17 @@ class Host:
         self.preferred = set(names if preferred is None else preferred)
         self.programmes: dict[str, Programme] = {one.name: self._programme(one) for one in told}
         self._started = False
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._lock = threading.Lock()
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="host", daemon=True)
 
-    def start(self) -> None:
+    def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """loop: that of the thread that asks, where there is one (`Programme.start`)."""
         sys.setswitchinterval(min(sys.getswitchinterval(), SWITCH))
-        self._started = True
+        self._started, self._loop = True, loop
         for programme in self.programmes.values():
-            programme.start()
+            programme.start(loop)
         if self.look > 0.0 and "{programme}" not in self.url:
             self._look()  # what was created before a restart is there when the first caller comes
             self._thread.start()
@@ -126,7 +129,7 @@ class Host:
         made = self._programme(settings)
         self.programmes = self.programmes | {settings.name: made}  # readers have the one before, or this one
         if self._started:
-            made.start()
+            made.start(self._loop)
         return made
 
     def _run(self) -> None:

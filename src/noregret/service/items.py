@@ -5,12 +5,14 @@ A decision belongs to whoever claims it first. `Item.by` is written once, under 
 decision that it did not get is overwritten by folding the house rule's action, which `Live.act` takes as if asked
 once."""
 
+import asyncio
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from .asking import Ask
 from .standing import Standing
+from .waiting import gate
 
 LONG = frozenset(("begin", "end", "close", "withdraw"))  # kinds that make a plan, or may have somebody learned
 AGENT, HOUSE, CALLER, TAKEN, REFUSED, GIVEN_UP = "agent", "house", "caller", "taken", "refused", "given up"
@@ -51,7 +53,7 @@ class Batch:
     """Items of one commit, and the gate at which the writer waits until the player has claimed those awaited. short:
     whether all of them are quickly folded."""
 
-    __slots__ = ("claims", "gate", "items", "left", "short")
+    __slots__ = ("claims", "items", "left", "opened", "short")
 
     def __init__(self, items: list[Item]) -> None:
         self.items = items
@@ -62,9 +64,7 @@ class Batch:
             if item.awaited:
                 self.left += 1
         self.claims = threading.Lock()
-        self.gate = threading.Lock()
-        if self.left:
-            self.gate.acquire()
+        self.opened: Callable[[], None] | None = None  # the gate, where somebody waits at it
 
     def claim(self, item: Item, by: str, made: Any = None) -> bool:
         """For the player: whether the item is its own. Opens the gate after the last one awaited."""
@@ -84,16 +84,25 @@ class Batch:
 
     def _less(self) -> None:
         self.left -= 1
-        if self.left == 0:
-            self.gate.release()
+        if self.left == 0 and self.opened is not None:
+            self.opened()
 
-    def wait(self, seconds: float) -> bool:
-        """For the writer: whether all were claimed in that time."""
-        return not self.left or self.gate.acquire(timeout=max(seconds, 0.0))
+    async def wait(self, seconds: float | None) -> bool:
+        """For the writer: whether all were claimed in that time; None: however long it takes."""
+        here, opened = gate()
+        with self.claims:
+            if not self.left:
+                return True
+            self.opened = opened
+        timer = None if seconds is None else asyncio.get_running_loop().call_later(max(seconds, 0.0), opened)
+        await here
+        if timer is not None:
+            timer.cancel()
+        return not self.left
 
     def close(self, claim: Callable[[Item], None]) -> None:
         """For the writer: time is up. `claim` writes the house rule's action into every decision that nobody has; late
-        items are given up. What the player has taken is waited for: it is at work on it."""
+        items are given up. What the player has taken is left: it is at work on it."""
         with self.claims:
             for item in self.items:
                 if item.awaited:
@@ -103,6 +112,3 @@ class Batch:
                         claim(item)
                         item.by = HOUSE
                     self.left -= 1
-            open_ones = self.left
-        if open_ones:
-            self.gate.acquire()

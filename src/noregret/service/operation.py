@@ -1,7 +1,8 @@
 """An operation: one verb over HTTP. Routes, roles and OpenAPI are made from the same list of them.
 
 An operation's `run` gets a `Call` and gives a `Reply`; or raises a Refusal, whose status must be in the operation's
-list. What every operation shares is done here, in this order: token (401), role (403), programme (404), key (400), body
+list. Where all that it does is to ask its programme, it has a `question` in place of `run`, and can be answered without
+ASGI. What every operation shares is done here, in this order: token (401), role (403), programme (404), key (400), body
 (413, 415, 400, 422); and after the answer a line in the log and a count."""
 
 import re
@@ -14,7 +15,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from .asking import Refusal
+from .asking import Answer, Ask, Refusal
 from .messages import ErrorResponse, Failure, PersonalizerError
 from .reading import Gone, Headers, TooLarge, body_of, decode, drain, json_type
 from .tokens import NOBODY, Token
@@ -25,6 +26,7 @@ _JSON = (b"content-type", b"application/json")
 _KEEP = (b"cache-control", b"no-store")
 _PLAIN = (_JSON,)
 _HEAD = b"".join(b"%b: %b\r\n" % header for header in (_JSON, _KEEP))
+Write = Callable[[int, bytes, bytes], None]
 
 
 @dataclass(slots=True)
@@ -47,14 +49,15 @@ class Operation:
     answers  status -> Struct, None (no body) or a content type
     errors   further statuses that it may answer with
     keyed    whether it writes, and so needs the caller's key
-    azure    errors in the form of Personalizer's"""
+    azure    errors in the form of Personalizer's
+    question what is asked of the programme, in place of `run`"""
 
     method: str
     path: str
     verb: str
     role: str | None
     summary: str
-    run: Callable[["Call"], Awaitable[Reply]]
+    run: Callable[["Call"], Awaitable[Reply]] | None
     body: Any = None
     answers: dict[int, Any] = field(default_factory=dict)
     errors: tuple[int, ...] = ()
@@ -62,6 +65,7 @@ class Operation:
     optional: bool = False
     toml: bool = False
     azure: bool = False
+    question: Callable[["Call"], Ask] | None = None
 
     @property
     def parameters(self) -> list[str]:
@@ -80,12 +84,10 @@ class Operation:
 class Call:
     """A request on its way: what was found out about it so far."""
 
-    __slots__ = ("body", "headers", "key", "name", "params", "programme", "raw", "receive", "scope", "service", "token")
+    __slots__ = ("body", "headers", "key", "name", "params", "programme", "raw", "service", "token")
 
-    def __init__(self, service: Any, scope: Any, receive: Any) -> None:
-        self.service, self.scope, self.receive = service, scope, receive
-        self.headers = Headers(scope["headers"])
-        self.params: dict[str, str] = scope["path_params"]
+    def __init__(self, service: Any, headers: Headers, params: dict[str, str]) -> None:
+        self.service, self.headers, self.params = service, headers, params
         self.name: str | None = None  # of the programme, once it is known to be one
         self.programme: Any = None
         self.token: Token = NOBODY
@@ -130,11 +132,9 @@ class Endpoint:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         started, service, op = time.perf_counter(), self.service, self.operation
-        call, unread = Call(service, scope, receive), True
+        call, unread = Call(service, Headers(scope["headers"]), scope["path_params"]), True
         try:
             self._enter(call)
-            if op.keyed:
-                call.key = _key(call.headers)
             if self._decoder is not None:
                 call.raw = await body_of(call.headers, receive)
                 unread = False
@@ -142,22 +142,42 @@ class Endpoint:
             elif _body_size(scope) > 0:
                 call.raw = await body_of(call.headers, receive)
                 unread = False
-            reply = await op.run(call)
+            if op.question is not None:
+                reply = self._replied(call, await service.submit(call.programme, op.question(call)))
+            else:
+                assert op.run is not None
+                reply = await op.run(call)
         except Gone:
             service.seen(call.name, op.verb, 499, time.perf_counter() - started, call.key)
             return
-        except Refusal as refusal:
-            reply = self._refused(refusal)
-            unread = unread or isinstance(refusal, TooLarge)
-        except Exception as error:  # an answer, whatever it was; the words may be somebody's and stay here
-            service.log.failure("an operation failed", error, verb=op.verb)
-            reply = self._refused(Refusal(500, "something went wrong here, the log says where"))
+        except Exception as error:
+            reply = self._failed(error)
+            unread = unread or isinstance(error, TooLarge)
         late = unread and _body_size(scope) > BODY
         await _send(send, receive, reply, scope, late)
         service.seen(call.name, op.verb, reply.status, time.perf_counter() - started, call.key)
 
+    def direct(self, headers: Headers, params: dict[str, str], raw: bytes, write: Write) -> None:
+        """The same without ASGI, of an operation with a question whose whole body is here. `write` is given status,
+        headers and body of the answer, now or when there is one."""
+        started, service, op = time.perf_counter(), self.service, self.operation
+        call = Call(service, headers, params)
+
+        def done(reply: Reply) -> None:
+            write(reply.status, head_of(reply), reply.body)
+            service.seen(call.name, op.verb, reply.status, time.perf_counter() - started, call.key)
+
+        assert op.question is not None
+        try:
+            self._enter(call)
+            call.raw = raw
+            self._read(call)
+            service.put(call.programme, op.question(call), lambda answer: done(self._replied(call, answer)))
+        except Exception as error:
+            done(self._failed(error))
+
     def _enter(self, call: Call) -> None:
-        """Token, role and programme."""
+        """Token, role, programme and key."""
         op, service = self.operation, self.service
         named = call.params.get("name")
         if op.role is not None:
@@ -169,6 +189,8 @@ class Endpoint:
             if call.programme is None:
                 raise Refusal(404, "there is no such programme here")
             call.name = named
+        if op.keyed:
+            call.key = _key(call.headers)
 
     def _read(self, call: Call) -> None:
         """The body, by the operation's Struct."""
@@ -181,15 +203,31 @@ class Endpoint:
         json_type(call.headers)
         call.body = decode(call.raw, self._decoder)
 
-    def _refused(self, refusal: Refusal) -> Reply:
-        answer = refusal.answer
-        reply = from_answer(answer)
-        if answer.status == 401:
+    def _replied(self, call: Call, answer: Answer) -> Reply:
+        """What the programme answered."""
+        if self.operation.verb == "decide" and answer.status == 200:
+            self.service.requests.decided(call.name, answer.text)
+        return from_answer(answer)
+
+    def _failed(self, error: Exception) -> Reply:
+        """An answer, whatever it was; the words of a defect may be somebody's and stay here."""
+        if not isinstance(error, Refusal):
+            self.service.log.failure("an operation failed", error, verb=self.operation.verb)
+            error = Refusal(500, "something went wrong here, the log says where")
+        reply = from_answer(error.answer)
+        if reply.status == 401:
             reply.headers += ((b"www-authenticate", b"Bearer"),)
         return as_azure(reply) if self.operation.azure else reply
 
 
-def from_answer(answer: Any) -> Reply:
+def head_of(reply: Reply) -> bytes:
+    """Its headers as they are sent."""
+    if reply.headers is _PLAIN:
+        return _HEAD
+    return b"".join(b"%b: %b\r\n" % header for header in (*reply.headers, _KEEP))
+
+
+def from_answer(answer: Answer) -> Reply:
     """A programme's answer over HTTP."""
     headers: tuple[tuple[bytes, bytes], ...] = _PLAIN
     if answer.retry_after is not None:
@@ -240,7 +278,7 @@ async def _send(send: Any, receive: Any, reply: Reply, scope: Any, late: bool) -
     if reply.stream is not None:
         await reply.stream(scope, receive, send)
         return
-    if reply.headers is _PLAIN and reply.status != 204 and not late and written(send, reply.status, _HEAD, reply.body):
+    if reply.status != 204 and not late and written(send, reply.status, head_of(reply), reply.body):
         return
     headers = [*reply.headers, (b"content-length", b"%d" % len(reply.body)), _KEEP]
     if reply.status == 204:

@@ -1,5 +1,10 @@
 """A programme at work: its three threads, its queue, and what is done when the journal is lost or another's.
 
+Rounds of the writer run where they are cheapest. On a file they run on the event loop that reads the requests: a round
+then takes no change of threads, and a commit holds the loop up for as long as the disk takes, which everybody who asks
+this programme waits for anyway. A server over the network may be silent for seconds: there, and without an event loop,
+they run in the programme's own thread.
+
 standing by   another process has the journal, or it cannot be reached: requests are told to come again
 loading       the house rule decides, the agent is being loaded or catches up
 ready         the agent decides
@@ -7,11 +12,13 @@ paused        the house rule decides because somebody said so; the agent learns 
 failed        the house rule decides because the agent cannot go on. Where the journal is of another agent than the
               file says, nothing is decided at all"""
 
+import asyncio
 import threading
 import time
 from collections.abc import Callable
-from queue import Empty
 from typing import Any
+
+import uvloop
 
 from ..journal.errors import JournalUnavailable, NotTheWriter
 from ..journal.journal import Journal
@@ -22,7 +29,7 @@ from .programme_file import Settings
 from .sealing import Sealer
 from .shadow import contexts_of, report
 from .tenure import Desk, Tenure, now_text
-from .writer import Answers, Lost
+from .writer import Answers, Lost, Writer
 
 IDLE = 0.5  # seconds after which the writer looks whether it still has the lock
 FEW = 100  # events that are folded faster than a snapshot is taken
@@ -36,7 +43,7 @@ class Programme:
     """One programme of a service.
 
     settings    its file; url: of its journal
-    on_answers  is called from the writer's thread with the answers of a round
+    on_answers  is called with the answers of a round, from wherever it was run
     poll        seconds between attempts to get the journal that another process has; eager: the first one is at once
 
     >>> import tempfile
@@ -79,18 +86,21 @@ class Programme:
         self._wrong = ""  # why nothing ever can
         self._tenure: Tenure | None = None
         self.last_snapshot: dict[str, Any] | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"writer {self.name}", daemon=True)
 
     # For callers --------------------------------------------------------------------------------------------------
-    def start(self) -> None:
+    def start(self, loop: asyncio.AbstractEventLoop | None = None) -> None:
+        """loop: that of the thread that asks, where there is one."""
+        self._loop = loop
         self._desk.sealer.start()
         self._thread.start()
 
     def stop(self) -> None:
-        """Answer what waits, and let go of the journal."""
+        """Answer what waits, and let go of the journal. Not to be called on the loop itself, which may be needed."""
         self._stopping.set()
-        self._queue.put(None)
+        self._queue.wake()
         if self._thread.is_alive():
             self._thread.join(timeout=30.0)
         self._desk.sealer.stop()
@@ -106,7 +116,7 @@ class Programme:
         """Let a request wait; never blocks. An answer at once where it cannot: nothing was accepted then."""
         if self._closed is not None:
             return self._closed
-        if self._queue.qsize() >= self._limit:
+        if len(self._queue) >= self._limit:
             self.counts.full += 1
             return _FULL
         self._queue.put(ask)
@@ -180,7 +190,7 @@ class Programme:
         player, told = None if now is None else now.player, self.settings.service
         return self.counts.facts() | {
             "name": self.name, "title": self.settings.programme.title, "state": self.state,
-            "paused": now is not None and now.paused, "shadow": told.shadow, "queue": self._queue.qsize(),
+            "paused": now is not None and now.paused, "shadow": told.shadow, "queue": len(self._queue),
             "limit": self._limit, "head": 0 if now is None else now.writer.head,
             "folded": 0 if player is None else player.folded,
             "failure": self._wrong or ("" if player is None else player.failure), "snapshot": self.last_snapshot,
@@ -199,7 +209,7 @@ class Programme:
     def _not_kept(self, sentence: str) -> None:
         self._desk.note("alarm", what="snapshot", sentence=sentence)
 
-    # The writer's thread ------------------------------------------------------------------------------------------
+    # The programme's thread ---------------------------------------------------------------------------------------
     def _run(self) -> None:
         first = not self.eager  # whoever prefers it may have it first
         while not self._stopping.is_set():
@@ -225,23 +235,17 @@ class Programme:
     def _turn_away(self, answer: Answer, seconds: float) -> None:
         """Tell everybody who waits to come again, for so long."""
         self._closed = answer
-        until = time.monotonic() + seconds
-        alarms: list[Ask] = []
-        ask: Ask | None = None
-        while True:
-            try:
-                ask = self._queue.get(timeout=max(until - time.monotonic(), 0.0))
-            except Empty:
-                ask = None
-            if ask is None:
-                for alarm in alarms:
-                    self._queue.put(alarm)
-                return
-            if ask.verb == "alarm":
-                alarms.append(ask)  # written when that can be done again
-            waiting = ask.body["ask"] if ask.verb == "erase now" else ask
-            if waiting.key is not None:
-                self._deliver([(waiting, answer)])
+        self._refuse(answer)
+        self._stopping.wait(seconds)
+        self._refuse(answer)  # those who were about to wait when it was closed
+
+    def _refuse(self, answer: Answer) -> None:
+        waiting = self._queue.take(len(self._queue))
+        asks = [ask.body["ask"] if ask.verb == "erase now" else ask for ask in waiting]
+        self._deliver([(ask, answer) for ask in asks if ask.key is not None])
+        for ask in waiting:
+            if ask.verb == "alarm":  # written when that can be done again
+                self._queue.put(ask)
 
     def _deliver(self, answers: Answers) -> None:
         self.counts.answers += len(answers)
@@ -260,13 +264,27 @@ class Programme:
         self._closed, self._wrong = None, ""
         try:
             tenure.player.start()
+            rounds = self._rounds(tenure.writer, journal)
+            if self._loop is not None and journal.local:
+                asyncio.run_coroutine_threadsafe(rounds, self._loop).result()
+            else:
+                with asyncio.Runner(loop_factory=uvloop.new_event_loop) as here:
+                    here.run(rounds)
+        finally:
+            tenure.player.stop(5.0 if self._stopping.is_set() else 0.0)
+
+    async def _rounds(self, writer: Writer, journal: Any) -> None:
+        try:
             while not self._stopping.is_set():
-                tenure.writer.round(IDLE)
+                if writer.behind:
+                    await asyncio.sleep(0.0)  # whoever else is on this loop has a turn
+                else:
+                    await self._queue.somebody(IDLE)
+                await writer.round()
                 if not journal.locked:
                     raise Lost(NotTheWriter("the lock was lost"))
             self._closed = _STANDBY
-            while tenure.writer.behind:
-                tenure.writer.round(0.0)
+            while writer.behind:
+                await writer.round()
         finally:
             self._closed = self._closed or _AWAY
-            tenure.player.stop(5.0 if self._stopping.is_set() else 0.0)

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from . import messages as m
-from .asking import Refusal, ask, digested
+from .asking import Ask, Refusal, ask, digested
 from .operation import Call, Operation, Reply, from_answer, said
 from .programme_file import programme_from
 from .reading import shallow
@@ -29,8 +29,8 @@ def operations() -> list[Operation]:
     """Verbs first: they are asked most, and routes are tried in order."""
     made = [
         Operation(
-            "POST", f"{PERSON}/{verb}", verb, role, summary, personal(verb), body, {200: answer}, keyed=True,
-            optional=optional,
+            "POST", f"{PERSON}/{verb}", verb, role, summary, None, body, {200: answer}, keyed=True,
+            optional=optional, question=personal(verb),
         )
         for verb, role, body, answer, optional, summary in _VERBS
     ]  # fmt: skip
@@ -61,14 +61,10 @@ def operations() -> list[Operation]:
 
 
 def personal(verb: str) -> Any:
-    async def run(call: Call) -> Reply:
-        service, body = call.service, msgspec.to_builtins(call.body)
-        answer = await service.submit(call.programme, digested(verb, call.person(), call.own_key, body))
-        if verb == "decide" and answer.status == 200:
-            service.requests.decided(call.name, answer.text)
-        return from_answer(answer)
+    def question(call: Call) -> Ask:
+        return digested(verb, call.person(), call.own_key, msgspec.to_builtins(call.body))
 
-    return run
+    return question
 
 
 def general(verb: str) -> Any:

@@ -65,7 +65,7 @@ def hosted(service: Service) -> Any:
 
     @contextlib.asynccontextmanager
     async def life() -> AsyncIterator[None]:
-        service.host.start()
+        service.host.start(asyncio.get_running_loop())
         try:
             yield
         finally:

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from queue import SimpleQueue
 from typing import Any
 
 from ..journal.event import Entry
@@ -21,6 +20,7 @@ from .player import Player
 from .programme_file import Settings
 from .sealing import Sealer
 from .standing import Rules
+from .waiting import Waiting
 from .writer import Answers, Writer
 
 
@@ -34,7 +34,7 @@ class Desk:
     deliver: Callable[[Answers], None]
     open_journal: Callable[[], Any]
     sealer: Sealer
-    queue: "SimpleQueue[Ask | None]" = field(default_factory=SimpleQueue)
+    queue: Waiting = field(default_factory=Waiting)
     counts: Counts = field(default_factory=Counts)
 
     def note(self, verb: str, who: Any = None, **body: Any) -> None:

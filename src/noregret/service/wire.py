@@ -8,8 +8,14 @@ here, on the bytes as they arrive and once a second:
     SLOW      seconds from a request's first byte, or from connecting, to its last: above, 408 and it is closed
     ROOM      files that connections leave to the journal and the rest of the process: without, 503 and it is closed
     BODY      bytes of a body: above, 413 (`reading.body_of`, before it is read whole)
+    KEPT      seconds after which a connection on which nothing is asked is closed
 
-Answers that uvicorn writes itself become JSON like all others."""
+Answers that uvicorn writes itself become JSON like all others.
+
+What is asked most is answered without ASGI: for a POST an application's method `direct(url, headers)` may give a
+function of (body, write), which calls `write(status, headers, body)` once, now or later. No task is made for it and no
+coroutine. A request whose caller waits for 100 Continue, or that comes before those before it on its connection are
+answered, goes through ASGI like all others."""
 
 import asyncio
 import contextlib
@@ -26,6 +32,31 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 HEADERS, BODY = 1 << 15, 1 << 16
 SLOW, KEPT = 10.0, 75  # seconds for a request; for a connection on which nothing is asked
 ROOM = 200
+Direct = Callable[[bytes, Callable[[int, bytes, bytes], None]], None]
+
+
+class Exchange:
+    """A request and its answer without ASGI; to uvicorn it is one of its cycles."""
+
+    __slots__ = (
+        "answer", "body", "connection", "disconnected", "keep_alive", "response_complete", "response_started",
+    )  # fmt: skip
+    message_event = asyncio.Event()  # nobody waits for it
+
+    def __init__(self, connection: "Connection", answer: Direct) -> None:
+        self.connection, self.answer, self.body = connection, answer, b""
+        self.keep_alive: bool = connection.parser.should_keep_alive()
+        self.disconnected = self.response_started = self.response_complete = False
+
+    def write(self, status: int, head: bytes, body: bytes) -> None:
+        self.response_started = self.response_complete = True
+        transport = self.connection.transport
+        if self.disconnected or transport.is_closing():
+            return
+        transport.write(whole(status, head, body, self.keep_alive))
+        if not self.keep_alive:
+            transport.close()
+        self.connection.on_response_complete()
 
 
 class Connection(HttpToolsProtocol):
@@ -35,6 +66,7 @@ class Connection(HttpToolsProtocol):
 
     began: float | None = None  # loop time of the first byte of a request that is not complete
     heading = 0  # bytes of its headers so far; -1: they are complete
+    quiet: float | None = None  # loop time of the last answer, where nothing was asked since
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
@@ -43,6 +75,7 @@ class Connection(HttpToolsProtocol):
             self.refuse(503, "too many connections are open: ask again", b"retry-after: 1\r\n")
 
     def data_received(self, data: bytes) -> None:
+        self.quiet = None
         if self.heading >= 0:
             if self.began is None:
                 self.began = self.loop.time()
@@ -57,11 +90,45 @@ class Connection(HttpToolsProtocol):
             if size > HEADERS:
                 raise ValueError("headers too long")  # httptools makes it an error of the parser
         self.heading = -1
-        super().on_headers_complete()
+        direct = self._direct()
+        if direct is None:
+            super().on_headers_complete()
+        else:
+            self.cycle = Exchange(self, direct)  # type: ignore[assignment]
+
+    def _direct(self) -> Direct | None:
+        """Who answers this request without ASGI."""
+        before, parser, find = self.cycle, self.parser, getattr(self.app, "direct", None)
+        if find is None or self.expect_100_continue or (before is not None and not before.response_complete):
+            return None
+        if parser.get_method() != b"POST" or parser.get_http_version() != "1.1" or parser.should_upgrade():
+            return None
+        return find(self.url, self.headers)  # type: ignore[no-any-return]
+
+    def on_body(self, body: bytes) -> None:
+        cycle: Any = self.cycle
+        if isinstance(cycle, Exchange):
+            cycle.body += body
+        else:
+            super().on_body(body)
 
     def on_message_complete(self) -> None:
-        super().on_message_complete()
         self.began, self.heading = None, 0
+        cycle: Any = self.cycle
+        if isinstance(cycle, Exchange):
+            cycle.answer(cycle.body, cycle.write)
+        else:
+            super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """As uvicorn's, without a timer for every request: `look` sees that nothing more is asked."""
+        self.server_state.total_requests += 1
+        if not self.transport.is_closing():
+            self.flow.resume_reading()
+            if self.pipeline:
+                self._start_asgi_task(*self.pipeline.pop())
+            else:
+                self.quiet = self.loop.time()
 
     def send_400_response(self, msg: str) -> None:
         if self.heading > HEADERS:
@@ -83,9 +150,17 @@ class Connection(HttpToolsProtocol):
         self.transport.close()
 
     def look(self, now: float) -> None:
-        """Close a connection whose request has taken too long to arrive."""
+        """Close a connection whose request has taken too long to arrive, or on which nothing is asked any more."""
         if self.began is not None and now - self.began > SLOW:
             self.refuse(408, "the request took too long to arrive")
+        elif self.quiet is not None and now - self.quiet > KEPT:
+            self.transport.close()
+
+
+def whole(status: int, head: bytes, body: bytes, keep_alive: bool) -> bytes:
+    """An answer with `head` for its headers."""
+    last = b"" if keep_alive else b"connection: close\r\n"
+    return b"%b%bcontent-length: %d\r\n%b\r\n%b" % (STATUS_LINE[status], head, len(body), last, body)
 
 
 def written(send: Any, status: int, head: bytes, body: bytes) -> bool:
@@ -100,8 +175,7 @@ def written(send: Any, status: int, head: bytes, body: bytes) -> bool:
     if cycle.disconnected:
         return True
     cycle.response_started, cycle.waiting_for_100_continue = True, False
-    last = b"" if cycle.keep_alive else b"connection: close\r\n"
-    cycle.transport.write(b"%b%bcontent-length: %d\r\n%b\r\n%b" % (STATUS_LINE[status], head, len(body), last, body))
+    cycle.transport.write(whole(status, head, body, cycle.keep_alive))
     cycle.response_complete = True
     cycle.message_event.set()
     if not cycle.keep_alive:

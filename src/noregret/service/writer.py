@@ -1,4 +1,4 @@
-"""The writer: the thread that owns the journal of a programme and answers its requests.
+"""The writer: who owns the journal of a programme and answers its requests.
 
 One round, over and over:
 
@@ -13,11 +13,11 @@ Refusals change nothing and are not written: the same request may be taken later
 the journal has: all are told to come again (503), and standing, answers and agent are forgotten and read again. A key
 of a request that was written after all then gets its answer."""
 
+import asyncio
 import time
 from collections import Counter
 from collections.abc import Callable
 from datetime import UTC, datetime
-from queue import Empty, SimpleQueue
 from typing import Any
 
 from ..journal.errors import JournalUnavailable, NotTheWriter
@@ -30,8 +30,9 @@ from .items import AGENT, CALLER, GIVEN_UP, HOUSE, REFUSED, Batch, Item
 from .player import Player
 from .recall import Recall
 from .standing import Rules
+from .waiting import Waiting
 
-MOST = 256  # requests in one commit
+MOST = 64  # requests in one commit: a round of so many takes some milliseconds, in which nothing is read
 LATE = 0.05  # seconds that the player has for late items where nobody waits for a decision
 Answers = list[tuple[Ask, Answer]]
 _OTHER = refused(409, "this key was used for another request: a key belongs to one request and its repetitions")
@@ -47,7 +48,7 @@ class Lost(Exception):
 
 
 class Writer:
-    """The rounds of one programme while it holds the journal's lock; `Programme` runs them in a thread.
+    """The rounds of one programme while it holds the journal's lock; `Programme` runs them.
 
     queue    of requests. Those without a key are the programme's own: `own` says what to do with each verb
     deliver  is given the answers of a round
@@ -55,7 +56,7 @@ class Writer:
     deadline seconds from a request's arrival until the house rule decides"""
 
     def __init__(
-        self, journal: Any, player: Player, house: House, rules: Rules, queue: "SimpleQueue[Ask | None]",
+        self, journal: Any, player: Player, house: House, rules: Rules, queue: Waiting,
         *, deliver: Callable[[Answers], None], why: Callable[[], str | None], deadline: float, counts: Counts,
         own: dict[str, Callable[[Ask], Item | None]],
     ) -> None:  # fmt: skip
@@ -67,16 +68,18 @@ class Writer:
         self.head: int = journal.head
         self._put_off: list[Ask] = []
 
-    def round(self, wait: float) -> bool:
-        """One round; False where nobody asks within `wait` seconds. `Lost` where the journal was; whoever asked is told
-        to come again then."""
-        asks = self._taken(wait)
+    async def round(self) -> None:
+        """One round of those who wait. `Lost` where the journal was; whoever asked is told to come again then."""
+        asks = self._taken()
         answers: Answers = []
         try:
             if asks:
                 self.recall.trim()
-                items = self._items(asks, answers)
-                self._decide(items)
+                if any(ask.verb == "erase now" for ask in asks):  # takes long, and others may be on the same loop
+                    items = await asyncio.to_thread(self._items, asks, answers)
+                else:
+                    items = self._items(asks, answers)
+                await self._decide(items)
                 self._commit(items, answers)
         except Exception as error:
             self.counts.failures += 1
@@ -93,12 +96,11 @@ class Writer:
         finally:
             if answers:
                 self.deliver(answers)
-        return bool(asks)
 
     @property
     def behind(self) -> bool:
         """Whether somebody waits for a round."""
-        return bool(self._put_off) or self.queue.qsize() > 0
+        return bool(self._put_off) or len(self.queue) > 0
 
     def wrote_by_itself(self, kind: str) -> None:
         """The journal wrote an event of its own, before those of this round: the player counts it."""
@@ -107,18 +109,9 @@ class Writer:
         self.counts.committed([kind])
 
     # What is asked ------------------------------------------------------------------------------------------------
-    def _taken(self, wait: float) -> list[Ask]:
+    def _taken(self) -> list[Ask]:
         asks, self._put_off = self._put_off, []
-        try:
-            first = self.queue.get_nowait() if asks else self.queue.get(timeout=wait)
-            while first is not None:
-                asks.append(first)
-                if len(asks) >= MOST:
-                    break
-                first = self.queue.get_nowait()
-        except Empty:
-            pass
-        return asks
+        return asks + self.queue.take(MOST - len(asks))
 
     def _items(self, asks: list[Ask], answers: Answers) -> list[Item]:
         """Requests as items, in their order. Those answered already, or refused, go to `answers`. What has a key of
@@ -169,7 +162,7 @@ class Writer:
         return item
 
     # Who decides --------------------------------------------------------------------------------------------------
-    def _decide(self, items: list[Item]) -> None:
+    async def _decide(self, items: list[Item]) -> None:
         """Have every item claimed, or given up."""
         reason = self.why()
         if reason is not None:
@@ -183,8 +176,9 @@ class Writer:
             decided = [item.ask.arrived for item in items if item.awaited and not item.late and item.ask is not None]
             now = time.monotonic()
             seconds = min(decided) + self.deadline - now if decided else max(self.deadline, LATE)
-            if self.player.inbox is None or not batch.wait(seconds):
+            if self.player.inbox is None or not await batch.wait(seconds):
                 batch.close(lambda item: self._by_house(item, "deadline"))
+                await batch.wait(None)
 
     def _by_house(self, item: Item, reason: str) -> None:
         item.reason = reason
