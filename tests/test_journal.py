@@ -1,6 +1,8 @@
 """Journals: what is written comes back, one writer, chain, erasure, snapshots, export, failures; on every database."""
 
 import contextlib
+import os
+import signal
 import threading
 
 import pytest
@@ -214,3 +216,21 @@ def test_a_commit_that_may_have_happened_is_asked_for(url, how, monkeypatch):
         assert journal.head == 3
         assert journal.write([entry()])[0].number == 3
         assert journal.verify().ok
+
+
+def test_a_server_that_is_slow_to_notice_does_not_lock_us_out(postgres_server):
+    """The server's end of a connection that we closed holds the lock until it is scheduled again: here .3 seconds later."""
+    with nr.Journal(postgres_server.new()) as journal:
+        journal.write([entry()])
+        former = journal._writer._connection.info.backend_pid
+        os.kill(former, signal.SIGSTOP)
+        later = threading.Timer(0.3, os.kill, (former, signal.SIGCONT))
+        later.start()
+        try:
+            journal._writer.drop()
+            assert not journal.locked
+            assert journal.write([entry()])[0].number == 1
+        finally:
+            later.join()
+        with nr.Journal(journal.url) as other:
+            assert not other.lock()

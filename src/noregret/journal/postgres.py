@@ -2,6 +2,7 @@
 
 import contextlib
 import select
+import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -10,6 +11,7 @@ from .chain import COLUMNS
 from .errors import JournalUnavailable, sentence
 
 CONNECT = 5  # seconds to wait for a connection
+LINGER = 2.0  # seconds that the server may take to notice that a connection of ours was closed
 _ROW = f"({', '.join(['%s'] * len(COLUMNS))})"
 INSERT = f"INSERT INTO journal_events VALUES {_ROW}"
 FEW = 2  # rows that an INSERT takes sooner than COPY does, which asks the server twice
@@ -98,6 +100,7 @@ class PostgresWriter:
         self._name = f"writer {programme}"
         self._connection: Any = None
         self._locked = False
+        self._former: int | None = None  # the server's process of a connection that was closed with the lock
 
     @property
     def held(self) -> bool:
@@ -116,12 +119,27 @@ class PostgresWriter:
         return self._locked
 
     def lock(self) -> bool:
-        """Take the lock, if nobody has it."""
+        """Take the lock, if nobody has it. We ourselves may seem to: the server ends a closed connection a little later."""
         if self.held:
             return True
         connection = self._open()
-        self._locked = connection.execute(f"SELECT pg_try_advisory_lock({_LOCK})", (self._name,)).fetchone()[0]
-        return bool(self._locked)
+        until = time.monotonic() + LINGER
+        while not self._tried(connection) and self._lingers(connection) and time.monotonic() < until:
+            time.sleep(0.01)
+        self._former = None
+        return self._locked or self._tried(connection)
+
+    def _tried(self, connection: Any) -> bool:
+        asked = connection.execute(f"SELECT pg_try_advisory_lock({_LOCK})", (self._name,))
+        self._locked = bool(asked.fetchone()[0])
+        return self._locked
+
+    def _lingers(self, connection: Any) -> bool:
+        """Whether the server still has the connection that we closed; its lock is free before it is gone from the list."""
+        if self._former is None:
+            return False
+        asked = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE pid = %s", (self._former,))
+        return bool(asked.fetchone()[0])
 
     def unlock(self) -> None:
         """Give it back: said, because a connection that is closed is noticed a little later."""
@@ -134,6 +152,8 @@ class PostgresWriter:
 
     def drop(self) -> None:
         """Close the connection; the lock goes with it."""
+        if self._locked and self._connection is not None:
+            self._former = self._connection.pgconn.backend_pid or self._former
         self._locked = False
         if self._connection is not None:
             with contextlib.suppress(_driver().Error):
