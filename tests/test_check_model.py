@@ -320,6 +320,10 @@ def test_bets_along_the_way_are_those_of_a_log_and_are_saved(programme, tmp_path
     assert found["design"].log_e == pytest.approx(mixed(logs[:, part.par.audit.kind == 0]))
     rewards = reward_logs(part.par.rewards, part.state.rewards, part.state.audit)
     assert found["rewards"].log_e == pytest.approx(mixed(rewards))
+    for agent in (part, nr.LRORL(nr.worlds.clinic().problem), played):
+        known = agent.par.rewards, agent.state.rewards, agent.state.audit
+        assert np.all(reward_logs(*known, at_most=True) >= reward_logs(*known) - 1e-9)
+    assert mixed(reward_logs(part.par.rewards, part.state.rewards, part.state.audit, at_most=True)) < 1.0  # no alarm
     assert (found.people, found.source) == (300, "bets along the way")
 
 

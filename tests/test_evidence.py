@@ -5,13 +5,15 @@ import math
 
 import numpy as np
 import pytest
+from scipy import stats
 
+import efficiency
 import noregret as nr
 from evidence_runs import all_asked, exact, learned_logs, logs_of, small_world
 from noregret.evidence import asymptotic, bets, scores
-from noregret.evidence.models import Predicted, predicted, values_by
-from noregret.evidence.people import people_of, target_of
-from noregret.evidence.weighted import Asked, Side, part_of, proved_bounds, weighted_rows
+from noregret.evidence.models import Predicted, predicted, values_by, visited
+from noregret.evidence.people import one_rule, people_of, target_of
+from noregret.evidence.weighted import Asked, Side, part_of, proved_bounds, scored, weighted_rows
 from noregret.problem.asked import Policies
 from noregret.problem.log import Log, LoggedEpisode
 
@@ -118,6 +120,90 @@ def test_scores_have_the_exact_mean(listed):
         assert chance @ scores.per_decision(target.weights, people.rewards) == pytest.approx(value, abs=1e-12)
         dr = scores.doubly_robust(target.weights, people.rewards, taken, side.model.V)
         assert chance @ dr == pytest.approx(value, abs=1e-12)
+
+
+def test_weights_by_state_are_right_if_visits_or_values_are():
+    """Three steps, every path: visits are the mean weight of the paths to a state, and the mean of MDR's scores is the
+    value with right visits and wrong Q, with right Q and wrong visits, and not with both wrong."""
+    world, g = small_world(horizon=3), np.random.default_rng(6)
+    logging = g.dirichlet(np.full(2, 3.0), (3, 2))
+    log, chance = everything(world, logging)
+    people, x, start = people_of(log), world.contexts.support[0], world.start(0, 0)
+    of = Policies(world.problem, "policy", np.array([[1, 0], [0, 1], [1, 1]]), people.X)
+    target, P = target_of(people, of), world.transitions(x)
+    right, V = values_by(P, world.rewards(x), of[0])
+    often = visited(P, of[0], start) / np.maximum(visited(P, logging, start), 1e-300)
+    for h in range(3):
+        before = target.weights[:, h - 1] if h else np.ones(len(chance))
+        for s in range(2):
+            at = chance * (people.states[:, h] == s)
+            assert (at @ before) == pytest.approx(at.sum() * often[h, s], abs=1e-12)
+    steps = np.arange(3)
+    values = {"right": right, "wrong": right * g.uniform(0.5, 1.5, right.shape)}
+    visits = {"right": often, "wrong": often * g.uniform(0.5, 1.5, often.shape)}
+    for how, table in values.items():
+        for known, ratio in visits.items():
+            ratio[0] = 1.0  # everybody begins where they began
+            Q = table[steps, people.states]
+            model = Predicted(Q, (target.chances * Q).sum(2), ratio[steps, people.states])
+            asked = Asked(people, [Side(target, model)], None, 0.05, "once", False)
+            mean = chance @ scored(asked, asked.sides[0], True, True)[0]
+            if "right" in (how, known):
+                assert mean == pytest.approx(V[0, start], abs=1e-12)
+            else:
+                assert abs(mean - V[0, start]) > 0.01
+
+
+def test_the_least_variances_are_those_of_scores_by_the_truth():
+    """tests/efficiency.py against every path: mean squares of PDIS and of its other side, the variance of DR with the
+    right Q, and of MDR with the right Q and visits."""
+    world, g = small_world(horizon=3), np.random.default_rng(7)
+    logging = g.dirichlet(np.full(2, 3.0), (3, 2))
+    log, chance = everything(world, logging)
+    people, x, start, steps = people_of(log), world.contexts.support[0], world.start(0, 0), np.arange(3)
+    of = Policies(world.problem, "policy", g.dirichlet(np.ones(2), (3, 2)), people.X)
+    target, P, r = target_of(people, of), world.transitions(x), world.rewards(x)
+    Q = values_by(P, r, of[0])[0][steps, people.states]
+    often = (visited(P, of[0], start) / np.maximum(visited(P, logging, start), 1e-300))[steps, people.states]
+    side = Side(target, Predicted(Q, (target.chances * Q).sum(2), often))
+    asked = Asked(people, [side], None, 0.05, "once", False)
+    found = efficiency.of_person(P, r, logging, of[0], start)
+    for wanted, by_state in ((found.by_path, False), (found.by_state, True)):
+        assert chance @ (scored(asked, side, True, by_state)[0] - found.value) ** 2 == pytest.approx(wanted, abs=1e-12)
+    assert found.by_state < 0.99 * found.by_path
+    for wanted, rewards in ((found.square, people.rewards), (found.reflected, 1.0 - people.rewards)):
+        assert chance @ scores.per_decision(target.weights, rewards) ** 2 == pytest.approx(wanted, abs=1e-12)
+    own = efficiency.of_person(P, r, of[0], of[0], start)
+    assert own.by_path == pytest.approx(own.by_state) == pytest.approx(found.its_own)
+
+
+def test_visits_by_the_model_and_the_rule_that_logged():
+    """Both come from the log: the rule from its probabilities, visits from a model of the people before."""
+    world = nr.worlds.programme(horizon=3, context_dim=2)
+    log = world.log(80, seed=1)
+    people, chances = people_of(log), world.log_chances()
+    rule = one_rule(people, world.problem)
+    met = np.zeros(rule.shape[:2], bool)
+    met[np.arange(3), people.states] = True
+    assert np.allclose(rule.sum(2), 1.0)
+    assert np.allclose(rule[met], chances[met], atol=1e-12)
+    calls = world.rule.copy()
+    calls[:, [3, 5]] = 2
+    of = Policies(world.problem, "policy", calls, people.X)
+    found = predicted(log, people, [of], rule)[0]
+    agent = nr.CertaintyEquivalence(world.problem)
+    agent.learn_from(Log(log.problem, log.episodes[:20]))  # what person 20 or 21 is asked of: 20 grows to 22
+    for i in (20, 21):
+        P, s = agent.model(people.X[i]).P, people.states[i]
+        ours, theirs = visited(P, of[i], s[0]), visited(P, rule, s[0])
+        np.testing.assert_allclose(found.visits[i], (ours / np.maximum(theirs, 1e-300))[np.arange(3), s], rtol=1e-12)
+    assert (found.visits[:, 0] == 1.0).all()
+    logged = predicted(log, people, [Policies(world.problem, "policy", rule, people.X)], rule)[0]
+    np.testing.assert_allclose(logged.visits, 1.0, atol=1e-12)
+    learned = next(logs_of(small_world(), learned_logs(small_world(), 1, 40, seed=5)))
+    assert one_rule(people_of(learned), learned.problem) is None
+    certain = replaced(learned, probabilities=np.ones_like)  # both actions of a state, both certain: by something else
+    assert one_rule(people_of(certain), certain.problem) is None
 
 
 @pytest.mark.parametrize("by_model", [False, True])
@@ -241,6 +327,24 @@ def test_sequence_and_wald_by_their_formulas():
     assert even.half < plain.half  # those with the larger variance count less
 
 
+def test_degrees_of_freedom():
+    """Of sums of squares: n for n normal terms (their mean over 400 samples, whose standard error is below 3%), those
+    of two groups by hand, and the quantiles that come of them."""
+    g = np.random.default_rng(8)
+    assert np.mean([asymptotic.freedom(g.normal(size=300)) for _ in range(400)]) == pytest.approx(280.0, rel=0.08)
+    first, second = g.normal(size=40), 3.0 * g.standard_t(3, size=25)
+    parts = [((d**4).sum() - (d**2).sum() ** 2 / len(d)) for d in (first, second)]
+    total = (first**2).sum() + (second**2).sum()
+    assert asymptotic.freedom(first, second) == pytest.approx(2.0 * total**2 / sum(parts))
+    assert asymptotic.freedom(np.zeros(5)) == 5.0
+    for delta, n in ((0.05, 7.0), (0.01, 30.0)):
+        assert asymptotic.student(delta, n) == pytest.approx(stats.t.isf(0.5 * delta, n))
+    heavy = second - second.mean()
+    once, n = asymptotic.wald(np.zeros(60), np.concatenate([heavy, np.zeros(35)]), 0.05), asymptotic.freedom
+    centred = np.concatenate([heavy, np.zeros(35)])
+    assert once.half == pytest.approx(stats.t.isf(0.025, n(centred)) * math.sqrt((centred**2).sum()) / 60)
+
+
 def test_scales_are_known_beforehand():
     e = np.random.default_rng(0).normal(size=300)
     other = np.where(np.arange(300) < 120, e, 5.0)
@@ -351,7 +455,30 @@ def test_learning_is_seen_in_the_probabilities():
     world = small_world()
     made = learned_logs(world, 1, 100, seed=5, floor=0.3)
     log = next(logs_of(world, made))
-    assert "stabilised" in nr.evaluate(np.ones((2, 2), np.int64), log, looks="once").row("PDIS", "asymptotic").method
+    found = nr.evaluate(np.ones((2, 2), np.int64), log, looks="once")
+    assert "stabilised" in found.row("PDIS", "asymptotic").method
+    assert "MDR" not in {row.estimator for row in found}
+
+
+def test_weights_by_state_where_one_rule_logged(clinic):
+    """A row for policies far from the log, where weights of paths are worth a handful; its label says what it is."""
+    world, few = clinic
+    log, far = world.log(1000, seed=2, rule=RULE, explore=0.3), np.array([RULE[0]] * 2 + [[0, 1, 1, 2]] * 4)
+    found = nr.evaluate(far, log, looks="once")
+    row, path = found.row("MDR"), found.row("DR")
+    assert (row.rung, row.method) == ("asymptotic", "Wald, weights by state")
+    assert row.effective > 5.0 * path.effective
+    assert row.told
+    assert not path.told
+    assert row.lower <= np.mean([world.values(far, e.context)[0, e.states[0]] for e in log]) <= row.upper
+    assert "beyond the state" in str(found)
+    assert "MDR" not in {one.estimator for one in nr.evaluate(far, few, learning=True)}
+    done = nr.evaluate(far, few, against="log").row("MDR").estimate
+    assert done == pytest.approx(
+        nr.evaluate(far, few).row("MDR").estimate - np.mean([e.rewards.sum() for e in few]), abs=1e-9
+    )
+    short = nr.worlds.programme(horizon=1, context_dim=2)
+    assert "MDR" not in {one.estimator for one in nr.evaluate(short.rule, short.log(100, seed=1))}
 
 
 def test_missing_numbers_are_said_and_taken_for_the_worst(clinic):

@@ -159,13 +159,12 @@ def model_bets(agent: Any) -> str | None:
         if delta is None:
             continue
         least = math.log(2.0 * len(parts) / (MODEL_SHARE * delta))
-        found = (
-            ("next states", transition_logs(state.transitions, state.audit, part.par.log_transition)),
-            ("rewards", reward_logs(part.par.rewards, state.rewards, state.audit)),
-        )
-        for what, logs in found:
-            if mixed(logs) >= least:
-                return f"{what} {_richer(part, logs)}"
+        logs = transition_logs(state.transitions, state.audit, part.par.log_transition)
+        if mixed(logs) >= least:
+            return f"next states {_richer(part, logs)}"
+        rewards = part.par.rewards, state.rewards, state.audit
+        if mixed(reward_logs(*rewards, at_most=True)) >= least and mixed(logs := reward_logs(*rewards)) >= least:
+            return f"rewards {_richer(part, logs)}"
     return None
 
 

@@ -327,18 +327,23 @@ def least_squares(gram: Floats, moment: Floats, bound: float) -> Floats:
     return np.where(nothing, 0.0, most(best)[:, 0])
 
 
-def reward_logs(par: Any, state: Any, audit: AuditState) -> Floats:
-    """[R, C]: ln of the e-process of every set of rewards and component; par, state: of `estimators.rewards`."""
+def reward_logs(par: Any, state: Any, audit: AuditState, *, at_most: bool = False) -> Floats:
+    """[R, C]: ln of the e-process of every set of rewards and component; par, state: of `estimators.rewards`.
+    at_most: no less than that and found sooner, with the estimate in the place of the best weights."""
     squares, C = audit.squares, audit.squares.shape[1] - 2
     if not squares.shape[0]:
         return np.zeros((0, C))
     if par.form == KNOWN:
         return np.asarray(2.0 * (squares[:, C : C + 1] - squares[:, :C]))
-    d = state.gram.shape[3]
-    gram = state.gram.reshape(-1, d, d) - par.regularization * np.eye(d)
-    moment, samples = state.moment.reshape(-1, d), state.samples.ravel()
+    d, seen = state.gram.shape[3], np.flatnonzero(state.samples.ravel())
+    gram = state.gram.reshape(-1, d, d)[seen] - par.regularization * np.eye(d)
+    moment, theta = state.moment.reshape(-1, d)[seen], state.theta.reshape(-1, d)[seen]
+    if at_most:
+        theta = theta * np.minimum(1.0, par.bound / np.maximum(np.linalg.norm(theta, axis=1), 1e-300))[:, None]
+        explained = np.einsum("nb,nb->n", theta, 2.0 * moment - np.einsum("nbc,nc->nb", gram, theta))
+    else:
+        explained = least_squares(gram, moment, par.bound)
+    least = np.maximum(squares[seen, C + 1] - explained, 0.0)
     made = np.zeros((squares.shape[0], C))
-    seen = np.flatnonzero(samples)
-    least = squares[seen, C + 1] - least_squares(gram[seen], moment[seen], par.bound)
-    made[seen] = 2.0 * (np.maximum(least, 0.0)[:, None] - squares[seen, :C])
+    made[seen] = 2.0 * (least[:, None] - squares[seen, :C])
     return made

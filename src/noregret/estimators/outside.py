@@ -149,17 +149,21 @@ def _mixture_outside(par: RewardPar, state: RewardState, met: NDArray[np.bool_])
     h = (G + shift I)^{-1} x, x the direction of the regression theta with that shift; any h would be as right."""
     made, at = np.zeros(met.shape, np.bool_), np.argwhere(met)
     gram, moment = state.gram[met] - par.regularization * np.eye(state.gram.shape[3]), state.moment[met]
-    scale = np.maximum(np.einsum("kbb->k", gram), 1e-100)[:, None, None] * np.eye(moment.shape[1])
-    width_of = direct(mixture_width, par, state, 0, 0, 0.0, 0.0)
     for shift in SHIFTS:
+        scale = np.maximum(np.einsum("kbb->k", gram), 1e-100)[:, None, None] * np.eye(moment.shape[1])
         regular = gram + shift * scale  # its condition is at most d/shift: contexts may be long, and all the same
         theta = np.linalg.solve(regular, moment[..., None])
         h = np.linalg.solve(regular, theta / np.maximum(np.linalg.norm(theta, axis=1, keepdims=True), 1e-300))[..., 0]
         least = np.einsum("kb,kb->k", h, moment)
         ball = par.bound * np.linalg.norm(np.einsum("kbc,kc->kb", gram, h), axis=1)
-        for k in np.flatnonzero(least > ball):
+        # Without a shift no regression is longer than the bound unless this one is: others are not asked any more
+        out = least > ball
+        gram, moment, at, h, least, ball = (each[out] for each in (gram, moment, at, h, least, ball))
+        sums, hh = state.mixture.sums[at[:, 0], at[:, 1], 0], np.einsum("kb,kb->k", h, h)
+        form = np.maximum(np.einsum("kb,kbc,kc->k", h, sums, h), 0.0)
+        narrow = np.sqrt(2.0 * par.log * (form + par.mixture.lambdas.min() * hh))  # no width is less
+        for k in np.flatnonzero(least > narrow + ball):
             s, a = at[k]
-            form, hh = max(float(h[k] @ state.mixture.sums[s, a, 0] @ h[k]), 0.0), float(h[k] @ h[k])
-            width = width_of(par, state, int(s), int(a), form, hh)
+            width = direct(mixture_width, par, state, 0, 0, 0.0, 0.0)(par, state, int(s), int(a), form[k], hh[k])
             made[s, a] = made[s, a] or least[k] > (width + ball[k]) * (1.0 + SLACK)
     return made

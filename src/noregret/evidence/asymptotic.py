@@ -17,7 +17,8 @@ predictable h_k = 1/(standard deviation of recent e), so that every person has a
     mean of g + (sum h_k e_k)/(sum h_k) +- q sqrt(sum h_k^2 (e_k - mean)^2)/(sum h_k)
 
 Weights have heavy tails, so V itself is uncertain: q has as many degrees of freedom as its variance says
-(Satterthwaite), 2/(sum d^4/(sum d^2)^2 - 1/n) for terms d; n for normal ones.
+(Satterthwaite; `freedom`). The sequence has no need of it: if e and -e are equally likely, exp(l sum e - l^2 sum e^2/2)
+is a supermartingale for every l, whatever the tails (de la Pena 1999), and its boundary is made of nothing else.
 """
 
 import math
@@ -37,6 +38,36 @@ class Found(NamedTuple):
 
     estimate: float
     half: float
+
+
+def freedom(*groups: Floats) -> float:
+    """Degrees of freedom of the sum of squares of terms d, independent ones with mean 0, in groups that are alike:
+    2 V^2/Var V with V = sum d^2 and Var V = sum over groups of sum d^4 - (sum d^2)^2/n (Satterthwaite 1946). n for n
+    normal terms, about 2 m where m of many people have all of it.
+
+    >>> round(freedom(np.random.default_rng(0).normal(size=10_000)), -3)
+    10000.0
+    >>> round(freedom(np.concatenate([np.tile([-1.0, 1.0], 5), np.zeros(990)])), 1)
+    20.2
+    """
+    total, variance, most = 0.0, 0.0, 0
+    for terms in groups:
+        square = terms**2
+        total += float(square.sum())
+        variance += float((square**2).sum()) - float(square.sum()) ** 2 / max(len(terms), 1)
+        most += len(terms)
+    if total <= 0.0:
+        return float(most)
+    return min(max(2.0 / max(variance / total**2, 1e-12), 2.0), float(most))
+
+
+def student(delta: float, degrees: float) -> float:
+    """How many standard errors Wald's interval has on either side.
+
+    >>> round(student(0.05, 10.0), 2), round(student(0.05, 1e6), 2)
+    (2.23, 1.96)
+    """
+    return float(stdtrit(degrees, 1.0 - 0.5 * delta))
 
 
 def repeated(guess: Floats, rest: Floats, delta: float) -> Found:
@@ -66,13 +97,7 @@ def wald(guess: Floats, rest: Floats, delta: float) -> Found:
 
 def _spread(terms: Floats, delta: float) -> float:
     """q times the root of the sum of squares."""
-    square = terms**2
-    total = float(square.sum())
-    if total <= 0.0:
-        return 0.0
-    heavy = float((square**2).sum()) / total**2 - 1.0 / len(terms)
-    freedom = min(max(2.0 / max(heavy, 1e-12), 2.0), float(len(terms)))
-    return float(stdtrit(freedom, 1.0 - 0.5 * delta)) * math.sqrt(total)
+    return student(delta, freedom(terms)) * math.sqrt(float((terms**2).sum()))
 
 
 def recent_scale(rest: Floats, prior: float) -> Floats:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from ..checks import Floats
 
 BETS = 14  # lambdas, each half of the one before; the largest is 1/H for every policy in the question
-MIDDLE, AROUND = 5.0, 3.0  # which of them weigh most: those for hundreds to ten thousands of people
+MIDDLE, AROUND = 3.0, 2.0  # which weigh most: for hundreds to ten thousands of people, deviations of 0.2 H to H
 RISK = 0.5  # of its wealth that a bet may lose on one person at most
 
 

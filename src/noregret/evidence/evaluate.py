@@ -16,7 +16,7 @@ from ..problem.problem import Problem
 from .by_model import ByModel, certified_row, plug_in_row
 from .evaluation import EVERYONE, Evaluation, Row, advised
 from .models import predicted
-from .people import People, logged_target, people_of, target_of
+from .people import People, logged_target, one_rule, people_of, target_of
 from .weighted import Asked, Side, weighted_rows
 
 _SLACK = 1e-9
@@ -57,8 +57,9 @@ def evaluate(
                 always had the same probability
 
     PDIS is per-decision importance sampling, WPDIS its self-normalised form, DR the doubly robust one with the GLM,
-    learned from the people before. Proved intervals hold at all times, with a logger that learns, and rest on the
-    probabilities of the log alone. docs/evidence.md.
+    learned from the people before, MDR the same with weights by state instead of by path, where one rule logged.
+    Proved intervals hold at all times, with a logger that learns, and rest on the probabilities of the log alone.
+    docs/evidence.md.
 
     >>> import noregret as nr
     >>> world = nr.worlds.programme(horizon=2, context_dim=4)
@@ -71,6 +72,7 @@ def evaluate(
     WPDIS   asymptotic 1.3 True
     DR      proved     1.3 True
     DR      asymptotic 1.3 True
+    MDR     asymptotic 1.3 True
     plug-in asymptotic 1.3 True
     """
     p = _checked(log, delta, looks, learning)
@@ -86,12 +88,15 @@ def evaluate(
     if len(people.X):
         known = _floor(floor, people, p)
         policies = [ours] if theirs is None else [ours, theirs]
-        models = predicted(log, people, policies)
+        learned = not _one_rule(people) if learning is None else learning
+        rule = None if learned or p.horizon == 1 else one_rule(people, p)
+        models = predicted(log, people, policies, rule)
         sides = [Side(target_of(people, of), model) for of, model in zip(policies, models, strict=True)]
         if _is_log(against):
             sides.append(Side(logged_target(people), None))
-        learned = not _one_rule(people) if learning is None else learning
         asked = Asked(people, sides, known, check.positive("delta", delta, below=1.0), looks, learned)
+        if rule is not None:
+            notes.append("MDR weighs states, not paths: what came earlier must not matter beyond the state")
         if floor is None:
             notes.append("no proved interval of DR without floor, the least chance of an action by protocol")
     by_model = ByModel(log, ours, theirs, against is not None, delta, looks, learning)

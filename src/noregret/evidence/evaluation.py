@@ -16,7 +16,7 @@ class Row:
     """One interval.
 
     subgroup     "everyone", or the name that was given
-    estimator    "PDIS", "WPDIS", "DR", "plug-in" or "model sets"
+    estimator    "PDIS", "WPDIS", "DR", "MDR", "plug-in" or "model sets"
     rung         "proved", "asymptotic" or "believed": what the interval rests on
     estimate, lower, upper   mean value over the people, or mean difference, in the units of rewards; the estimate of
                  PDIS and DR, proved, is the middle of the interval

@@ -28,6 +28,7 @@ _ROUNDS = 100
 _CLOSE = 1e-10  # a Newton step that promises less than this part of the loss is the last one
 _MEMORY = 1e8  # bytes at a time
 _TERMS = 6  # of a series; a person of leverage 1/2 is off by 2^-7
+_ALIKE = 1e-6  # of the variance that rewards could have: less is none
 _VAGUE = 3.0  # a standard error above the bound over this says next to nothing
 
 NEXT, LINEAR, LOGISTIC = 0, 1, 2
@@ -258,6 +259,25 @@ def influences(fitted: Fitted, slope: Floats, X: Floats) -> Floats:
             term = score + (moved[:, :, None] * x[:, None, :]).reshape(len(x), -1)[:, part.at]
         made[i : i + size] = -term @ back
     return made
+
+
+def unseen(fitted: Fitted, slope: Floats, X: Floats, drop: float) -> float:
+    """How much another reward that never came could change <slope, theta> of a block of linear rewards; 0 where rewards
+    vary. If all of m are what the model says, another one, a whole range away, may have a chance of drop/m before their
+    likelihood falls by `drop` (the rule of three, for a drop of 3); here drop is times the range. The standard error
+    would be 0, by luck."""
+    part = fitted.part
+    steps = sum(pair.target.size for pair in part.pairs)
+    if part.kind != LINEAR or not steps:
+        return 0.0
+    plain = part._replace(pairs=tuple(pair._replace(weight=np.ones_like(pair.target)) for pair in part.pairs))
+    size = people_at_a_time(part)
+    loss = sum(sums(plain, fitted.theta, X[i : i + size], i, False).loss for i in range(0, len(X), size))
+    if 2.0 * loss > _ALIKE * part.noise * steps:
+        return 0.0
+    moved = part._replace(pairs=tuple(pair._replace(target=pair.target - drop / steps) for pair in part.pairs))
+    change = totals(moved, fitted.theta, X)[1] - totals(part, fitted.theta, X)[1]
+    return abs(float(slope @ np.linalg.solve(fitted.information + fitted.penalty * np.eye(part.at.size), change)))
 
 
 def weak(fitted: Fitted) -> Floats:

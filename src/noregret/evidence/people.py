@@ -12,6 +12,9 @@ from numpy.typing import NDArray
 from ..checks import Floats
 from ..problem.asked import Policies
 from ..problem.log import Log
+from ..problem.problem import Problem
+
+_SLACK = 1e-9
 
 
 class People(NamedTuple):
@@ -74,3 +77,23 @@ def logged_target(people: People) -> Target:
     """The logging rule itself: weights 1. Its other chances are not known."""
     ones: Floats = people.seen.astype(np.float64)
     return Target(np.zeros((*ones.shape, 0)), ones, ones.copy())
+
+
+def one_rule(people: People, problem: Problem) -> Floats | None:
+    """The chances [H, S, A] of the rule that logged, if it looked at step and state alone: each action always had the
+    same, and those of a state sum to 1. What nobody got has what is left, evenly. None: it was not such a rule."""
+    may = problem.layout.available
+    least, most = np.full((problem.horizon, *may.shape), np.inf), np.zeros((problem.horizon, *may.shape))
+    i, h = np.nonzero(people.seen)
+    at = h, people.states[i, h], people.actions[i, h]
+    np.minimum.at(least, at, people.chances[i, h])
+    np.maximum.at(most, at, people.chances[i, h])
+    met = most > 0.0
+    if ((most - least)[met] > _SLACK).any():
+        return None
+    left, never = 1.0 - most.sum(2), may & ~met
+    others = never.sum(2)
+    if (left < -_SLACK).any() or (np.where(others == 0, left, 0.0) > _SLACK).any():
+        return None
+    share = np.divide(np.maximum(left, 0.0), others, out=np.zeros_like(left), where=others > 0)
+    return np.asarray(np.where(never, share[..., None], most))

@@ -8,8 +8,9 @@ lambda and g the gradient of psi, person k has moved it by phi_k = -g'(A - A_k)^
     standard error^2 = sum_k phi_k^2
 
 the delta method with a sandwich clustered by person, in the jackknife form (CR3: each person's score is made larger by
-their own leverage). One look: estimate -+ z standard error. Looks at any time: the asymptotic confidence sequence of
-Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas (2021). Logs of agents that learned: weights of `log_steps`.
+their own leverage). One look: estimate -+ t standard error, t Student's, because the standard error has a variance of
+its own (`asymptotic.freedom`). Looks at any time: the asymptotic confidence sequence of Waudby-Smith, Arbour, Sinha,
+Kennedy and Ramdas (2021). Logs of agents that learned: weights of `log_steps`.
 """
 
 import math
@@ -18,14 +19,15 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.special import chdtri, ndtri
+from scipy.special import fdtri, ndtri
 
 from .. import checks as check
 from ..checks import Floats
 from ..problem.links import MultinomialLogit
 from ..problem.log import Log
 from ..problem.problem import Problem
-from .fit import NEXT, Fitted, Part, fit, influences, parts_of, reach, weak
+from .asymptotic import freedom, student
+from .fit import NEXT, Fitted, Part, fit, influences, parts_of, reach, unseen, weak
 from .log_steps import Steps, same_for_all, stabilising, step_weights, steps_of
 from .plug_in_values import Question, answer, policies, touched
 
@@ -46,6 +48,7 @@ class PlugIn:
     sentence                   the answer in words, with what it rests on
     people, steps, parameters  in the log; unknown weights of the model
     effective_people           (sum phi^2)^2/sum phi^4: on how many the standard error rests; n/3 for a bell curve
+    freedom                    degrees of freedom of the standard error (Satterthwaite): its t has them
     unknown                    how much weights that no data inform could change the answer; part of the width
     bias                       what the mean of the answers of two halves of the people has more than that of all
     weighted                   "no", "step" or "path": how steps were weighted for a logger that learned
@@ -65,6 +68,7 @@ class PlugIn:
     steps: int
     parameters: int
     effective_people: float
+    freedom: float
     unknown: float
     bias: float
     weighted: Literal["no", "step", "path"]
@@ -140,19 +144,22 @@ def plug_in(
     check.one_of("looks", looks, ("one", "any"))
     check.positive("delta", delta, below=1.0)
     check.flag("population", population)
+    tuned = check.integer("tuned_for", tuned_for)
     steps, stable = steps_of(log), stabilising(p, stabiliser)
     asked = _asked(p, steps, policy, other, contexts, weights, start)
     kind: Any = _kind(steps, p) if adaptive == "auto" else adaptive
-    factor = float(ndtri(1.0 - 0.5 * delta))
-    drop = 0.5 * factor**2  # by so much the logarithm of a likelihood falls at the end of an interval
-    if looks == "any":
-        factor = sequence_factor(len(steps.X), delta, check.integer("tuned_for", tuned_for))
+    drop = 0.5 * float(ndtri(1.0 - 0.5 * delta)) ** 2  # so much a likelihood falls at the end of an interval
     W = step_weights(steps, stable, kind)
     fitted = [fit(part, steps.X) for part in parts_of(p, steps, W)]
     seen = _errors(fitted, p, asked, steps.X, (population, contexts is None), drop)
+    factor = student(delta, seen.freedom)
+    if looks == "any":
+        factor = sequence_factor(len(steps.X), delta, tuned)
     parameters = sum(one.part.at.size for one in fitted)
     estimate, half = seen.estimate, math.hypot(factor * seen.error, seen.unknown)
-    far = math.hypot(math.sqrt(float(chdtri(max(parameters, 1), delta))) * seen.error, seen.unknown)
+    several = max(parameters, 1)
+    region = math.sqrt(several * float(fdtri(several, seen.freedom, 1.0 - delta)))
+    far = math.hypot(region * seen.error, seen.unknown)
     bias = _bias(p, steps, W, asked, estimate)
     why = _cannot(seen, bias, factor)
     low, high = (p.horizon * r for r in p.reward_range)
@@ -167,6 +174,7 @@ def plug_in(
         steps.a.size,
         parameters,
         seen.effective,
+        seen.freedom,
         seen.unknown,
         bias,
         kind,
@@ -184,6 +192,7 @@ class _Seen(NamedTuple):
     estimate: float
     error: float  # standard error
     effective: float  # people, 0 where nobody moves the answer
+    freedom: float  # degrees of freedom of the standard error
     unknown: float
     where: str  # whose weights that is about most
 
@@ -236,25 +245,30 @@ def _errors(
     estimate = float(asked.share @ found.values)
     population, own = drawn
     spread = asked.share * (found.values - estimate) if population else np.zeros(len(asked.X))
-    total = moved + spread if own else moved
-    variance = float(total @ total) + (0.0 if own else float(spread @ spread))
+    terms = (moved + spread,) if own else (moved, spread)
+    error = math.sqrt(sum(float(part @ part) for part in terms))
     square = float(moved @ moved)
     effective = square**2 / float((moved**4).sum()) if square > 0.0 else 0.0
-    return _Seen(estimate, math.sqrt(variance), effective, *_unknown(fitted, p, asked, X, drop))
+    unknown = _unknown(fitted, p, asked, X, drop)
+    for b, (one, slope) in enumerate(zip(fitted, found.slopes, strict=True)):
+        unknown[b] += unseen(one, slope, X, drop * p.scale.unit) ** 2
+    where = _named(fitted[int(unknown.argmax())].part, p) if unknown.any() else ""
+    return _Seen(estimate, error, effective, freedom(*terms), math.sqrt(float(unknown.sum())), where)
 
 
-def _unknown(fitted: list[Fitted], p: Problem, asked: Question, X: Floats, drop: float) -> tuple[float, str]:
-    """(how far the answer moves along directions that no data inform, whose they are): each as far as the bound and
-    the likelihood allow, both ways, the larger; the root of the sum of squares. On some of the contexts."""
+def _unknown(fitted: list[Fitted], p: Problem, asked: Question, X: Floats, drop: float) -> Floats:
+    """Per block, squared: how far the answer moves along directions that no data inform, each as far as the bound and
+    the likelihood allow, both ways, the larger. On some of the contexts."""
+    moved = np.zeros(len(fitted))
     listed = [(b, v) for b, one in enumerate(fitted) for v in weak(one)]
     if not listed:
-        return 0.0, ""
+        return moved
     among = np.flatnonzero(asked.share > 0.0)
     few = among[np.linspace(0, among.size - 1, min(_LOOKED_AT, among.size)).astype(int)]
     part = asked.share[few] / asked.share[few].sum()
     cut = [None if c is None else (c if len(c) == 1 else c[few]) for c in (asked.policy, asked.other)]
     small = Question(asked.X[few], part, asked.start[few], cut[0], cut[1])  # type: ignore[arg-type]
-    centre, moved = float(part @ answer(fitted, p, small, False).values), np.zeros(len(fitted))
+    centre = float(part @ answer(fitted, p, small, False).values)
     for b, direction in listed:
         if not touched(fitted[b], small):
             continue
@@ -264,8 +278,7 @@ def _unknown(fitted: list[Fitted], p: Problem, asked: Question, X: Floats, drop:
             changed[b] = fitted[b]._replace(theta=reach(fitted[b], sign * direction, X, drop))
             most = max(most, abs(float(part @ answer(changed, p, small, False).values) - centre))
         moved[b] += most**2
-    worst = fitted[int(moved.argmax())].part
-    return math.sqrt(float(moved.sum())), _named(worst, p)
+    return moved
 
 
 def _named(part: Part, p: Problem) -> str:

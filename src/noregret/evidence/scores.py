@@ -6,6 +6,7 @@ step h (w_{-1} = 1), rewards in [0, 1] and any Q that was fixed before the perso
     PDIS    sum_h w_h r_h                                                            Precup, Sutton and Singh (2000)
     WPDIS   sum_h (sum_k w_kh r_kh)/(sum_k w_kh): every step divided by its own sum of weights, over the people
     DR      sum_h w_h r_h + w_{h-1} V_h(s_h) - w_h Q_h(s_h, a_h)                     Jiang and Li (2016)
+    MDR     the same with weights by state: visits_h(s_h) pi(a_h | s_h)/b_h for w_h  Kallus and Uehara (2020)
 
 Given the past and the context, PDIS and DR have the mean V^pi(x, s_0) exactly, if b > 0 wherever pi > 0 and b is exact.
 WPDIS is biased, and consistent. [n, H] arrays throughout.

@@ -1,4 +1,4 @@
-"""Rows of `noregret.evaluate` that weigh what was logged: PDIS, WPDIS and DR, proved and asymptotic."""
+"""Rows of `noregret.evaluate` that weigh what was logged: PDIS, WPDIS and DR, proved and asymptotic, and MDR."""
 
 import math
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ FEW = 50.0  # people that weights are worth: fewer are no crowd, and the central
 LARGE = 0.2  # of the sum of squares: what one person may have at most, likewise
 
 BETTING = "bets on scores, docs/evidence.md"
+BY_STATE = ", weights by state"
 METHODS = {
     "repeated": "asymptotic confidence sequence",
     "wald": "Wald",
@@ -32,6 +33,12 @@ class Side(NamedTuple):
 
     def among(self, kept: Any) -> "Side":
         return Side(self.target.among(kept), None if self.model is None else self.model.among(kept))
+
+    def weights(self, by_state: bool) -> Floats:
+        """[n, H]: w_h of the path; or, by state, visits_h times the ratio of the step."""
+        if not by_state or self.model is None or self.model.visits is None:
+            return self.target.weights
+        return self.model.visits * self.target.ratio
 
 
 class Asked(NamedTuple):
@@ -63,7 +70,7 @@ def part_of(asked: Asked, side: Side, reflected: bool, by_model: bool) -> Part:
     if not by_model or side.model is None or asked.floor is None:
         return Part(target.weights, target.ratio, r, none, none, none)
     most = H - np.arange(H, dtype=float)
-    Q, V = side.model
+    Q, V = side.model.Q, side.model.V
     if reflected:
         Q, V = most[:, None] - Q, most - V
     taken = target.chances > 0.0
@@ -95,9 +102,9 @@ def proved_bounds(asked: Asked, by_model: bool, counts: Any = None) -> tuple[Flo
     return betting_bounds(made[0], made[1], (guesses[0], guesses[1]), asked.delta, at)
 
 
-def scored(asked: Asked, side: Side, by_model: bool) -> tuple[Floats, Floats]:
+def scored(asked: Asked, side: Side, by_model: bool, by_state: bool = False) -> tuple[Floats, Floats]:
     """(scores, guesses) [n] of one policy; everybody is complete."""
-    people, weights, H = asked.people, side.target.weights, asked.people.states.shape[1]
+    people, weights, H = asked.people, side.weights(by_state), asked.people.states.shape[1]
     if by_model and side.model is not None:
         Q, V = logged_pairs(people, side.model.Q), side.model.V
         return doubly_robust(weights, people.rewards, Q, V), V[:, 0]
@@ -115,10 +122,10 @@ class Interval(NamedTuple):
     share: float  # of the sum of squares that the largest has
 
 
-def asymptotic_interval(asked: Asked, by_model: bool) -> Interval:
-    """PDIS, or DR `by_model`, from complete people."""
+def asymptotic_interval(asked: Asked, by_model: bool, by_state: bool = False) -> Interval:
+    """PDIS, or DR `by_model`, or MDR `by_state` as well, from complete people."""
     H = asked.people.states.shape[1]
-    found = [scored(asked, side, by_model) for side in asked.sides]
+    found = [scored(asked, side, by_model, by_state) for side in asked.sides]
     score, guess = (found[0][i] - (found[1][i] if len(found) > 1 else 0.0) for i in (0, 1))
     rest = score - guess
     if asked.looks == "repeated":
@@ -127,7 +134,7 @@ def asymptotic_interval(asked: Asked, by_model: bool) -> Interval:
         made, method = central.stabilised(guess, rest, float(H), asked.delta), "stabilised"
     else:
         made, method = central.wald(guess, rest, asked.delta), "wald"
-    return Interval(made.estimate, made.half, METHODS[method], _share(rest))
+    return Interval(made.estimate, made.half, METHODS[method] + BY_STATE * by_state, _share(rest))
 
 
 def normalised_interval(asked: Asked) -> Interval:
@@ -152,7 +159,7 @@ def weighted_rows(name: str, asked: Asked) -> list[Row]:
     """The rows of one subgroup, values in [0, H] and differences in [-H, H]."""
     whole = asked.among(asked.people.complete)
     rows, some = [], len(whole.people.X) > 0
-    model = asked.sides[0].model is not None
+    model, by_state = asked.sides[0].model is not None, _by_state(asked)
     for estimator, by_model in (("PDIS", False), ("DR", True)):
         if by_model and not model:
             continue
@@ -163,7 +170,14 @@ def weighted_rows(name: str, asked: Asked) -> list[Row]:
             rows.append(_asymptotic(name, estimator, whole, central_one))
         if not by_model and some:
             rows.append(_asymptotic(name, "WPDIS", whole, normalised_interval(whole)))
+        if by_model and by_state and some:
+            rows.append(_asymptotic(name, "MDR", whole, asymptotic_interval(whole, True, True), True))
     return rows
+
+
+def _by_state(asked: Asked) -> bool:
+    """Whether the model knows how often the rule that logged is where."""
+    return all(side.model is None or side.model.visits is not None for side in asked.sides)
 
 
 def _limits(asked: Asked) -> tuple[float, float]:
@@ -171,9 +185,9 @@ def _limits(asked: Asked) -> tuple[float, float]:
     return (0.0, H) if len(asked.sides) == 1 else (-H, H)
 
 
-def _worth(asked: Asked) -> tuple[float, float]:
+def _worth(asked: Asked, by_state: bool = False) -> tuple[float, float]:
     """(effective people, largest weight), the worse of the two policies."""
-    found = [effective(side.target.weights) for side in asked.sides]
+    found = [effective(side.weights(by_state)) for side in asked.sides]
     return min(size for size, _ in found), max(largest for _, largest in found)
 
 
@@ -191,8 +205,8 @@ def _proved(name: str, estimator: str, asked: Asked, by_model: bool) -> Row:
     return Row(name, estimator, "proved", 0.5 * (lower + upper), lower, upper, told, n, size, largest, BETTING, says)
 
 
-def _asymptotic(name: str, estimator: str, asked: Asked, found: Interval) -> Row:
-    (low, high), (size, largest), n = _limits(asked), _worth(asked), len(asked.people.X)
+def _asymptotic(name: str, estimator: str, asked: Asked, found: Interval, by_state: bool = False) -> Row:
+    (low, high), (size, largest), n = _limits(asked), _worth(asked, by_state), len(asked.people.X)
     lower, upper = found.estimate - found.half, found.estimate + found.half
     says = ""
     if n < central.FIRST:
