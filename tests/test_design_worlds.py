@@ -396,6 +396,26 @@ def test_in_riverswim_it_is_best_to_swim_right(S, H):
     assert world.value(np.zeros((H, S), int), [1.0]) == pytest.approx(0.005 * H)
 
 
+@pytest.mark.parametrize("features", ["moves", "pairs"])
+def test_riverswim_by_steps_is_the_same_river(features):
+    """A state is a place at a step: chances, rewards and values of step h are the river's, every step has a block."""
+    S, H = 4, 5
+    one = nr.worlds.riverswim_logit(S, H, features=features)
+    world = nr.worlds.riverswim_logit(S, H, features=features, per_step=True)
+    p, P, best, wanted = world.problem, world.transitions([1.0]), world.optimal([1.0]), one.optimal([1.0])
+    assert (p.n_states, p.layout.outcomes.shape[2], p.initial_states) == (H * S, 3, (0,))
+    assert p.blocks.size.tolist() == [4 if features == "moves" else 2 * S - 2] * H
+    for h in range(H):
+        here, after = slice(h * S, h * S + S), min(h + 1, H - 1) * S
+        assert np.allclose(P[here, :, after : after + S], one.transitions([1.0]), atol=1e-14)
+        assert np.array_equal(world.rewards([1.0])[here], one.rewards([1.0]))
+        assert np.allclose(best.values[h, here], wanted.values[h])
+        assert np.array_equal(p.blocks.block[here], np.full((S, 2), h))
+    norms, residual = p.design.fitted(world.slots, p.layout)
+    assert residual < 1e-12
+    assert (norms <= p.design.bound).all()
+
+
 def test_riverswim_by_its_options():
     unknown = nr.worlds.riverswim_logit(known_rewards=False)
     assert unknown.problem.known_rewards is None
@@ -403,6 +423,8 @@ def test_riverswim_by_its_options():
     alone = nr.worlds.riverswim_logit(shared=False)
     assert alone.problem.design is None
     assert np.allclose(alone.slots, nr.worlds.riverswim_logit().slots)
+    many = nr.worlds.riverswim_logit(4, 6, known_rewards=False, shared=False, per_step=True)
+    assert (many.problem.design, many.problem.known_rewards, many.problem.n_states) == (None, None, 24)
 
 
 # By name ------------------------------------------------------------------------------------------------------------

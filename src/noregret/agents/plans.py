@@ -34,8 +34,8 @@ def model_work(layout: Layout) -> ModelWork:
 
 @inlined
 def plan_model(par, work, P, r, clip, k, out):
-    """out <- a best policy of the model P [S, A, M], r [S, A] with the rewards of work.noise on top; clip: 1, values to
-    [0, H - h]. par has `planner`, work has `xi` [S, A], which is not looked at."""
+    """out <- a best policy of the model P [S, A, M], r [S, A] with the rewards of work.noise on top; clip: of
+    `planning.bellman.Operator`. par has `planner`, work has `xi` [S, A], which is not looked at."""
     model, operator = Model(P, r, work.xi, work.noise), Operator(NONE, clip, tie_key(par.seed, k))
     apply_planner(par.planner, (par.layout, model, operator, Solution(work.Q, out.policy, out.values)))
 

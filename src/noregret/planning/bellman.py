@@ -4,9 +4,9 @@ Step h = 0, ..., H-1 in code is step h + 1 of the paper; V[H] = 0. For a model (
 
     (T_h V)(s, a) = r(s, a) + sum_j P(s, a, j) V(outcome j) + spread(V) xi(s, a) + noise_h(s, a)
 
-clipped to [0, H - h] or not, and everything else composes it: `backward_induction` maximises over the available actions
-(optimal values without spread and noise, optimistic values with a width xi, perturbed ones with noise), `evaluate`
-follows a given policy. The truth is planned with the same code as the beliefs.
+clipped to [0, H - h], to [0, H] or not, and everything else composes it: `backward_induction` maximises over the
+available actions (optimal values without spread and noise, optimistic values with a width xi, perturbed ones with
+noise), `evaluate` follows a given policy. The truth is planned with the same code as the beliefs.
 
 spread(V) turns a width of the transition estimate into a bonus, |<P - P_hat, V>| <= spread(V) xi:
 
@@ -49,7 +49,7 @@ class Operator(NamedTuple):
     """Which Bellman operator, and how ties are broken."""
 
     spread: int  # `beliefs.point`
-    clip: int  # 1: to [0, H - h]
+    clip: int  # 1: to [0, H - h]; 2: to [0, H], as some papers have it; 0: not
     key: Any  # a word, uint64
 
 
@@ -156,7 +156,7 @@ def sparse_induction(layout, model, operator, found):
         V[H, s] = 0.0
     for h in range(H - 1, -1, -1):
         scale, limit = spread_of(V[h + 1], spread)
-        after = V[h + 1]
+        after, top = V[h + 1], float(H - h) if clip == 1 else float(H)
         for s in range(S):
             best, tied, action = -math.inf, 0, 0
             for a in range(A):
@@ -164,7 +164,7 @@ def sparse_induction(layout, model, operator, found):
                     q = expectation(P, layout, s, a, after) + r[s, a] + min(scale * xi[s, a], limit)
                     if noise.shape[0] > 0:
                         q += noise[h, s, a]
-                    q = min(max(q, 0.0), float(H - h)) if clip == 1 else q
+                    q = min(max(q, 0.0), top) if clip > 0 else q
                     Q[s, a] = q
                     best = max(best, q)
             for a in range(A):
@@ -201,9 +201,10 @@ def dense_induction(layout, model, operator, found):
             extra = merged(noise[h])
             for i in range(n):
                 q[i] += extra[i]
-        if clip == 1:
+        if clip > 0:
+            top = float(H - h) if clip == 1 else float(H)
             for i in range(n):
-                q[i] = min(max(q[i], 0.0), float(H - h))
+                q[i] = min(max(q[i], 0.0), top)
         choose(Q, layout, key, h, policy, V)
 
 
@@ -259,9 +260,10 @@ def backward_induction_with(hooks, layout, known, operator, par, state, work, fo
         for i in range(n):
             q[i] += reward[i]
         call_adjust(adjust, (par, state, work, k, h, P, V[h + 1], Q))
-        if clip == 1:
+        if clip > 0:
+            top = float(H - h) if clip == 1 else float(H)
             for i in range(n):
-                q[i] = min(max(q[i], 0.0), float(H - h))
+                q[i] = min(max(q[i], 0.0), top)
         choose(Q, layout, key, h, policy, V)
         if filled(settle):
             call_settle(settle, (par, state, work, k, h, P, policy, V))

@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from .. import checks as check
+from ..checks import Floats
 from ..problem.design import Design
 from ..problem.problem import Problem
 from .contexts import Table
@@ -18,8 +19,23 @@ LAST = {-1: 0.4, 0: 0.6}
 LITTLE, MUCH = 0.005, 1.0  # rewards: left in the first state, right in the last
 
 
+def _unrolled(table: Floats, horizon: int) -> Floats:
+    """[S, A, S', ...] -> [H S, A, H S', ...]: state s at step h is number h S + s, and leads to step h + 1. What comes
+    after the last step does not matter: there it stays at that step."""
+    S, A = table.shape[:2]
+    made = np.zeros((horizon, S, A, horizon, S, *table.shape[3:]))
+    for h in range(horizon):
+        made[h, :, :, min(h + 1, horizon - 1)] = table
+    return made.reshape(horizon * S, A, horizon * S, *table.shape[3:])
+
+
 def riverswim_logit(
-    n_states: int = 6, horizon: int = 20, features: str = "moves", known_rewards: bool = True, shared: bool = True
+    n_states: int = 6,
+    horizon: int = 20,
+    features: str = "moves",
+    known_rewards: bool = True,
+    shared: bool = True,
+    per_step: bool = False,
 ) -> World:
     """RiverSwim with logit features: a chain of states against a current, the same for everybody (x = 1, d = 1).
 
@@ -37,6 +53,8 @@ def riverswim_logit(
                     of every (s, a, s'), the tabular features of published scripts, of which 2 S - 2 move odds
     known_rewards   False: mean rewards are to be learned, too
     shared          False: the same chain without a design
+    per_step        True: steps have nothing in common, as Cho et al. assume. A state is a place at a step, h S + s, of
+                    H S, and every step has a block of its own. What is best, and its value, stay the same
 
     With enough steps left it is best to swim right everywhere; towards the end, near the left bank, to take the little.
 
@@ -71,11 +89,18 @@ def riverswim_logit(
         names = [f"{s} {a} {j}" for s in range(S) for a in ACTIONS for j in range(S)]
     theta = np.zeros((S, 2, 1))
     theta[0, 0], theta[-1, 1] = LITTLE, MUCH
-    support, rewards = chance > 0.0, theta if check.flag("known_rewards", known_rewards) else None
-    bound = float(np.linalg.norm(logits if features == "moves" else weights))
-    design = Design(phi, math.ceil(10.0 * bound) / 10.0, names=names) if check.flag("shared", shared) else None
+    bound, block = float(np.linalg.norm(logits if features == "moves" else weights)), None
+    if check.flag("per_step", per_step):
+        H, met = check.integer("horizon", horizon), np.flatnonzero(phi[chance > 0.0].any(0))
+        names, block = [names[i] for i in met], np.repeat(np.arange(H), 2 * S).reshape(H * S, 2)
+        chance, weights, phi = (_unrolled(table, H) for table in (chance, weights, phi[..., met]))
+        theta = np.tile(theta, (H, 1, 1))
+    rewards = theta if check.flag("known_rewards", known_rewards) else None
+    design = None
+    if check.flag("shared", shared):
+        design = Design(phi, math.ceil(10.0 * bound) / 10.0, block, names)
     problem = Problem(
-        S, 2, horizon, 1, weight_bound=math.ceil(10.0 * math.log(0.6 / 0.05)) / 10.0, reward_bound=MUCH,
-        support=support, known_rewards=rewards, initial_states=(0,), action_names=ACTIONS, design=design,
+        len(theta), 2, horizon, 1, weight_bound=math.ceil(10.0 * math.log(0.6 / 0.05)) / 10.0, reward_bound=MUCH,
+        support=chance > 0.0, known_rewards=rewards, initial_states=(0,), action_names=ACTIONS, design=design,
     )  # fmt: skip
     return World(problem, weights[..., None], theta, Table([[1.0]]), name="riverswim-logit")

@@ -42,7 +42,7 @@ from ....problem.layout import Layout
 from ....problem.links import MultinomialLogit, exp
 from ....problem.problem import Problem
 from ...base import Agent, Trajectory
-from ...declared import BONUS_SCALE, DELTA, REGULARIZATION, REWARD_REGULARIZATION, option
+from ...declared import BONUS_SCALE, DELTA, REGULARIZATION, REWARD_REGULARIZATION, choice, option
 from .radii import LEAST_KAPPA, least_curvature
 
 FIRST_ROOM = 64  # episodes, of agents that store what they saw
@@ -75,6 +75,7 @@ class MNLPar(NamedTuple):
     log_reward: float  # of the interval of a mean reward
     scale: float  # on every radius
     growth: float  # of a block's data between fits
+    clip: int  # of `planning.bellman.Operator`
 
 
 class MNLState(NamedTuple):
@@ -217,6 +218,7 @@ class MNLAgent(Agent):
     bonus_scale            multiplies every radius (and so every first-order bonus; second-order ones by its square) and
                            the intervals of the rewards, before they are cut to 1
     regularization         lambda of every block; None: as printed, see the agent
+    ceiling                of values: "left", H - h, what can still be got; or "horizon", H, as printed
     reward_regularization  lambda of the reward estimates; None: recommended (`estimators.rewards.forms`)
 
     The model is that of `problem.design`. Without one every pair has a block of its own. Known rewards are taken as
@@ -233,6 +235,7 @@ class MNLAgent(Agent):
     delta: float = DELTA
     bonus_scale: float = BONUS_SCALE
     regularization: float | None = REGULARIZATION
+    ceiling: str = choice("left", "horizon")
     reward_regularization: float | None = REWARD_REGULARIZATION
 
     @classmethod
@@ -314,7 +317,8 @@ class MNLAgent(Agent):
             refresh=refresh_address(Q * d), rewards=reward_par, block=np.array(blocks.block),
             features=np.array(blocks.features), bound=np.array(blocks.bound, float),
             log=math.log(n * (1.0 if known else 2.0) / o["delta"]), log_reward=math.log(2.0 * p.n_pairs / o["delta"]),
-            scale=o["bonus_scale"], growth=float(self.growth), **self._numbers(blocks),
+            scale=o["bonus_scale"], growth=float(self.growth),
+            clip=1 if self.ceiling == "left" else 2, **self._numbers(blocks),
         )  # fmt: skip
         f, size, eye = np.zeros, Q * d, np.eye(Q * d)
         lam = par.regularization[:, None, None]

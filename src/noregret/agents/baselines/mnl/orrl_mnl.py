@@ -32,7 +32,7 @@ def plan(par, state, work, x, k, out):
                                 best = max(best, dot(phi[j], work.draws[b, m]) - dot(mean, work.draws[b, m]))
                             total += P[s, a, j] * best
                         noise[h, s, a] = total
-    plan_model(par, work, P, work.r, 1, k, out)
+    plan_model(par, work, P, work.r, par.clip, k, out)
 
 
 class ORRLMNL(MNLAgent):
@@ -48,8 +48,8 @@ class ORRLMNL(MNLAgent):
 
     (5) to (7), Lemmas 13 to 15, the line before (53) and Theorem 2 of the paper; phibar_j = phi_j - sum P_i phi_i,
     other letters as in `UCRLMNL`. t counts the steps of a block, as in `RRLMNL` (ours). The published clip is at most
-    H, with no least value. In the proof of Lemma 13 a distance |theta - theta*| is dropped that is at most 2 B, so that
-    the printed beta is for B <= 1/2.
+    H (`ceiling`), with no least value. In the proof of Lemma 13 a distance |theta - theta*| is dropped that is at most
+    2 B, so that the printed beta is for B <= 1/2.
 
     step_size     eta; None: as above
     samples       how many xi are drawn; None: as above

@@ -32,11 +32,12 @@ def draw(par, k, h, H, work, b, deviation):
     """work.draws[b, m] <- deviation times N(0, C_b), m = 0, 1, ...: coordinate i takes number ((b H + h) M + m) Q + i
     of the normals of this episode."""
     M, Q, L = work.draws.shape[1], work.draws.shape[2], work.factor[b]
-    first = (b * H + h) * M * Q
+    first, even, odd = (b * H + h) * M * Q, 0.0, 0.0
     for m in range(M):
         for i in range(Q):
             number = first + m * Q + i
-            even, odd = normals(par.seed, k, number // 2, CORE)
+            if number % 2 == 0 or number == first:  # they come in twos
+                even, odd = normals(par.seed, k, number // 2, CORE)
             work.q[0, i] = even if number % 2 == 0 else odd
         for i in range(Q):
             total = 0.0
@@ -63,7 +64,7 @@ def plan(par, state, work, x, k, out):
                 for m in range(1, work.draws.shape[1]):
                     best = max(best, dot(phi[j], work.draws[b, m]))
                 noise[h, s, a] = best
-    plan_model(par, work, work.P, work.r, 1, k, out)
+    plan_model(par, work, work.P, work.r, par.clip, k, out)
 
 
 class RRLMNL(MNLAgent):
@@ -77,7 +78,7 @@ class RRLMNL(MNLAgent):
 
     with lambda = L^2: (2) to (4), Lemmas 1 and 6 and Theorem 1 of the paper; letters as in `UCRLMNL`. The paper has an
     estimator per step of an episode, and t counts episodes; here one serves all steps, and t counts its steps (ours).
-    The published clip is at most H, with no least value.
+    The published clip is at most H (`ceiling`), with no least value.
 
     kappa         as in `UCRLMNL`; A grows by kappa/2 times the features, so that with the default the estimate hardly
                   settles in runs of ordinary length

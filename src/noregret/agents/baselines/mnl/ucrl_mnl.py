@@ -21,7 +21,7 @@ def plan(par, state, work, x, k, out):
             radius = likelihood_radius(sizes_of(par, b), par.kappa[b], par.regularization[b], t, par.log)
             most, _ = longest_feature(work.spread[b], par.features[s, a], par.layout.count[s, a])
             work.r[s, a] += 2.0 * H * par.scale * radius * math.sqrt(most)
-    plan_model(par, work, work.P, work.r, 1, k, out)
+    plan_model(par, work, work.P, work.r, par.clip, k, out)
 
 
 class UCRLMNL(MNLAgent):
@@ -34,7 +34,7 @@ class UCRLMNL(MNLAgent):
     phi_j stands for phi(s, a, j) (x) x, relative to the last next state; p parameters with norm at most B, rows of
     length at most L, U next states at most, t the steps so far and one more. The factor 2 H and beta are recalled of
     the paper, whose text could not be had; beta is also derived in `agents.baselines.mnl.radii`. lambda = L^2 is ours.
-    The published clip is H.
+    The published clip is H (`ceiling`).
 
     kappa         the least P(j) P(last) over all parameters of the ball; None: a lower bound of it (ours), of order
                   e^(-3 L B), with which the bonus stays at its ceiling in runs of ordinary length

@@ -37,7 +37,7 @@ def plan(par, state, work, x, k, out):
             most, _ = longest_feature(work.spread[b], phi, count)
             width = mean_width(work.spread[b], phi, work.P[s, a], count, work)
             work.r[s, a] += H * beta * width + 2.5 * H * beta * beta * most
-    plan_model(par, work, work.P, work.r, 1, k, out)
+    plan_model(par, work, work.P, work.r, par.clip, k, out)
 
 
 class UCRLMNLOL(MNLAgent):
