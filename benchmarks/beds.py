@@ -107,6 +107,33 @@ class DataBed(Bed):
         return float(lost)
 
 
+@dataclass(frozen=True)
+class GradedBed(Bed):
+    """A linear bandit of five arms whose rewards use a twentieth of the range that agents are told, with little noise:
+    means .025 + .01 (w_a + theta_a'u), rewards with a standard deviation of .005 beside them, x = (1, u)/sqrt(2)."""
+
+    def problem(self, seed: int = 0) -> nr.Problem:
+        return nr.Problem(1, 5, 1, 5, weight_bound=1.0, reward_bound=1.0)
+
+    def play(self, agent: Any, seed: int, episodes: int) -> float:
+        g, lost = np.random.default_rng(seed), 0.0
+        theta, level = _directions(g, 5, 4), g.uniform(-1.0, 1.0, 5)
+        for u in _directions(g, episodes, 4):
+            means = 0.025 + 0.01 * (level + theta @ u)
+            rewards = np.clip(means + 0.005 * g.standard_normal(5), 0.0, 1.0)
+            agent.begin_episode(np.r_[1.0, u] / math.sqrt(2.0))
+            a = agent.act(0)
+            agent.observe(float(rewards[a]), 0)
+            agent.end_episode()
+            lost += float(means.max() - means[a])
+        return lost
+
+
+def _directions(g: np.random.Generator, n: int, d: int) -> NDArray[np.float64]:
+    made = g.standard_normal((n, d))
+    return np.asarray(made / np.linalg.norm(made, axis=1, keepdims=True))
+
+
 @cache
 def rows_of(name: str) -> tuple[NDArray[np.float64], NDArray[np.int64], float]:
     """Contexts [n, d], labels [n], and a bound for the weights: the largest norm of a class's ridge regression
@@ -155,6 +182,31 @@ def lock(seed: int, n_states: int = 6, horizon: int = 12) -> World:
     theta[S - 1, right[S - 1], 0] = 0.9 * math.sqrt(2.0)
     problem = nr.Problem(S, A, horizon, d, weight_bound=3.3, reward_bound=1.5, support=support, initial_states=(0,))
     return World(problem, P, theta, nr.contexts.Sphere(d, intercept=math.sqrt(0.5)), name="lock")
+
+
+def deep_sea(seed: int, rows: int = 6) -> World:
+    """A deep sea (Osband et al. 2016): every step goes down, one secret action of each place to the right, the other to
+    the left. Left pays .01, right nothing; only who always went right finds 1 at the end. Nothing else is by chance."""
+    g = np.random.default_rng(seed)
+    right, S = g.integers(2, size=rows * rows), rows * rows
+    P, theta = np.zeros((S, 2, S, 1)), np.zeros((S, 2, 1))
+    for s in range(S):
+        row, column = divmod(s, rows)
+        below = row * rows if row == rows - 1 else (row + 1) * rows
+        P[s, right[s], below + min(column + 1, rows - 1)] = 1.0
+        P[s, 1 - right[s], below + max(column - 1, 0)] = 1.0
+        theta[s, 1 - right[s]] = 0.01
+    theta[S - 1, right[S - 1]] = 1.0
+    problem = nr.Problem(S, 2, rows, 1, nr.LinearCombination(), reward_bound=1.0, initial_states=(0,))
+    return World(problem, P, theta, np.ones((1, 1)), initial_state=0, name="deep-sea")
+
+
+def arms(seed: int) -> World:
+    """Ten arms without contexts that pay 1 with probability .5, one of them with .6."""
+    theta = np.full((1, 10, 1), 0.5)
+    theta[0, np.random.default_rng(seed).integers(10)] = 0.6
+    problem = nr.Problem(1, 10, 1, 1, nr.LinearCombination(), reward_bound=1.0)
+    return World(problem, np.ones((1, 10, 1, 1)), theta, np.ones((1, 1)), name="arms")
 
 
 def _readme(seed: int) -> World:
@@ -224,7 +276,10 @@ _WORLDS = (
     WorldBed("programme-log", Size(3000, 6), Size(300, 1), make=_programme, logged=LOGGED, heavy=True),
     WorldBed("bandit-logistic", Size(10_000, 8), Size(1500, 2), make=_bandit),
     WorldBed("tabular", Size(500, 12), Size(200, 2), make=_tabular),
+    WorldBed("deep-sea", Size(1000, 12), Size(300, 2), make=deep_sea),
+    WorldBed("arms", Size(10_000, 24), Size(2000, 2), make=arms),
 )
+_GRADED = GradedBed("small-rewards", Size(2000, 12), Size(500, 2))
 _TOYS = (
     WorldBed("frozen-lake", Size(3000, 8), Size(500, 1), compared=False, make=_toy("FrozenLake", 30)),
     WorldBed("cliff-walking", Size(1000, 4), Size(200, 1), compared=False, make=_toy("CliffWalking", 20)),
@@ -247,7 +302,7 @@ def installed(module: str) -> bool:
 
 def beds(names: str | None = None) -> list[Bed]:
     """All beds whose data are installed, or those of that name, comma-separated, in this order."""
-    made: list[Bed] = [*(_sets() if installed("sklearn") else ()), *_WORLDS]
+    made: list[Bed] = [*(_sets() if installed("sklearn") else ()), *_WORLDS, _GRADED]
     made += _TOYS if installed("gymnasium") else ()
     made += [_SEPSIS] if installed("icu_sepsis") else []
     if names is None:

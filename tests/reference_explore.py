@@ -20,10 +20,12 @@ BOLD = reference_sets.quantile(0.99)  # one |z| of fifty is larger
 
 # Mean rewards --------------------------------------------------------------------------------------------------------
 class Calibrated:
-    """Ridge regression with the noise and contexts of the data; R: the longest context, lam: lambda at first."""
+    """Ridge regression with the noise and contexts of the data; R: the longest context, lam: lambda at first; seen:
+    the rewards of all pairs."""
 
-    def __init__(self, dim, R, lam=None):
-        self.R, self.X, self.y, self.measured, self.noise = R, np.zeros((0, dim)), np.zeros(0), 0, 0.25
+    def __init__(self, dim, R, seen, lam=None):
+        self.R, self.X, self.y, self.measured, self.rest = R, np.zeros((0, dim)), np.zeros(0), 0, 0.0
+        self.seen, self.own = seen, []
         self.level = R**2 if lam is None else lam
         self.factor = self.level / R**2
 
@@ -35,15 +37,22 @@ class Calibrated:
     def theta(self):
         return np.linalg.solve(self.V, self.X.T @ self.y)
 
+    @property
+    def noise(self):
+        m = sum(0 < r < 1 for r in self.own)
+        used = (8 + m * np.ptp(self.seen)) / (8 + m) if m else 1.0
+        return (8 * used**2 / 4 + self.rest) / (8 + self.measured)
+
     def update(self, x, reward):
         self.X, self.y = np.vstack([self.X, x]), np.append(self.y, reward)
+        self.seen.append(reward)
+        self.own.append(reward)
         n = len(self.y)
         if n >= 1.5 * self.measured:
-            rest = (self.y**2).sum() - self.theta @ self.X.T @ self.y
+            self.rest = max((self.y**2).sum() - self.theta @ self.X.T @ self.y, 0.0)
             length = max((self.X**2).sum() / n, 1e-8 * self.R**2)
-            self.noise = (8 / 4 + max(rest, 0.0)) / (8 + n)
-            self.level = self.factor * max(4 * self.noise, 1e-3) * length
             self.measured = n
+            self.level = self.factor * max(4 * self.noise, 1e-3) * length
 
     def at(self, u):
         """(mean, spread, share)."""
@@ -107,7 +116,8 @@ class Rewards:
             self.psi = blocks.features[:, :, 0] * part[blocks.block][..., None]
             dim, names = blocks.column.shape[1], range(blocks.size.size)
             R, bound = R * np.linalg.norm(self.psi, axis=-1).max(), blocks.bound.max()
-        self.of = {name: Laplace(dim, bound, lam) if logistic else Calibrated(dim, R, lam) for name in names}
+        seen = []
+        self.of = {name: Laplace(dim, bound, lam) if logistic else Calibrated(dim, R, seen, lam) for name in names}
 
     def place(self, pair, x):
         """(learner, u): what the mean is linear in."""
@@ -139,7 +149,7 @@ class Transitions:
         sizes = {pair: len(states) for pair, states in self.outcomes.items()}
         self.linear, self.blocks = p.link.name == "linear", p.blocks
         if self.linear:
-            lam = reference_sets.SIGN_UNION_REGULARIZATION if lam is None else lam
+            self.lam = lam = reference_sets.SIGN_UNION_REGULARIZATION if lam is None else lam
             self.of = {pair: reference_sets.SignUnion(n, d, 1.0, lam) for pair, n in sizes.items()}
         elif p.blocks is None:
             lam = d / p.weight_bound**2 if lam is None else lam
@@ -170,7 +180,10 @@ class Transitions:
             A = np.stack([np.kron(row, x)[block.free] for row in self.blocks.features[pair][:n, : block.q]])
             return SimpleNamespace(P=softmax(A @ block.theta), cov=A @ np.linalg.solve(block.precision, A.T))
         if self.linear:  # Var_P(V) ||x||^2_{Z^-1} = g' cov g with cov = ||x||^2/diag P
-            P = self.of[pair].describe(x).P
+            P, Z = self.of[pair].describe(x).P, self.of[pair].Z
+            share = self.lam * np.linalg.solve(Z, x).sum()  # of the uniform distribution, of which an eighth is kept
+            P = np.maximum(P - 7 / 8 * min(max(share, 0.0), 1.0) / n, 0.0)
+            P = P / P.sum()
             q = x @ np.linalg.solve(self.of[pair].Z, x)
             return SimpleNamespace(P=P, cov=q * np.diag(1 / np.maximum(P, 1e-300)))
         return SimpleNamespace(P=softmax(self.of[pair].logits(x)), cov=self.of[pair].cov(x))

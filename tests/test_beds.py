@@ -9,7 +9,7 @@ import pytest
 
 import noregret as nr
 from benchmarks import regret
-from benchmarks.beds import DataBed, Size, WorldBed, beds, lock, rows_of
+from benchmarks.beds import DataBed, GradedBed, Size, WorldBed, arms, beds, deep_sea, lock, rows_of
 from benchmarks.contestants import Contestant, TableAgent, contestants, ours
 
 missing = importlib.util.find_spec("sklearn") is None
@@ -47,6 +47,34 @@ def test_the_lock_needs_exploration():
         for agent in (nr.CertaintyEquivalence, nr.PSRLGLM)
     )
     assert sampling.mean() < 0.5 * greedy.max()
+
+
+def test_the_deep_sea_pays_at_its_end():
+    """1 for who always goes right; at most .01 a step for all others, of whom .06 is the most."""
+    world = deep_sea(3)
+    P, r = world.weights[..., 0], world.reward_weights[..., 0]
+    right = r.argmin(1)
+    right[-1] = r[-1].argmax()
+    values, alone = np.zeros(36), np.zeros(36)
+    for _ in range(6):
+        values = r[np.arange(36), right] + P[np.arange(36), right] @ values
+        alone = (np.where(r < 1.0, r, 0.0) + P @ alone).max(1)
+    assert values[0] == pytest.approx(1.0)
+    assert alone[0] == pytest.approx(0.06)
+    assert np.array_equal(P.sum(-1), np.ones((36, 2)))
+
+
+def test_one_of_ten_arms_is_better():
+    assert np.sort(arms(5).reward_weights.ravel()).tolist() == [0.5] * 9 + [0.6]
+
+
+def test_small_rewards():
+    """They are linear in contexts within their bound, and an arm at random loses what it is worse by: means are within
+    .025 +- .02, so that at most .04 an episode is lost."""
+    bed = GradedBed("small-rewards", Size(500, 1), Size(500, 1))
+    lost = [bed.play(agent(bed.problem()), 0, 500) for agent in (nr.UniformRandom, nr.PSRLGLM)]
+    assert 0.5 * lost[0] > lost[1] > 0.0
+    assert lost[0] < 0.04 * 500
 
 
 @needs_data

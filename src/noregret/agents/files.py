@@ -1,6 +1,7 @@
 """Agents from files: plain arrays with a JSON header and a checksum (`storage.archive`), no pickle either way."""
 
 import json
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -201,12 +202,14 @@ def _works(agent: Agent) -> None:
     twin, p = copy_of(agent, ask=False), agent.problem
     twin._set_clock(agent.episode)
     x = np.full(p.context_dim, min(p.context_bound, 1.0) / p.context_dim)
-    for _ in range(2):
-        plan, s = twin.begin_episode(x), int(p.starts[0])
-        if not np.isfinite(plan.values).all():
-            raise ValueError("what it has learned leads to no numbers")
-        twin.observe(1.0, int(p.layout.outcomes[s, twin.act(s), 0]))
-        twin.end_episode()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)  # nobody like x may ever come: what refutes the copy is no news
+        for _ in range(2):
+            plan, s = twin.begin_episode(x), int(p.starts[0])
+            if not np.isfinite(plan.values).all():
+                raise ValueError("what it has learned leads to no numbers")
+            twin.observe(p.reward_range[1], int(p.layout.outcomes[s, twin.act(s), 0]))
+            twin.end_episode()
 
 
 def copy_of(agent: Agent, ask: bool = True) -> Agent:

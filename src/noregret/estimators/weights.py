@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from ..checks import Floats
 from .likelihood.sets import is_kron, relative_inverse
+from .rewards.calibrated import noise_of_all
 from .rewards.forms import RewardPar, RewardState
 from .rewards.regression import BERNSTEIN, CALIBRATED, HOEFFDING, KNOWN, RIDGE
 
@@ -68,7 +69,9 @@ def drawn_rewards(par: RewardPar, state: RewardState, g: np.random.Generator) ->
     1 of logistic means; 0 of known ones."""
     if par.form == KNOWN:
         return np.zeros_like(state.theta)
-    sigma = np.sqrt(state.noise)[..., None] if par.form == CALIBRATED else 0.5 if par.form == RIDGE else 1.0
+    sigma: Any = 0.5 if par.form == RIDGE else 1.0
+    if par.form == CALIBRATED:
+        sigma = np.sqrt(noise_of_all(state))[..., None]
     return np.asarray(sigma * _drawn(state.inverse, g))
 
 

@@ -35,6 +35,7 @@ from .sets import SetPar, SetState, SetWork, reward_means
 
 PART, START = 0.5, 0.5
 LOGISTIC_START = 0.25  # the estimate of an unseen logistic reward is 1/2 already
+PRIOR = 0.125  # of the weight that the uniform distribution has in sets, under the linear link
 BOLD = 2.3263478740408408  # |N(0, 1)| is larger in one case of fifty
 
 
@@ -72,19 +73,28 @@ def believe_blocks(par, state, work, x):
 
 @kernel
 def believe_linear(par, state, work, x):
-    """The same under the linear link: <P, V> has the variance ||x||^2_{Z^{-1}} Var_P(V) of counted outcomes."""
+    """The same under the linear link: <P, V> has the variance ||x||^2_{Z^{-1}} Var_P(V) of counted outcomes. In P_hat
+    the uniform distribution that regression starts from has the share b = lambda 1'Z^{-1} x, lambda/(lambda + n) after
+    n outcomes for d = 1: as much as suits a set, more than suits a guess. Here it has that of PRIOR lambda."""
     local = work.local
     sign_union_sets(par.transitions, state.transitions, work.transitions, par.layout, x, local)
     for s in range(local.P.shape[0]):
         for a in range(local.P.shape[1]):
-            form, inverse, cov = 0.0, state.transitions.inverse[s, a], local.cov[s, a]
+            form, share, inverse, cov = 0.0, 0.0, state.transitions.inverse[s, a], local.cov[s, a]
             for b in range(x.shape[0]):
                 for c in range(x.shape[0]):
                     form += x[b] * inverse[b, c] * x[c]
-            for j in range(par.layout.count[s, a]):
-                for i in range(par.layout.count[s, a]):
+                    share += inverse[b, c] * x[c]
+            n, P, total = par.layout.count[s, a], local.P[s, a], 0.0
+            share = (1.0 - PRIOR) * min(max(par.transitions.regularization * share, 0.0), 1.0)
+            for j in range(n):
+                P[j] = max(P[j] - share / n, 0.0)
+                total += P[j]
+            for j in range(n):
+                P[j] /= total
+                for i in range(n):
                     cov[j, i] = 0.0
-                cov[j, j] = form / max(local.P[s, a, j], 1e-12)
+                cov[j, j] = form / max(P[j], 1e-12)
     one_deviation(local)
     derive_first(local, par.layout, work.derive, 0)
 

@@ -8,7 +8,7 @@ from ..declared import choice, option
 SETS = choice("online", "stored", "stored-plain")
 BONUS = choice("taylor", "sharp", default=None)
 REWARD_SETS = choice(*REWARD_FORMS, default=None)
-CERTIFICATES = choice("plain", "close")
+CERTIFICATES = choice("plain", "close", default=None)
 PREDICTOR = choice(*PREDICTORS[:2], default="unscented")
 FORM = choice("full", "kron")
 POSTERIOR_SCALE = option(1.0, check.nonnegative)

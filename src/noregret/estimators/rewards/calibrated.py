@@ -1,12 +1,15 @@
 """Mean rewards for agents that explore by their uncertainty: estimates whose spread is that of the data.
 
 CALIBRATED   rewards in [0, 1], mean theta'x: ridge regression with the noise and contexts of the data. With n rewards
-                 sigma^2 = (W/4 + RSS)/(W + n),   RSS = sum r^2 - theta' sum x r,
-                 lambda = sigma^2/tau^2,          tau^2 = 1/4 over the mean of ||x||^2
+                 sigma^2 = (W u^2/4 + RSS)/(W + n),   RSS = sum r^2 - theta' sum x r,
+                 lambda = sigma^2/tau^2,              tau^2 = 1/4 over the mean of ||x||^2
              so that before any data a mean has the standard deviation 1/2 at an x of usual length, in whatever units
              contexts come, and a reward the standard deviation 1/2, the largest in [0, 1], which counts as W = 8
-             rewards. Both are found again when n has grown by half; in between V += x x' as ever. Until the first
-             reward every x is of usual length. (A lambda that was asked for multiplies this one: `par.factor`.)
+             rewards. RSS and lambda are found again when n has grown by half; in between V += x x' as ever. Until the
+             first reward every x is of usual length. (A lambda that was asked for multiplies this one: `par.factor`.)
+             u is the length of [0, 1] that the pair's rewards use, as far as is known: 1 - (1 - seen) m/(W + m), with
+             the length seen that the rewards of all pairs took, and m rewards of this one strictly between 0 and 1.
+             A reward of 0 says nothing of it: it may be one of those that are 0 or 1.
 LAPLACE      rewards 0 or 1, mean sigma(theta'x): V += p (1 - p) x x', the curvature at the estimate, and
              theta -= (p - r) V^{-1} x; lambda is the larger of d/B_r^2 and a quarter of the mean of ||x||^2, so
              that before any data a logit has at most the standard deviation 2 at an x of usual length
@@ -17,7 +20,11 @@ or the slope p (1 - p) times ||x||_{V^{-1}}.
 """
 
 import math
+from typing import Any
 
+import numpy as np
+
+from ...checks import Floats
 from ...compiler.jit import inlined, kernel
 from ...numerics.linear_algebra import apply_refresh, norm_of, times
 from ...numerics.random import inverse_normal
@@ -29,6 +36,22 @@ WEIGHT, DEVIATION = 8.0, 0.5  # W, and the prior standard deviation of a mean
 LEAST, SHORTEST = 1e-3, 1e-8  # of lambda over the mean of ||x||^2, and of that mean over R^2: V is rounded by 1e-16 R^2
 LOGIT = 2.0  # the largest prior standard deviation of a logit at a usual x
 LEAST_SLOPE = 1e-4  # of the logistic curve, in V: no reward is certain beyond this
+
+
+@inlined
+def noise_of(state, s, a):
+    """sigma^2 of pair (s, a), with the range of rewards as it is now."""
+    inside, n = state.inside[s, a], state.measured[s, a]
+    unused = max(1.0 - state.seen[1] + state.seen[0], 0.0) if inside > 0 else 0.0
+    used = 1.0 - unused * inside / (WEIGHT + inside)
+    return (0.25 * WEIGHT * used * used + state.rest[s, a]) / (WEIGHT + n)
+
+
+def noise_of_all(state: Any) -> Floats:
+    """[S, A], in NumPy."""
+    unused = max(1.0 - state.seen[1] + state.seen[0], 0.0)
+    used = 1.0 - unused * state.inside / (WEIGHT + state.inside)
+    return np.asarray((0.25 * WEIGHT * used**2 + state.rest) / (WEIGHT + state.measured))
 
 
 @inlined
@@ -50,15 +73,15 @@ def shift(par, state, work, s, a, level):
 
 @kernel
 def measure(par, state, work, s, a):
-    """state.noise <- sigma^2 of pair (s, a); V, its inverse and theta with the lambda that belongs to it."""
+    """state.rest <- RSS of pair (s, a); V, its inverse and theta with the lambda that belongs to its sigma."""
     gram, inverse, theta, moment = state.gram[s, a], state.inverse[s, a], state.theta[s, a], state.moment[s, a]
     rest, n, before, size = state.squares[s, a], state.samples[s, a], state.level[s, a], 0.0
     for b in range(theta.shape[0]):
         rest -= theta[b] * moment[b]
         size += gram[b, b] - before
-    state.noise[s, a] = (WEIGHT / 4.0 + max(rest, 0.0)) / (WEIGHT + n)
+    state.rest[s, a], state.measured[s, a] = max(rest, 0.0), n
     size = max(size / n, SHORTEST * par.largest**2)
-    shift(par, state, work, s, a, par.factor * max(state.noise[s, a] / DEVIATION**2, LEAST) * size)
+    shift(par, state, work, s, a, par.factor * max(noise_of(state, s, a) / DEVIATION**2, LEAST) * size)
     times(inverse, moment, theta)
 
 
@@ -70,6 +93,9 @@ def calibrated_step(par, state, work, s, a, reward, x):
     for b in range(x.shape[0]):
         state.moment[s, a, b] += told * x[b]
     state.squares[s, a] += told * told
+    state.seen[0], state.seen[1] = min(state.seen[0], reward), max(state.seen[1], reward)
+    if 0.0 < reward < 1.0:
+        state.inside[s, a] += 1
     if advance(par, state, work, s, a, x, Step(q, 1.0, z - told)):
         times(state.inverse[s, a], state.moment[s, a], state.theta[s, a])
     if noise_due(state, s, a):
@@ -100,7 +126,7 @@ def spread_and_share(par, state, s, a, p, q, norm2):
         return p * (1.0 - p) * (min(root, LOGIT) if unseen else root), min(state.level[s, a] * q / norm2, 1.0)
     if unseen and q > 0.0:
         return DEVIATION, 1.0
-    return math.sqrt(state.noise[s, a] * q), min(state.level[s, a] * q / norm2, 1.0)
+    return math.sqrt(noise_of(state, s, a) * q), min(state.level[s, a] * q / norm2, 1.0)
 
 
 @kernel

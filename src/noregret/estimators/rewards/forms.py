@@ -142,15 +142,18 @@ class RewardState(NamedTuple):
     radius: Floats  # [S, A], squared, where they are logistic (NEWTON: without its ln(1/delta) term); negative: no set
     samples: NDArray[np.int64]  # [S, A], rewards learned
     squares: Floats  # [S, A], sum r^2 under CALIBRATED, sum ||x||^2 under LAPLACE; likewise the next three; else empty
-    noise: Floats  # [S, A], sigma^2 of a reward
+    rest: Floats  # [S, A], RSS when it was found
     level: Floats  # [S, A], lambda
-    measured: NDArray[np.int64]  # [S, A], samples when it was found
+    measured: NDArray[np.int64]  # [S, A], samples then
+    seen: Floats  # [2], the least and the largest reward of all pairs; (1, 0) before the first, and in other forms
+    inside: NDArray[np.int64]  # [S, A], rewards strictly between 0 and 1, under CALIBRATED; else 0 or empty
     mixture: RewardMixtureState
 
     def limits(self, problem: Problem) -> dict[str, tuple[float, float]]:
-        """For `agents.limits`: a reward is in [0, 1]."""
-        most = float(self.samples.max(initial=0)) if problem.rewards == "linear" else 1e100
-        return {"squares": (0.0, most), "noise": (1e-20, 1.0)}
+        """For `agents.limits`: a reward is in [0, 1], and what is regressed on x in that plus the offset."""
+        far = max(1.0, abs(problem.scale.offset), abs(problem.scale.offset + 1.0))
+        most = far**2 * float(self.samples.max(initial=0)) if problem.rewards == "linear" else 1e100
+        return {"squares": (0.0, most), "rest": (0.0, most), "seen": (0.0, 1.0)}
 
     def fault(self) -> str | None:
         """Likewise: what else is wrong."""
@@ -158,6 +161,8 @@ class RewardState(NamedTuple):
             return None
         if np.any(self.measured > self.samples):
             return "has measured more rewards than it has learned"
+        if np.any(self.inside > self.samples):
+            return "has seen more rewards than it has learned"
         least, size = np.linalg.eigvalsh(self.gram)[..., 0], np.trace(self.gram, axis1=-2, axis2=-1)
         if not np.all((self.level > 0.0) & (self.level <= least * (1.0 + 1e-6) + 1e-9 * size)):
             return "has a level that is not in its Gram matrix"
@@ -217,8 +222,8 @@ def reward_parts(
     own = (S, A) if kind in (CALIBRATED, LAPLACE) else (0, 0)
     state = RewardState(
         theta, np.tile(lam * np.eye(d), (S, A, 1, 1)), np.tile(np.eye(d) / lam, (S, A, 1, 1)), f((S, A)), f((S, A, d)),
-        np.full((S, A), prior), np.zeros((S, A), np.int64), f(own), np.full(own, 0.25), np.full(own, lam),
-        np.zeros(own, np.int64), mixture_state,
+        np.full((S, A), prior), np.zeros((S, A), np.int64), f(own), f(own), np.full(own, lam),
+        np.zeros(own, np.int64), np.array([1.0, 0.0]), np.zeros(own, np.int64), mixture_state,
     )  # fmt: skip
     Q, E = (0, 0) if blocks is None else (blocks.features.shape[3], d)
     n = S if Q else 0

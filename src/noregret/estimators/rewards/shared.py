@@ -22,7 +22,7 @@ from .calibrated import spread_and_share
 from .logistic import stable_sigma
 from .mixture import SURE
 from .mixture import half_width as mixture_half_width
-from .regression import CALIBRATED, LAPLACE, call_learn, half_width, possible_means, times_scale
+from .regression import CALIBRATED, LAPLACE, RIDGE, call_learn, half_width, possible_means, times_scale
 
 
 class RewardSizes(NamedTuple):
@@ -192,6 +192,17 @@ def one_mixture(par, state, work, b, psi, norm, ends):
             lo, hi = max(lo, centre - half), min(hi, centre + half)
     empty = not lo <= hi
     ends[0], ends[1] = bottom if empty else lo, top if empty else hi
+
+
+@kernel
+def width_along(par, state, work, b, psi):
+    """At most how far theta_b'X psi is from its estimate psi't, t = work.t[b, 0], for any features psi [Q]; after
+    `call_shapes`. Of RIDGE, HOEFFDING and BERNSTEIN."""
+    forms = work.forms[b, 0]
+    if par.form == RIDGE:
+        return half_width(par, state, b, 0, form_at(psi, forms[0]), par.log) * (1.0 + 1e-9)
+    form, hh, rest = form_at(psi, forms[0]), form_at(psi, forms[1]), form_at(psi, forms[2])
+    return mixture_half_width(par, state, b, 0, form, hh, rest)
 
 
 @kernel
