@@ -197,7 +197,7 @@ def test_close_certificates_are_those_of_certify(kind):
     """The plan of every episode is certified by what `certify` says of its policy, never by more than V~ - L, and now
     and then by less; nothing else changes."""
     world = place(starts=(0, 1))
-    p, close = world.problem, {"certificates": "close"}
+    p = world.problem
     make = {
         "lr-orl": lambda **o: nr.LRORL(p, delta=0.3, **o),
         "certified-psrl": lambda **o: nr.CertifiedPSRL(p, delta=0.3, kappa=0.1, **o),
@@ -205,7 +205,7 @@ def test_close_certificates_are_those_of_certify(kind):
         "certified": lambda **o: nr.Certified(nr.PSRLGLM(p), delta=0.3, **o),
         "referral": lambda **o: nr.Referral(nr.LRORL(p, delta=0.3, **o), np.zeros((3, 3), int), 3.0),
     }[kind]
-    agent, plain = make(**close), make()
+    agent, plain = make(certificates="close"), make(certificates="plain")
     smaller = 0
     for k in range(600):
         x = world.individual(k).context

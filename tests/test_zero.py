@@ -5,13 +5,12 @@ import pytest
 
 import noregret as nr
 from noregret.agents.local.certify import certified
-from noregret.agents.local.zero import ranges_along, visits
-from noregret.estimators.rewards.functionals import functional, lifted
 from noregret.planning.common import Shortfall, StepRanges, common_shortfall
 from noregret.planning.optimism import bonus
 from noregret.theory.widths import ridge_radius
 from test_shared_coverage import DELTA, allowed
 from test_shared_weights import designed, mask, play
+from zero_twin import functional, lifted, ranges_along, visits
 
 SETS = {"hoeffding": {}, "bernstein": {"sets": "stored"}, "ridge": {"reward_sets": "ridge"}}
 
@@ -57,6 +56,28 @@ def test_what_is_known_of_the_way():
         seen[h] = np.bincount(s, minlength=4) / 20000
         s = (P[s, policy[h, s]].cumsum(1) < g.random((20000, 1))).sum(1)
     assert np.abs(visits(P, world.problem.layout, policy, starts) - seen).max() < 0.02
+
+
+@pytest.mark.parametrize("world", [0, 1], ids=["one block", "three blocks"])
+@pytest.mark.parametrize("form", SETS)
+def test_ranges_of_plans_are_those_of_the_twin(form, world):
+    """Forms in features in the kernel, vectors of weights in the twin; and the certificate is the one that follows."""
+    world = blocks() if world else designed()
+    agent, g = nr.LRORL(world.problem, certificates="close", **SETS[form]), np.random.default_rng(3)
+    play(agent, world, 200)
+    p, may = agent.problem, agent.problem.layout.available
+    for k in range(4):
+        x, policy = world.context(5, k), some_policy(g, p)
+        low, high = along(agent, x, policy)
+        found = agent.work.zero.ranges
+        assert np.allclose(found.low[:, may], low[:, may], rtol=0, atol=1e-9)
+        assert np.allclose(found.high[:, may], high[:, may], rtol=0, atol=1e-9)
+        made = Shortfall(*np.zeros((4, p.horizon + 1, p.n_states)))
+        low, high = np.where(may, low, 0.0), np.where(may, high, 0.0)
+        common_shortfall(agent.par.search, agent.work.local, agent.work.search, policy, StepRanges(low, high), made)
+        assert np.all(agent.work.short <= made.short + 1e-9)
+        certificate = agent.certify(x, policy).certificate
+        assert certificate <= made.short[0, p.starts].max() * p.scale.unit + 1e-9
 
 
 def recursion(agent, policy, low, high):
@@ -202,7 +223,7 @@ def usable(own):
 def test_certificates_are_right_and_smaller_by_it():
     """Of the programme: 1,500 logged people, the rule and the best policies of 12 others."""
     world = nr.worlds.programme()
-    agent = nr.LRORL(world.problem, sets="stored")
+    agent = nr.LRORL(world.problem, sets="stored", certificates="plain")
     agent.learn_from(world.log(1500, seed=1))
     agent.refresh()
     found = []

@@ -130,7 +130,7 @@ class Certified(Agent):
         reward_sets: str | None = None,
         predictor: str = "unscented",
         form: str = "full",
-        certificates: str = "plain",
+        certificates: str | None = None,
     ) -> None:
         if is_own(agent):
             agent = OwnAgent(agent)

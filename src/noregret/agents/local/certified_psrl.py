@@ -75,7 +75,7 @@ def plan(par, state, work, x, k, out):
     else:
         assess(par.search, work.local, work.search, out.policy, work.upper, work.lower, 0)
     state.gate[tried] += 1
-    follow(par, work, out.policy, out.values)
+    follow(par, state, work, x, out.policy, out.values)
 
 
 @kernel
@@ -107,7 +107,7 @@ class CertifiedPSRL(SetAgent):
     Candidates, in turn: the plan of PSRL-GLM, optimistic policies with a part of the bonus (.2 to .76, six rungs), the
     optimistic policy itself, which always passes. Then, wherever the sets hold, V* - V^pi <= (1 + kappa)(U - L): the
     regret is at most 1 + kappa times the sum of the played policies' own widths, for any sampler and any contexts.
-    plan.certificate is V~ - L at the worst initial state, or less with certificates="close".
+    plan.certificate is at most V~ - L at the worst initial state (`certificates`, see `SetAgent`).
 
     kappa             0 is optimism, large values trust the sampler; `gate` counts which candidates were played. With 4
                       hardly a plan is refused, and regret is that of PSRL-GLM; with .5 certificates become smaller, at
@@ -149,7 +149,7 @@ class CertifiedPSRL(SetAgent):
     exploration: str = EXPLORATION
     posterior_scale: float = POSTERIOR_SCALE
     reward_sets: str | None = REWARD_SETS
-    certificates: str = CERTIFICATES
+    certificates: str | None = CERTIFICATES
     predictor: str = PREDICTOR
     form: str = FORM
     regularization: float | None = REGULARIZATION

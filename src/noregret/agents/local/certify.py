@@ -1,6 +1,5 @@
 """Bounds for any policy of one individual: what `SetAgent.certify` does."""
 
-import math
 from typing import Any
 
 import numpy as np
@@ -9,12 +8,11 @@ from ...checks import Floats
 from ...compiler.announcements import announced
 from ...compiler.jit import direct
 from ...compiler.memory import apart, room_for
-from ...planning.common import Shortfall, common_shortfall
 from ...planning.plans import Plan
 from ...problem.policies import action_chances, is_randomised
 from .lottery import judge_chances
 from .sets import judge_closely
-from .zero import ranges_along
+from .zero import counts, from_zero, zero_work
 
 
 def certified(agent: Any, x: Floats, policy: Any, *, bounds_alone: bool = False) -> Plan:
@@ -33,27 +31,20 @@ def certified(agent: Any, x: Floats, policy: Any, *, bounds_alone: bool = False)
         with announced(f"the certificates of {agent.name}"):
             agent._judges[kind] = direct(kind, *args)
     agent._judges[kind](*args)
+    if not (randomised or bounds_alone or agent.par.close) and counts(p, agent.par.rewards):
+        _count_from_zero(agent, work, x, made)
     lower, values, upper = (p.scale.values(v) for v in (work.lower, work.upper, rest[-1]))
     gap = float(work.short[0][p.starts].max()) * p.scale.unit
-    if not (randomised or bounds_alone):
-        gap = min(gap, _from_zero(agent, work, x, made) * p.scale.unit)
     if randomised:
         return Plan(made.argmax(2), values, upper, lower, gap, p, randomised=made)
     return Plan(made, values, upper, lower, gap, p)
 
 
-def _from_zero(agent: Any, work: Any, x: Floats, policy: Any) -> float:
-    """A bound on the shortfall with rewards counted from another zero at every step, in units of the range of rewards;
-    inf where that says nothing. After a judge, for the same individual and policy."""
-    p, par = agent.problem, agent.par
-    found = ranges_along(par.rewards, agent.state.rewards, work.local, p.layout, x, policy, p.starts)
-    if found is None:
-        return math.inf
-    empty = Shortfall(*np.zeros((4, p.horizon + 1, p.n_states)))
-    policy, found, made = apart((policy, found, empty))
-    args = par.search, work.local, work.search, policy, found, made
-    if common_shortfall not in agent._judges:
+def _count_from_zero(agent: Any, work: Any, x: Floats, policy: Any) -> None:
+    """work.short <- no more than it was; after a judge, for the same individual and policy."""
+    work = work._replace(zero=apart(zero_work(agent.problem, agent.par.rewards, True)))
+    args = agent.par, agent.state, work, x, policy
+    if from_zero not in agent._judges:
         with announced(f"the certificates of {agent.name}"):
-            agent._judges[common_shortfall] = direct(common_shortfall, *args)
-    agent._judges[common_shortfall](*args)
-    return float(made.short[0, p.starts].max())
+            agent._judges[from_zero] = direct(from_zero, *args)
+    agent._judges[from_zero](*args)

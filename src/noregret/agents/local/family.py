@@ -70,6 +70,7 @@ from .shared import (
     normals_needed,
     renew_mixed,
 )
+from .zero import apply_zero, counts, from_zero, zero_work
 
 REWARD_SHARE = 0.8  # of what the sets have of delta, for the reward intervals
 REGRET_SHARE = 0.02  # of delta, for a bound on the regret
@@ -90,8 +91,9 @@ class SetAgent(Betting, Agent):
                            which logistic rewards take in any case; None: the first with online sets, the second with
                            stored ones
     certificates           of plans. "plain": upper less lower values; "close": the plan's shortfall is followed step by
-                           step (`planning.optimism.shortfall`), as `certify` always does; never larger, and smaller the
-                           more actions are ruled out
+                           step (`planning.optimism.shortfall`), and where rewards have a design counted from another
+                           zero (`agents.local.zero`), as `certify` always does; never larger, and smaller the more
+                           actions are ruled out. None: the first with online sets, the second with stored ones
     predictor, form        of "online" sets (`estimators.LikelihoodRatioSet`); form also of the posterior
     regularization         lambda of the transition estimates; None: d/B_p^2 for a posterior, the precision of an entry
                            of a row of length B_p, and four times that for online sets, near the best of their widths.
@@ -109,7 +111,7 @@ class SetAgent(Betting, Agent):
     # Where they are no options
     delta, sets, predictor, form, draws = 0.05, "online", "unscented", "full", 1
     bonus_scale, posterior_scale, kappa = 1.0, 1.0, 0.0
-    exploration, certificates = "posterior", "plain"
+    exploration = "posterior"
     plans, floor = 1, 0.0
     lottery_kernel: Any = None  # the plan_kernel with several plans, or a floor
 
@@ -161,6 +163,10 @@ class SetAgent(Betting, Agent):
     def _bonus(self) -> int:
         stored = self.sets != "online"
         return SHARP if (self.options.get("bonus") or ("sharp" if stored else "taylor")) == "sharp" else TAYLOR
+
+    def _closely(self) -> bool:
+        """Whether plans are certified by their shortfall, step by step."""
+        return bool((self.options.get("certificates") or ("plain" if self.sets == "online" else "close")) == "close")
 
     def _settle(self) -> None:
         o = self.options
@@ -215,7 +221,7 @@ class SetAgent(Betting, Agent):
         lift = None if p.blocks is None else Lift(sampler_par.columns, p.blocks.block, p.blocks.size.size)
         local, bonus = local_sets(p.layout, lift), self._bonus()
         with announced(f"the planner of {self.name}"):
-            close = self.bounds_values and self.certificates == "close"
+            close = self.bounds_values and self._closely()
             search, search_work = search_parts(
                 p.layout, local, self.seed, bonus, self._perturbations(), H if close else 0,
                 bounds=self.uses_sets, close=close,
@@ -224,7 +230,7 @@ class SetAgent(Betting, Agent):
         par = SetPar(
             seed=self.seed, layout=p.layout, starts=p.starts, describe=EMPTY, derive=EMPTY, outcomes=EMPTY, draw=EMPTY,
             believe=EMPTY, propose=EMPTY, lifted=EMPTY, planner=planner_address(p.layout), several=EMPTY,
-            best_draw=EMPTY, proposals=EMPTY, search=search, explore=explores,
+            best_draw=EMPTY, proposals=EMPTY, zero=EMPTY, search=search, explore=explores,
             transitions=transitions[0], sampler=sampler_par, audit=audit_par, bets=EMPTY, rewards=reward_par,
             means=mean_par, log_transition=log_p,
             logits=int(not linear), scale=self.bonus_scale, kappa=self.kappa, posterior_scale=self.posterior_scale,
@@ -237,6 +243,7 @@ class SetAgent(Betting, Agent):
             f((S, A)), f((S, A)), f((J, S, A, M)), f((J, S, A)), f((2, (normals_needed(p, J) + 1) // 2)),
             np.zeros((H, S), np.int64), *values, f((S, A)), f((0, 0, 0)), f((2, M, M)), draw_work(p),
             f((4, S)), audit_work, lottery_work(p, self._lottery()),
+            zero_work(p, reward_par, close and counts(p, reward_par)),
         )  # fmt: skip
         with announced(f"the sets of {self.name}"):
             if self.uses_sets and not linear:
@@ -256,6 +263,8 @@ class SetAgent(Betting, Agent):
                 par = self._with_draws(par, state, work)
             if self.uses_sets:
                 par = par._replace(describe=apply_describe.fill(kernels[0], par, state, work, f(d), 0))
+            if close and counts(p, reward_par):
+                par = par._replace(zero=apply_zero.fill(from_zero, par, state, work, f(d), work.policy))
             if self.explores:
                 par = with_belief(p, par, state, work)
                 args = par, state, work, f(d), 0, work.policy, work.values

@@ -20,7 +20,7 @@ def plan(par, state, work, x, k, out):
         for h in range(work.upper.shape[0]):  # its own policy attains the largest values
             for s in range(work.upper.shape[1]):
                 work.upper[h, s] = out.values[h, s]
-        follow(par, work, out.policy, out.values)
+        follow(par, state, work, x, out.policy, out.values)
 
 
 class LRORL(SetAgent):
@@ -65,7 +65,7 @@ class LRORL(SetAgent):
     optimism: str = choice("bonus", "randomised")
     bonus_scale: float = BONUS_SCALE
     reward_sets: str | None = REWARD_SETS
-    certificates: str = CERTIFICATES
+    certificates: str | None = CERTIFICATES
     predictor: str = PREDICTOR
     form: str = FORM
     regularization: float | None = REGULARIZATION

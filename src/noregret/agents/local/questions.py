@@ -21,7 +21,6 @@ from ... import checks as check
 from ...beliefs.joint import JointSet
 from ...checks import Floats
 from ...estimators.rewards.forms import RewardPar, RewardState
-from ...estimators.rewards.functionals import factor
 from ...estimators.rewards.regression import KNOWN, RIDGE
 from ...estimators.rewards.shared import scaled_blocks
 from ...planning.directional import Direction
@@ -214,6 +213,12 @@ def _pair_blocks(p: Problem) -> Blocks:
     )
 
 
+def _factor(beta: float, reach: float) -> float:
+    """As `estimators.rewards.mixture.factor_of`: the least of beta/c + c/2 over c <= reach."""
+    rho = math.sqrt(2.0 * beta)
+    return rho if rho <= reach else beta / reach + 0.5 * reach
+
+
 def _reward_ellipsoid(par: RewardPar, state: RewardState, at: tuple[int, ...], n: int) -> tuple[Floats, Floats, float]:
     """(centre [n], matrix [n, n], squared radius) of one set of reward weights."""
     gram = state.gram[at][:n, :n]
@@ -225,7 +230,7 @@ def _reward_ellipsoid(par: RewardPar, state: RewardState, at: tuple[int, ...], n
     mixture, lambdas = state.mixture, par.mixture.lambdas
     for k in range(lambdas.size):
         beta = par.log + mixture.head[at][k] + 0.5 * lambdas[k] * mixture.trace[at][k] + par.mixture.prior[k]
-        rho2 = factor(max(float(beta), 0.0), float(mixture.reach[at])) ** 2
+        rho2 = _factor(max(float(beta), 0.0), float(mixture.reach[at])) ** 2
         whole = np.linalg.inv(J + lambdas[k] * np.eye(n))
         form, lever = G @ whole @ G, G @ whole @ b
         for share in TAUS:

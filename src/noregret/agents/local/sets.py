@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 from ...beliefs.local import LocalSets, LocalWork
 from ...checks import Floats
 from ...compiler.jit import inlined, kernel
-from ...compiler.slots import slot
+from ...compiler.slots import filled, slot
 from ...estimators.audit import AuditPar, AuditState, AuditWork
 from ...estimators.likelihood.kron import kron_form
 from ...estimators.likelihood.precision import covariance_at, products_of
@@ -55,6 +55,7 @@ from ...numerics.linear_algebra import norm_of, pair_predictors
 from ...planning.optimism import SearchPar, SearchWork, assess, look_closely, optimum, shortfall
 from ...problem.layout import Layout, slot_of
 from .audit import call_audit
+from .zero import ZeroWork, apply_zero
 
 
 class DrawWork(NamedTuple):
@@ -86,6 +87,7 @@ class SetPar(NamedTuple):
     believe: Any  # slot of the kernel of `agents.local.explore` that fills work.local, where plans explore
     propose: Any  # slot of what makes the plan that explores
     proposals: Any  # slot of what makes several plans, of a lottery
+    zero: Any  # slot of `agents.local.zero.from_zero`, where plans are certified closely and rewards have a design
     lifted: Any  # slot of `agents.local.shared.draw_lifted`, where rewards have a design
     planner: Any  # slot of `planning.bellman.backward_induction`
     several: Any  # slot of `best_of_draws`, and of its hook, where it is needed
@@ -147,6 +149,7 @@ class SetWork(NamedTuple):
     tail: Floats  # [4, S], values of a plan in a drawn model, and the largest shortfalls (`agents.local.belief`)
     audit: AuditWork
     lottery: LotteryWork
+    zero: ZeroWork
 
 
 apply_derive = slot("derive")
@@ -224,14 +227,16 @@ def judge(par, state, work, x, k, policy, values):
     apply_describe(par.describe, (par, state, work, x, 0))
     optimum(par.search, work.local, work.search, work.mean, k, 1.0, work.policy, values)
     assess(par.search, work.local, work.search, policy, work.upper, work.lower, 0)
-    follow(par, work, policy, values)
+    follow(par, state, work, x, policy, values)
 
 
 @inlined
-def follow(par, work, policy, values):
+def follow(par, state, work, x, policy, values):
     """work.short <- a bound on the shortfall of a policy, where plans are certified so; after `optimum`, `assess`."""
     if par.close == 1:
         look_closely(par.search, work.local, work.search, policy, values, work.upper, work.lower, work.short)
+        if filled(par.zero):
+            apply_zero(par.zero, (par, state, work, x, policy))
 
 
 @inlined
