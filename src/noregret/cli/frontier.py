@@ -27,7 +27,8 @@ def frontier(
         str | None,
         typer.Option(
             help="comma-separated, or all; the others are compared with the first. Unless given: GLM-ORL as printed "
-            "and as corrected, LR-ORL and CertifiedPSRL with both kinds of sets, PSRL-GLM"
+            "and as corrected, LR-ORL, CertifiedPSRL and PSRL-GLM as they are, and with stored sets CertifiedPSRL "
+            "with kappa from 4 to 0.1 and LR-ORL"
         ),
     ] = None,
     out: Annotated[Path, typer.Option(help="folder for the figure")] = Path("results"),

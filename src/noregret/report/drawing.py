@@ -24,6 +24,7 @@ INK, MUTED, GRID = "#1f2328", "#6b7280", "#e4e6e9"
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#332288", "#882255")
 # For an order such as thresholds: light to dark (viridis).
 SHADES = ("#8fd744", "#55c667", "#29af7f", "#20908d", "#2d708e", "#39558c", "#453781", "#481567")
+BESIDE = tuple(c for c in COLOURS if c not in ("#009e73", "#332288"))  # those that look like none of the shades
 _VARIABLES = {INK: "ink", MUTED: "muted", GRID: "grid"} | {c: f"c{i}" for i, c in enumerate(COLOURS)}
 _VARIABLES |= {c: f"o{i}" for i, c in enumerate(SHADES)}
 _STYLES: tuple[Any, ...] = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (6, 2, 1, 2)))
@@ -71,7 +72,7 @@ class Curve(NamedTuple):
     high: Any = np.nan
 
 
-def looks(labels: Sequence[tuple[str, str]]) -> dict[str, Look]:
+def looks(labels: Sequence[tuple[str, str]], colours: Sequence[str] = COLOURS) -> dict[str, Look]:
     """A look for each (label, agent's name), in order: colours first, then dashes; controls are grey."""
     made: dict[str, Look] = {}
     taken = 0
@@ -81,7 +82,7 @@ def looks(labels: Sequence[tuple[str, str]]) -> dict[str, Look]:
         if name in CONTROLS and CONTROLS[name] not in made.values():
             made[label] = CONTROLS[name]
             continue
-        made[label] = Look(COLOURS[taken % len(COLOURS)], _STYLES[taken // len(COLOURS) % len(_STYLES)])
+        made[label] = Look(colours[taken % len(colours)], _STYLES[taken // len(colours) % len(_STYLES)])
         taken += 1
     return made
 
@@ -160,7 +161,7 @@ class Drawing:
     def points(self, axes: Any, series: str, at: Curve, look: Look, joined: bool = False) -> None:
         """Points with their bars, joined by a line or not."""
         y, low, high = (np.broadcast_to(np.asarray(v, float), np.shape(at.y)) for v in at[1:])
-        bars = None if np.isnan(low).any() else np.stack([y - low, high - y])
+        bars = None if np.isnan(low).any() else np.maximum([y - low, high - y], 0.0)  # a mean is rounded
         line = {"linestyle": look.style if joined else "", "linewidth": 1.3, "elinewidth": 1.1}
         axes.errorbar(at.x, y, yerr=bars, color=look.colour, marker="o", markersize=4, **line)
         self._keep(axes, series, at)

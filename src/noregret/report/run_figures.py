@@ -12,7 +12,7 @@ from ..verification.frontier import Standing
 from ..verification.scaling import Point
 from .curves import Series, Threshold, extent, linear_panel, logarithmic_panel, mean, positive, trade_off, window
 from .data import SIZES
-from .drawing import COLOURS, CONTROLS, FAINT, MUTED, Curve, Drawing, Look, looks
+from .drawing import BESIDE, COLOURS, CONTROLS, FAINT, MUTED, Curve, Drawing, Look, looks, shades
 
 MANY = 9  # runs: from here on one panel a group
 
@@ -102,22 +102,62 @@ def scaling_figure(points: Sequence[Point], path: Any) -> None:
 
 
 def frontier_figure(made: Sequence[Standing], path: Any) -> None:
-    """Three panels over the episodes, on logarithmic axes: regret, certificates, and the 1-norm width of the
-    transitions at the pairs visited (2 is the most that can be)."""
-    title = f"The constants of the guarantees: mean and range over {made[0].regret.shape[0]} worlds"
-    drawn = Drawing(3, 3, title, panel=(4.3, 4.0))
-    names = ("cumulative regret", "certificate", "1-norm width of transitions")
-    own = looks([(s.label, s.name) for s in made])
-    for axes, name, of in zip(drawn.axes, names, ("regret", "certificate", "width"), strict=True):
-        drawn.head(axes, name, "episode")
-        for s in made:
-            curves = getattr(s, of)
-            if np.isfinite(curves).all():
-                drawn.curve(axes, s.label, positive(mean(s.episodes, curves, extent)), own[s.label])
-        if of == "width":
-            drawn.level(axes, "2: nothing is known", 2.0, CONTROLS["uniform-random"])
+    """Left and middle: regret and certificates over the episodes. Right: the regret at the end against the last
+    certificates, with standard errors over worlds; agents that differ in kappa alone are joined, and one without
+    certificates is a line across, unless it is far above the others."""
+    n = made[0].regret.shape[0]
+    title = f"The constants of the guarantees: mean over {n} worlds" if n > 1 else "The constants of the guarantees"
+    drawn = Drawing(3, 3, title, panel=(4.6, 4.2))
+    own = _looks(made)
+    left, middle, right = drawn.axes
+    drawn.head(left, "cumulative regret", "episode")
+    drawn.head(middle, "certificate, recent", "episode")
+    for s in made:
+        drawn.curve(left, s.label, positive(mean(s.episodes, s.regret, extent)), own[s.label], band=False)
+        if np.isfinite(s.certificate).all():
+            total = np.cumsum(s.certificate * np.diff(s.episodes, prepend=0.0), axis=1)
+            recent = Series(s.label, own[s.label], s.episodes, total, extent).recent()
+            drawn.curve(middle, s.label, positive(recent), own[s.label], band=False)
+    for axes in (left, middle):
         drawn.logarithmic(axes)
+    _trade(drawn, right, made, own)
     drawn.draw(path)
+
+
+def _looks(made: Sequence[Standing]) -> dict[str, Look]:
+    """Shades for those that differ in kappa alone, the darker the stricter, colours for the others."""
+    families = [s.family for s in made]
+    own = looks([(s.label, s.name) for s in made if families.count(s.family) == 1], BESIDE)
+    for family in dict.fromkeys(families):
+        members = sorted((s for s in made if s.family == family), key=lambda s: -s.kappa)
+        if len(members) > 1:
+            own |= {s.label: look for s, look in zip(members, shades(len(members)), strict=True)}
+    return own
+
+
+def _trade(drawn: Drawing, axes: Any, made: Sequence[Standing], own: dict[str, Look]) -> None:
+    drawn.head(axes, "regret at the end, and the last certificates", "certificate, last twentieth of the episodes")
+    most = 2.0 * max((s.final.mean() for s in made if np.isfinite(s.last_certificate)), default=np.inf)
+    for family in dict.fromkeys(s.family for s in made if s.final.mean() < most):
+        members = sorted((s for s in made if s.family == family), key=lambda s: s.kappa)
+        at = [[s.last_certificate for s in members], [s.final.mean() for s in members]]
+        axes.plot(*at, color=MUTED, linewidth=1.0, zorder=1)
+        for s, x, y in zip(members, *at, strict=True):
+            if np.isnan(x):
+                drawn.level(axes, s.label, y, own[s.label]._replace(style=(0, (1, 1.5))))
+                continue
+            bars = {"elinewidth": 1.0, "marker": "o", "markersize": 6}
+            axes.errorbar(x, y, _error(s.final), _error(s.last), color=own[s.label].colour, **bars)
+            if len(members) > 1:
+                axes.annotate(f"kappa {s.kappa:g}", (x, y), (7, 5), textcoords="offset points", fontsize=8)
+    axes.set_xlim(left=0.0)
+    drawn.linear(axes, "x")
+    drawn.logarithmic(axes, "y")
+
+
+def _error(values: Any) -> float:
+    """A standard error, 0 of one value."""
+    return float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else 0.0
 
 
 def _series(runs: Sequence[Run]) -> list[Series]:

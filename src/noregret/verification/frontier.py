@@ -23,14 +23,15 @@ def maker(name: str, **options: Any) -> Maker:
     return lambda world: make_agent(name, world.problem, **options)
 
 
+KAPPAS = 4.0, 0.5, 0.25, 0.1  # from hardly a plan refused to nearly optimism
 AGENTS: tuple[Maker, ...] = (
     maker("glm-orl", constants="paper"),
     maker("glm-orl"),
     maker("lr-orl"),
-    maker("lr-orl", sets="stored"),
     maker("certified-psrl"),
-    maker("certified-psrl", sets="stored"),
     maker("psrl-glm"),
+    *(maker("certified-psrl", sets="stored", kappa=kappa) for kappa in KAPPAS),
+    maker("lr-orl", sets="stored"),
 )
 POINTS = 200  # recorded per run
 LAST = 20  # the last part over which certificates are averaged, one in so many episodes
@@ -43,10 +44,13 @@ def population(seed: int, weight_bound: float = 2.0) -> World:
 
 class Standing(NamedTuple):
     """One agent over all worlds. episodes [points]; regret, certificate, width [worlds, points]: cumulative regret, and
-    means per episode (per step for the width) since the point before; nan where the agent has none."""
+    means per episode (per step for the width) since the point before; nan where the agent has none. kappa: of a gate,
+    nan without one; family: the agent with its other options, which those that differ in kappa alone have in common."""
 
     label: str
     name: str
+    kappa: float
+    family: str
     episodes: Floats
     regret: Floats
     certificate: Floats
@@ -61,9 +65,14 @@ class Standing(NamedTuple):
         return np.asarray(self.regret[:, -1])
 
     @property
+    def last(self) -> Floats:
+        """Mean certificate over the last twentieth of the episodes, [worlds]."""
+        return np.asarray(self.certificate[:, -max(len(self.episodes) // LAST, 1) :].mean(1))
+
+    @property
     def last_certificate(self) -> float:
-        """Mean certificate over the last twentieth of the episodes."""
-        return float(self.certificate[:, -max(len(self.episodes) // LAST, 1) :].mean())
+        """Their mean."""
+        return float(self.last.mean())
 
 
 def frontier(
@@ -80,11 +89,12 @@ def frontier(
         runs: list[Run] = []
         for seed in range(worlds):
             world = population(seed, check.positive("weight_bound", weight_bound))
-            runs.append(simulate(make(world), world, episodes, [seed], every=every, diagnostics=True, progress=done))
-        yield _standing(runs)
+            agent = make(world)
+            runs.append(simulate(agent, world, episodes, [seed], every=every, diagnostics=True, progress=done))
+        yield _standing(runs, getattr(agent, "options", {}))
 
 
-def _standing(runs: list[Run]) -> Standing:
+def _standing(runs: list[Run], options: dict[str, Any]) -> Standing:
     first = runs[0]
     spans = np.diff(first.episodes, prepend=0)
 
@@ -96,8 +106,11 @@ def _standing(runs: list[Run]) -> Standing:
     def total(column: str) -> int:
         return int(sum(run.diagnostics[column][0, -1] for run in runs if column in run.diagnostics))
 
+    kappa = options.get("kappa")
+    others = sorted((key, str(value)) for key, value in options.items() if key != "kappa")
     return Standing(
-        first.label, first.agent, first.episodes.astype(float), np.concatenate([run.regret for run in runs]),
+        first.label, first.agent, np.nan if kappa is None else float(kappa), f"{first.agent} {others}",
+        first.episodes.astype(float), np.concatenate([run.regret for run in runs]),
         recent("certificate"), recent("transition_width") / recent("steps"), total("certificate_failures"),
         total("set_failures"), float(np.mean([run.speed for run in runs])),
     )  # fmt: skip
