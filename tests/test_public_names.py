@@ -151,3 +151,18 @@ def function(text):
 def test_complaints(thing, wanted):
     said = complaint("new", thing, noregret)
     assert said is None if wanted is None else wanted in said
+
+
+@pytest.mark.parametrize(("home", "name"), NAMES)
+def test_help_shows_types_by_their_own_names(home, name):
+    """Inherited methods, too: numpy's ArrayLike is a union of nine, and nobody can read that."""
+    if find_spec(WITHOUT.get((home, name), "noregret")) is None:
+        return
+    thing = getattr(importlib.import_module(home), name)
+    shown = [thing, *(getattr(thing, key) for key in dir(thing) if not key.startswith("_"))]
+    for one in filter(inspect.isroutine, shown) if not inspect.isclass(thing) else filter(callable, shown):
+        try:
+            text = str(inspect.signature(one))
+        except (TypeError, ValueError):  # what is not written in Python
+            continue
+        assert "numpy._typing" not in text, f"{home}.{name}: {one}"

@@ -132,8 +132,9 @@ def __getattr__(name: str) -> _Any:
         import importlib
 
         made: _Any = importlib.import_module(_LATE_NAMES.get(name, f".{name}"), __name__)
-        made = getattr(made, name) if name in _LATE_NAMES else made
-        _readable(made)
+        if name in _LATE_NAMES:
+            made = getattr(made, name)
+            _readable(made)
         globals()[name] = made
         return made
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -11,8 +11,10 @@ Only `Env` needs it: the rest asks environments for a table, spaces, `reset` and
 ['bandit-logistic', 'icu-sepsis']
 """
 
+import sys
 from typing import TYPE_CHECKING, Any
 
+from ..storage.text import readable
 from .playing import Played, play
 from .registration import IDS, register
 from .tables import RewardMap
@@ -34,6 +36,7 @@ __all__ = [
 ]
 
 register()
+readable(sys.modules[__name__])
 
 
 def __getattr__(name: str) -> Any:

@@ -7,6 +7,9 @@ draws the plan of a trial, `board` is the page about decisions, `plans` draws th
 `checks` what `check_model` found.
 """
 
+import sys
+
+from ..storage.text import readable
 from .board import write_board
 from .checks import check_figure
 from .page import Report, write
@@ -14,3 +17,5 @@ from .plans import plan_figure
 from .trial import trial_figure, write_trial
 
 __all__ = ["Report", "check_figure", "plan_figure", "trial_figure", "write", "write_board", "write_trial"]
+
+readable(sys.modules[__name__])

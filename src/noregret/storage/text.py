@@ -77,12 +77,15 @@ class _Named:
 
 
 def readable(thing: Any) -> None:
-    """Let `help` show a function, a class with its methods, or all that a module lists, with signatures for people."""
+    """Let `help` show a function, a class with its methods, inherited ones, too, or all that a module lists or makes,
+    with signatures for people."""
     if inspect.ismodule(thing):
-        for name in getattr(thing, "__all__", ()):
+        made_here = [name for name, one in vars(thing).items() if getattr(one, "__module__", "") == thing.__name__]
+        for name in getattr(thing, "__all__", [name for name in made_here if not name.startswith("_")]):
             readable(vars(thing).get(name))
         return
-    for member in [thing, *vars(thing).values()] if inspect.isclass(thing) else [thing]:
+    own = [kind for kind in getattr(thing, "__mro__", ()) if kind.__module__.startswith("noregret.")]
+    for member in [thing, *(member for kind in own for member in vars(kind).values())]:
         function: Any = getattr(member, "__func__", member)  # of class and static methods
         declared = member is thing and inspect.isclass(thing) and vars(thing).get("__signature__") is not None
         if inspect.isfunction(function) or declared:  # declared: by the options of an agent
