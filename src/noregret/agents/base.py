@@ -40,9 +40,9 @@ from .declared import Declared, last
 from .explaining import explained
 from .locks import Lock, locked
 from .lottery import lottery_of
+from .owned import ASKED, EPISODE, STEP
 from .promise import rewards_assumed, sentence, transitions_assumed
 from .refutation import SIZE, examine, upper_of
-from .shared import ASKED, EPISODE, STEP
 
 _NO_VALUES: Floats = apart(np.zeros((0, 0)))
 
@@ -58,7 +58,7 @@ def gap_to_lower(par, state, work, out, gap):
         gap[s] = out.values[0, s] - work.lower[0, s]
 
 
-def told(problem: Any) -> Problem:
+def checked_problem(problem: Any) -> Problem:
     """`problem`, which must be one."""
     if not isinstance(problem, Problem):
         raise ValueError(f"problem must be a noregret.Problem, got {check.shown(problem)}")
@@ -70,7 +70,8 @@ class Agent(FromData, Declared):
 
     `guarantee` is the sentence that is proved of it, or None; `label` its name with the options that are not default;
     `save` writes a file for `noregret.load`. Subclasses set `name`, the kernels `plan_kernel` and `learn_kernel`,
-    declare their options (`agents.declared`) and implement `build`. Several threads may share an agent: its methods
+    declare their options (`agents.declared`) and implement `build`. State, clock and refutation are in `agents.owned`,
+    masks in `agents.masks`, rows and logs in `agents.data`. Several threads may share an agent: its methods
     happen one after another (docs/live.md, "Several threads").
 
     >>> import noregret as nr
@@ -93,7 +94,7 @@ class Agent(FromData, Declared):
     def __init__(self, problem: Problem, *args: Any, **options: Any) -> None:
         given, seed = self._given(args, options)
         self._own_lock, self._own_clock, self._own_evidence = Lock(), np.zeros(4, np.int64), np.zeros(SIZE)
-        refusal = self.refusal(told(problem))
+        refusal = self.refusal(checked_problem(problem))
         if refusal is not None:
             raise ValueError(refusal)
         self.options = given | {name: made.checked(given[name]) for name, made in self.declared.items()}
@@ -201,8 +202,8 @@ class Agent(FromData, Declared):
         self.examine()
         self.make_room(1)
         plan, k = self.kernels()[0], self.episode
-        heads, told = self._heads(self.par, self.state, self.work), np.array((k, 0, 0, 1))
-        opened(plan, heads, (self._next_x, k, self._out), self._x, self._others, masks, self._clock, told)
+        heads, after = self._heads(self.par, self.state, self.work), np.array((k, 0, 0, 1))
+        opened(plan, heads, (self._next_x, k, self._out), self._x, self._others, masks, self._clock, after)
         return explained(self.plan_made(), self)
 
     def plan_made(self) -> Plan:
@@ -287,8 +288,8 @@ class Agent(FromData, Declared):
             self._see_support()
             return
         heads, k = self._heads(self.par, self.state, self.work), self.episode
-        told = np.array((k, h + 1, 0, 1))
-        observed(self.replanning(), heads, (self._x, k, h + 1, path, self._out), r, s, clock, told)
+        after = np.array((k, h + 1, 0, 1))
+        observed(self.replanning(), heads, (self._x, k, h + 1, path, self._out), r, s, clock, after)
 
     def _outcome(self, reward: Any, next_state: Any) -> tuple[float, int]:
         """The reward as agents see it, in [0, 1]: (reward - low)/(high - low); and the number of the next state."""
@@ -338,7 +339,8 @@ class Agent(FromData, Declared):
     def learn_steps(
         self, k: int, x: Any, states: Any, actions: Any, rewards: Any, upper: Floats | None, *, mark: Any, told: Any
     ) -> None:
-        """Likewise, of an individual k whose steps somebody else kept: states [n+1], actions [n], rewards [n]."""
+        """Learn the steps of individual k that somebody else kept: states [n+1], actions [n], rewards [n]; then write
+        `told` [4] to `mark`, in the same call."""
         n, path = len(actions), self._spare
         self._next_x[:] = x
         scale = self.problem.scale

@@ -15,7 +15,7 @@ from ..problem.layout import Layout
 from ..problem.links import apply_gradient, sigmoid
 from ..problem.masks import check_policy
 from ..problem.problem import Problem
-from .base import Agent, told
+from .base import Agent, checked_problem
 from .declared import CONSTANTS, REGULARIZATION, REWARD_REGULARIZATION, option
 from .glm.family import GLMAgent, apply_beliefs
 from .lottery import random_action
@@ -111,7 +111,7 @@ class FixedPolicy(Agent):
     learn_kernel = staticmethod(nothing)
 
     def __init__(self, problem: Problem, policy: ArrayLike, seed: int = 0) -> None:
-        super().__init__(problem, seed, policy=told(problem).policy(policy))
+        super().__init__(problem, seed, policy=checked_problem(problem).policy(policy))
 
     def build(self) -> tuple[FixedPar, Nothing, Nothing]:
         return FixedPar(self.options["policy"]), *NONE_KEPT
@@ -169,7 +169,7 @@ class Oracle(Agent):
     learn_kernel = staticmethod(nothing)
 
     def __init__(self, problem: Problem, weights: ArrayLike, reward_weights: ArrayLike, seed: int = 0) -> None:
-        S, A, d = told(problem).n_states, problem.n_actions, problem.context_dim
+        S, A, d = checked_problem(problem).n_states, problem.n_actions, problem.context_dim
         super().__init__(
             problem, seed, weights=problem.weights_of("weights", weights),
             reward_weights=check.array("reward_weights", reward_weights, (S, A, d)),

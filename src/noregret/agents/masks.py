@@ -11,10 +11,10 @@ import numpy as np
 from ..compiler.memory import apart
 from ..problem.masks import Mask, allowed_actions, check_policy, relaid
 from ..problem.problem import Problem
-from .shared import Shared
+from .owned import Owned
 
 
-class Masked(Shared):
+class Masked(Owned):
     """The part of `Agent` that knows what is available to whom."""
 
     problem: Problem

@@ -119,7 +119,7 @@ class PostgresWriter:
         return self._locked
 
     def lock(self) -> bool:
-        """Take the lock, if nobody has it. We ourselves may seem to: the server ends a closed connection a little later."""
+        """Take the lock, if nobody has it. We may seem to: the server ends a closed connection a little later."""
         if self.held:
             return True
         connection = self._open()
@@ -135,7 +135,7 @@ class PostgresWriter:
         return self._locked
 
     def _lingers(self, connection: Any) -> bool:
-        """Whether the server still has the connection that we closed; its lock is free before it is gone from the list."""
+        """Whether the server still has the connection that we closed; its lock is free before it leaves the list."""
         if self._former is None:
             return False
         asked = connection.execute("SELECT count(*) FROM pg_stat_activity WHERE pid = %s", (self._former,))

@@ -21,7 +21,7 @@ class StepRanges(NamedTuple):
 
 
 class Shortfall(NamedTuple):
-    """[H+1, S] each: short at least V* - V^pi, top at least V*, upper and lower at least and at most V^pi."""
+    """[H+1, S] each. Bounds from above: short on V* - V^pi, top on V*, upper on V^pi; from below: lower on V^pi."""
 
     top: Floats
     upper: Floats

@@ -310,9 +310,9 @@ def highest_mean(par, local, s, a, V, work):
 
 @kernel
 def shortfall(par, local, work, policy, top, upper, lower, short):
-    """short [H+1, S] <- at least how far a policy's values are below the optimal ones; top [H+1, S] and work.kept from
-    `optimum` with all of the bonus, upper and lower from `assess`. With P+ the largest mean that a set allows and V~, U
-    and C of the next step,
+    """short [H+1, S] <- an upper bound on V* - V^pi, how far a policy is below the optimum; top [H+1, S] and work.kept
+    from `optimum` with all of the bonus, upper and lower from `assess`. With P+ the largest mean that a set allows and
+    V~, U and C of the next step,
 
         C_h(s) = max( P+_pi C,  max over a != pi of min( Q~_h(s, a), high_a + P+_a min(V~, U + C) ) - L_h(s) )
 

@@ -84,7 +84,7 @@ def bound_randomised(par, local, work, chances, each, upper, lower):
 
 @kernel
 def shortfall_randomised(par, local, work, chances, known, short):
-    """short [H+1, S] <- at least how far a randomised policy's values are below the optimal ones: `optimism.shortfall`
+    """short [H+1, S] <- an upper bound on V* - V^pi of a randomised policy: `optimism.shortfall`
     with a mean over its actions. known: each, top, upper, lower, from `bound_randomised` and, top [H+1, S] and
     work.kept, from `optimism.optimum` with all of the bonus. With l_b the lower value of action b in `each`,
 

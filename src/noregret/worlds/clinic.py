@@ -32,7 +32,7 @@ def clinic(horizon: int = 6) -> World:
     must be treated. The next state has two possible values, so the supports are small and the logit is binary.
 
     Ignoring the context: the best policy that treats every patient alike loses a fifth of the attainable value (see
-    `noregret.worlds.blind_optimum`, which computes it exactly, and the README for the number).
+    `noregret.worlds.blind_optimum`, which computes it exactly, and docs/results.md for the number).
 
     >>> import noregret as nr
     >>> world = nr.worlds.clinic()

@@ -40,6 +40,11 @@ class _Steps:
         self.steps, self.state = self.steps + 1, int(self._after[0])
         return self._world.problem.scale.outside(float(self._reward[0])), self.state
 
+    def __repr__(self) -> str:
+        kind, p = type(self).__name__, self._world.problem
+        where = p.state_names[self.state] if p.state_names else f"state {self.state}"
+        return f"<{kind} {self.episode} of {self._world.name}: {where}, {self.steps} of {p.horizon} steps>"
+
     @property
     def unavailable(self) -> Any:
         """What they cannot get, bool [S, A], for `Agent.begin_episode`; None: they can get everything."""
@@ -64,6 +69,8 @@ class Individual(_Steps):
     >>> import noregret as nr
     >>> world = nr.worlds.clinic()
     >>> patient = world.individual(episode=3, seed=1)
+    >>> patient
+    <Individual 3 of clinic: moderate, 0 of 6 steps>
     >>> patient.state, patient.context.round(2).tolist()
     (2, [0.58, 0.58, -0.58])
     >>> patient.step(2)  # drug B: a reward and the next state

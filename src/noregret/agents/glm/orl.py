@@ -13,6 +13,7 @@ from .family import CONFIDENCE, GROUP_BOUND, LEARNER, GLMAgent, apply_beliefs
 
 @kernel
 def plan(par, state, work, x, k, out):
+    """Believe; then plan with rewards r_hat + xi_r and widths par.scale xi_p, values clipped to [0, H - h]."""
     apply_beliefs(par.believe, (par, state, work, x, par.log_confidence))
     belief = work.belief
     for s in range(work.r.shape[0]):
@@ -20,9 +21,9 @@ def plan(par, state, work, x, k, out):
             work.r[s, a] = belief.reward[s, a] + belief.bonus[s, a]
             work.xi[s, a] = par.scale * belief.width[s, a]
     key = tie_key(par.seed, k)  # a word that picks among actions of equal value
-    model = Model(belief.P, work.r, work.xi, work.noise)
+    model, to_what_is_left = Model(belief.P, work.r, work.xi, work.noise), 1
     found = Solution(work.Q, out.policy, out.values)
-    apply_planner(par.planner, (par.layout, model, Operator(par.belief.spread, 1, key), found))
+    apply_planner(par.planner, (par.layout, model, Operator(par.belief.spread, to_what_is_left, key), found))
 
 
 class GLMORL(GLMAgent):

@@ -5,8 +5,8 @@ KNOWN       any                     nothing: theta is given                     
 RIDGE       in [0, 1], theta'x      ridge regression, `estimators.rewards.regression`                  both
 NEWTON      0 or 1, sigma(theta'x)  online Newton steps, `estimators.rewards.logistic`                 estimates
 LOGISTIC    0 or 1, sigma(theta'x)  a likelihood-ratio set, likewise                                   ranges
-HOEFFDING   in [0, 1], theta'x      `estimators.rewards.mixture` with V_i = w_i = 1/4                  ranges
-BERNSTEIN   in [0, 1], theta'x      the same with V_i, w_i from the ranges of the means themselves     ranges
+HOEFFDING   in [0, 1], theta'x      `estimators.rewards.mixture` with nu_i = w_i = 1/4                  ranges
+BERNSTEIN   in [0, 1], theta'x      the same with nu_i, w_i from the ranges of the means themselves     ranges
 CALIBRATED  in [0, 1], theta'x      ridge regression with the noise of the data, `rewards.calibrated`  posterior
 LAPLACE     0 or 1, sigma(theta'x)  a normal approximation with the observed curvature, likewise       posterior
 
@@ -181,7 +181,7 @@ class RewardWork(NamedTuple):
 
 
 def estimated(problem: Problem) -> Form:
-    """The form of an estimate with an interval."""
+    """The form that gives an estimate with an interval: "newton" for logistic rewards, else "ridge"."""
     return "newton" if problem.rewards == "logistic" else "ridge"
 
 
@@ -372,7 +372,7 @@ def reward_behind(par, state, s, a):
 
 @inlined
 def reward_refresh(par, state, work, store, s, a):
-    """V_i and w_i of pair (s, a), or of its block, anew from the store, under BERNSTEIN; nothing elsewhere. O(n (d^2 +
+    """nu_i and w_i of pair (s, a), or of its block, anew from the store, under BERNSTEIN; nothing elsewhere. O(n (d^2 +
     C))."""
     if par.form == BERNSTEIN:
         b, c = place_of(par, s, a)

@@ -1,8 +1,8 @@
 """Mean rewards theta'x from rewards in [0, 1]: a mixture of exponentially tilted processes, and what it says at x.
 
-With mu_i = theta*'x_i, u_i = v'x_i and kappa(mu, u) = ln(1 - mu + mu e^u) - mu u,
+With mu_i = theta*'x_i, u_i = v'x_i and chi(mu, u) = ln(1 - mu + mu e^u) - mu u,
 
-    M_n = sum_c w_c Int prod_i exp( u_i (r_i - mu_i) - kappa(mu_i, u_i) ) N(dv; 0, I/lambda_c)
+    M_n = sum_c w_c Int prod_i exp( u_i (r_i - mu_i) - chi(mu_i, u_i) ) N(dv; 0, I/lambda_c)
 
 is a nonnegative supermartingale for any rewards in [0, 1] with these means (e^{u r} is convex in r), so M_n <= 1/delta
 for all n together with probability 1 - delta. On that event, for every vector h, every c > 0, every covariance Q and
@@ -10,15 +10,14 @@ all weights pi over the components (Gibbs' inequality with N(-+ c h, Q)),
 
     +- h'(sum x_i r_i - G theta*) <= ( ln(1/delta) + cost + c^2/2 (h'J h + lambda_pi ||h||^2) ) / c,   G = sum x_i x_i'
 
-where J = sum V_i x_i x_i' and cost = KL of the Gaussians and of pi + tr(W Q)/2, W = sum w_i x_i x_i'. V_i bounds
-2 kappa/u^2 and w_i the spread of Q, both over the means that are possible at x_i and |u_i| <= rho_max l_i
+where J = sum nu_i x_i x_i' and cost = KL of the Gaussians and of pi + tr(W Q)/2, W = sum w_i x_i x_i'. nu_i bounds
+2 chi/u^2 and w_i what the width of Q costs, both over the means that are possible at x_i and |u_i| <= reach l_i
 (`variance_proxy`, `tilted_variance`); 1/4 always serves. x'theta* = h'G theta* + (x - G h)'theta*, and the second term
-is at most B_r ||x - G h||. Proofs: docs/beyond.md, section 4, where kappa, V_i and rho_max are chi, nu_i and reach.
-Everything but V_i and w_i is kept online; those two may be
-recomputed from stored data at any time, because the event does not involve them.
+is at most B_r ||x - G h||. Proofs: docs/beyond.md, section 4. Everything but nu_i and w_i is
+kept online; those two may be recomputed from stored data at any time, because the event does not involve them.
 
 It goes with ridge regression at a small lambda (`ridge_step`), which keeps G + lambda I, its inverse and sum x_i r_i.
-Under HOEFFDING V_i = w_i = 1/4, no extremes are active and all tilts are allowed: `estimators.rewards.refresh` and
+Under HOEFFDING nu_i = w_i = 1/4, no extremes are active and all tilts are allowed: `estimators.rewards.refresh` and
 `.tilts` play no part.
 """
 

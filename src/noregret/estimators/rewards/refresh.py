@@ -19,10 +19,10 @@ WIDER = 2.0  # of the reach with a design: its pairs ask in directions that are 
 
 @kernel
 def mixture_refresh(par, state, work, store, s, a):
-    """V_i and w_i of all stored samples anew, from the set as it is.
+    """nu_i and w_i of all stored samples anew, from the set as it is.
 
     l_i must be ||x_i|| in the inverse of a matrix below the new J + lambda_min I. One pass tries KEPT J, J the present
-    one, and keeps the result if the new J is indeed above; else a second pass takes J_0 = sum V_i x_i x_i' at r = 0,
+    one, and keeps the result if the new J is indeed above; else a second pass takes J_0 = sum nu_i x_i x_i' at r = 0,
     which the new J always exceeds. Nothing changes if the store does not hold every reward that was learned.
     O(n (d^2 + C))."""
     of, w, lam = state.mixture, work.mixture, par.mixture.lambdas[0]
@@ -113,7 +113,7 @@ def over_chain(par, state, work, store, s, a, reach, count):
 @inlined
 def above(big, small, share, shift, factor):
     """Whether big - share small + 1e-9 shift I is positive definite. Rounding of that size changes l_i by less than the
-    slack of V_i."""
+    slack of nu_i."""
     d = big.shape[0]
     for i in range(d):
         for j in range(i + 1):

@@ -17,7 +17,7 @@ from .refutation import due, examine
 EPISODE, STEP, ASKED, OPEN = range(4)  # of the clock (`commit`)
 
 
-class Shared:
+class Owned:
     """The part of `Agent` that its owner has in its place."""
 
     name: ClassVar[str]
