@@ -58,24 +58,26 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _main(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Print it.")] = False,
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say which.")] = False,
 ) -> None:
     pass
 
 
-app.command()(compare.compare)
-app.command()(referral.referral)
-app.add_typer(study.app, name="study")
-app.command("plan-trial")(trial.plan)
-app.command()(bounds.bounds)
-app.command()(frontier.frontier)
-app.command()(report.report)
-app.command("report-decisions")(decisions.decisions)
-app.add_typer(journal.app, name="journal")
-app.command()(replay.replay)
-app.command()(replay.audit)
-app.command()(verify.verify)
-app.command()(bench.bench)
-app.command()(serve.serve)
-app.command()(serve.token)
-app.command("serve-demo")(demo)
+_RUNS, _PEOPLE, _CLAIMS = "Experiments", "Programmes with people", "What is claimed, and how fast it is"
+
+app.command(rich_help_panel=_RUNS)(compare.compare)
+app.command(rich_help_panel=_RUNS)(referral.referral)
+app.add_typer(study.app, name="study", rich_help_panel=_RUNS)
+app.command(rich_help_panel=_RUNS)(report.report)
+app.command("plan-trial", rich_help_panel=_PEOPLE)(trial.plan)
+app.command("report-decisions", rich_help_panel=_PEOPLE)(decisions.decisions)
+app.command(rich_help_panel=_PEOPLE)(serve.serve)
+app.command("serve-demo", rich_help_panel=_PEOPLE)(demo)
+app.command(rich_help_panel=_PEOPLE)(serve.token)
+app.add_typer(journal.app, name="journal", rich_help_panel=_PEOPLE)
+app.command(rich_help_panel=_PEOPLE)(replay.replay)
+app.command(rich_help_panel=_PEOPLE)(replay.audit)
+app.command(rich_help_panel=_CLAIMS)(bounds.bounds)
+app.command(rich_help_panel=_CLAIMS)(frontier.frontier)
+app.command(rich_help_panel=_CLAIMS)(verify.verify)
+app.command(rich_help_panel=_CLAIMS)(bench.bench)

@@ -36,7 +36,7 @@ def replay(
         int | None, typer.Option("--from", help="begin with the last snapshot of at most so many events", min=0)
     ] = None,
 ) -> None:
-    """Fold a journal again and compare every decision with what was written; 1 where something differs."""
+    """Fold a journal again and compare every decision with what was written; exit status 1 where one differs."""
     from ..journal.journal import Journal
 
     with Journal(url, only_programme(url, programme), create=False) as journal:

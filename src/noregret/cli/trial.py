@@ -41,7 +41,7 @@ def plan(
     out: Out = Path("results/trial"),
     csv: AsCSV = False,
 ) -> None:
-    """People until plans are certified, regret and gain over the rule as they come, and whether one could tell.
+    """People until plans are certified, regret and gain over the rule as they come, and the chance to show the gain.
 
     By simulation in worlds that may be the programme's: expected, not proved. After an interruption, the same command
     goes on where it stood. Example: noregret plan-trial --world programme --threshold 5 --share 0.5 --people 20000"""
