@@ -77,6 +77,7 @@ def test_printed_curvature_fails_at_the_named_point():
     assert constants.logit_alpha_printed(3, 3.0) == pytest.approx(0.005532, abs=5e-7)
 
 
+@pytest.mark.study(first=1)
 @pytest.mark.parametrize("width", [1.0, 2.0, 4.0])
 def test_rlsvi_is_optimistic_as_often_as_the_formula_says(width):
     """F(-sqrt w) as printed, F(-1) corrected; a difference of 5 standard errors in 20,000 plans has probability below
