@@ -166,3 +166,13 @@ def test_help_shows_types_by_their_own_names(home, name):
         except (TypeError, ValueError):  # what is not written in Python
             continue
         assert "numpy._typing" not in text, f"{home}.{name}: {one}"
+
+
+def test_help_says_what_options_are_for():
+    """By a sentence of the option's own, or by a line of the class."""
+    for name in ("CertifiedPSRL", "PSRLGLM", "LRORL", "GLMORL"):
+        kind = getattr(noregret, name)
+        for option, made in kind.declared.items():
+            said = inspect.getdoc(made)
+            assert f"Unless given: {made.default!r}." in said
+            assert not said.startswith("See above") or re.search(rf"^\s*{option}\b", kind.__doc__, re.M), (name, option)

@@ -21,10 +21,14 @@ from .diagnostics import EVERYBODY, watch_values
 
 class Option:
     """One option: its default, and check(name, value, **limits), which returns the value to keep or raises a
-    ValueError."""
+    ValueError. `help` shows its own docstring."""
 
-    def __init__(self, default: Any, check: Callable[..., Any] | None, limits: dict[str, Any], or_none: bool) -> None:
+    def __init__(
+        self, default: Any, check: Callable[..., Any] | None, limits: dict[str, Any], or_none: bool, doc: str
+    ) -> None:
         self.default, self.check, self.limits, self.or_none, self.name = default, check, limits, or_none, ""
+        allowed = f" One of {', '.join(map(repr, limits['allowed']))}." if "allowed" in limits else ""
+        self.__doc__ = f"{doc or 'See above.'}{allowed} Unless given: {default!r}."
 
     def __set_name__(self, owner: Any, name: str) -> None:
         self.name = name
@@ -41,16 +45,18 @@ class Option:
         return self.check(self.name, value, **self.limits)
 
 
-def option(default: Any, check: Callable[..., Any] | None = None, or_none: bool = False, **limits: Any) -> Any:
+def option(
+    default: Any, check: Callable[..., Any] | None = None, or_none: bool = False, doc: str = "", **limits: Any
+) -> Any:
     """An option of an agent, checked by check(name, value, **limits). None is let through where it is the default, or
     where `or_none`; check=None: the agent checks the value itself (`_settle`), because that takes the problem, or other
-    options."""
-    return Option(default, check, limits, or_none or default is None)
+    options. doc: a sentence for `help`, where the class says nothing itself."""
+    return Option(default, check, limits, or_none or default is None, doc)
 
 
-def choice(*allowed: str, default: str | None = "") -> Any:
+def choice(*allowed: str, default: str | None = "", doc: str = "") -> Any:
     """One of these words; the first is the default, unless another one, or None, is said to be."""
-    return option(allowed[0] if default == "" else default, check.one_of, allowed=allowed)
+    return option(allowed[0] if default == "" else default, check.one_of, allowed=allowed, doc=doc)
 
 
 def last(*, default: Any, kw_only: bool) -> Any:
@@ -59,13 +65,13 @@ def last(*, default: Any, kw_only: bool) -> Any:
 
 
 # Options of many agents
-DELTA = option(0.05, check.positive, below=1.0)
-CONSTANTS = choice("corrected", "paper")
-BONUS_SCALE = option(1.0, check.nonnegative)
-EPSILON = option(0.5, check.positive)
-REGULARIZATION = option(None, check.positive)
-REWARD_REGULARIZATION = option(None, check.positive)
-CENTRES = option(None)
+DELTA = option(0.05, check.positive, below=1.0, doc="What is claimed holds with probability 1 - delta.")
+CONSTANTS = choice("corrected", "paper", doc="As proved in docs/theory.md, or as the paper prints them.")
+BONUS_SCALE = option(1.0, check.nonnegative, doc="Multiplies every bonus; anything but 1 carries no guarantee.")
+EPSILON = option(0.5, check.positive, doc="How far from optimal a plan may be.")
+REGULARIZATION = option(None, check.positive, doc="lambda of the transition estimates; None: recommended.")
+REWARD_REGULARIZATION = option(None, check.positive, doc="lambda of the reward estimates; None: recommended.")
+CENTRES = option(None, doc="[B, d]: a model for each group, those nearest to a centre; None: one for everybody.")
 
 
 @dataclass_transform(eq_default=False, field_specifiers=(last,))

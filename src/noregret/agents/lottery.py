@@ -70,8 +70,8 @@ def count(name: str, value: Any) -> int:
     return int(value)
 
 
-PLANS = option(1, count)
-FLOOR = option(0.0, check.fraction)
+PLANS = option(1, count, doc="Plans of a lottery; more than 1: probabilities of actions are exact.")
+FLOOR = option(0.0, check.fraction, doc="The chance of an available action at random.")
 NONE = {"plans": 1, "floor": 0.0}  # no lottery; left out of files and ids, which are then as before there were any
 
 

@@ -156,9 +156,9 @@ def learn(par, state, work, x, k, n, path):
     rewards_learn(par.rewards, state.rewards, work.rewards, x, n, path)
 
 
-CONFIDENCE = choice("newton", "centred", "conversion")
-LEARNER = choice(*LEARNERS)
-GROUP_BOUND = option(None)
+CONFIDENCE = choice("newton", "centred", "conversion", doc="The set around the transition weights: docs/theory.md.")
+LEARNER = choice(*LEARNERS, doc="Of confidence='conversion': the online learner that the set is made from.")
+GROUP_BOUND = option(None, doc="On the sum of the columns' 2-norms of every pair's weights; 'sparse' needs it.")
 
 
 class GLMAgent(Agent):
