@@ -6,6 +6,7 @@ import json
 import re
 import socket
 import subprocess
+import threading
 import time
 import zipfile
 from pathlib import Path
@@ -414,6 +415,76 @@ def test_a_caller_who_goes_away_leaves_nothing_behind(running, decide, monkeypat
         assert time.monotonic() < until
         time.sleep(0.02)
     assert ask(port, "GET", "/health")[0] == 200
+
+
+def test_requests_of_one_connection_wait_outside(port, monkeypatch):
+    """Nothing more is read of a connection while requests of it wait, and all of them are answered, in order."""
+    most, received = [0], wire.Connection.data_received
+
+    def counted(self, data):
+        received(self, data)
+        most[0] = max(most[0], len(self.pipeline))
+
+    monkeypatch.setattr(wire.Connection, "data_received", counted)
+    one, number = b"GET /health HTTP/1.1\r\nhost: x\r\n\r\n", 60_000
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as connection:
+        sender = threading.Thread(target=connection.sendall, args=(one * number,))
+        sender.start()
+        got = b""
+        while got.count(b"HTTP/1.1 200") < 3_000:
+            got += connection.recv(1 << 20)
+        waiting = most[0]
+        connection.shutdown(socket.SHUT_RDWR)
+        with contextlib.suppress(OSError):
+            sender.join()
+    assert 0 < waiting <= (1 << 18) // len(one) + 1  # what one read brings, however much was sent
+
+
+def test_a_caller_who_does_not_read_is_not_read_either(port):
+    """Answers that nobody takes are not heaped up: the caller's own requests get no further."""
+    sent, many = 0, (head("nobody", 11) + b'{"state":0}') * 1_000
+    with socket.create_connection(("127.0.0.1", port), timeout=3) as connection, contextlib.suppress(TimeoutError):
+        while sent < 64 << 20:
+            sent += connection.send(many)
+    assert sent < 64 << 20
+
+
+@pytest.mark.parametrize("slow", [head("nobody", 11), b"POST /v1/"])
+def test_a_request_behind_another_has_the_same_limits(port, decide, slow, monkeypatch):
+    whole = head(decide, 11) + b'{"state":0}'
+    monkeypatch.setattr(wire, "SLOW", 0.5)
+    with socket.create_connection(("127.0.0.1", port), timeout=15) as connection:
+        connection.sendall(whole + slow)
+        got = b""
+        while chunk := connection.recv(1 << 16):
+            got += chunk
+    assert re.findall(rb"HTTP/1.1 (\d+)", got) == [b"200", b"408"]
+    monkeypatch.undo()
+    with socket.create_connection(("127.0.0.1", port), timeout=15) as connection:
+        connection.sendall(whole + b"GET /health HTTP/1.1\r\nhost: x\r\nx: " + b"a" * (wire.HEADERS + 1) + b"\r\n\r\n")
+        got = b""
+        with contextlib.suppress(ConnectionResetError):
+            while chunk := connection.recv(1 << 16):
+                got += chunk
+    assert b"HTTP/1.1 431" in got
+    assert len(re.findall(rb"HTTP/1.1 ", got)) <= 2
+
+
+def test_a_caller_who_leaves_in_the_middle_of_a_body_is_counted(running, decide):
+    port, service, _, _, log = running
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(head(decide, 11) + b'{"st')
+        time.sleep(0.1)
+    until = time.monotonic() + 60
+    while True:
+        service.log.flush()
+        lines = [json.loads(line) for line in log.getvalue().decode().splitlines()]
+        if found := [line for line in lines if line.get("status") == 499]:
+            break
+        assert time.monotonic() < until
+        time.sleep(0.02)
+    assert (found[-1]["verb"], found[-1]["programme"]) == ("decide", "null")
+    assert found[-1]["ms"] >= 90  # from its first bytes on
 
 
 @pytest.mark.long

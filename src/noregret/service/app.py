@@ -14,7 +14,6 @@ import re
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from functools import partial
 from typing import Any
 
 import msgspec
@@ -30,7 +29,7 @@ from .logs import Log
 from .messages import Failure
 from .metrics import Requests
 from .openapi import described
-from .operation import Endpoint, Operation
+from .operation import DirectCall, Endpoint, Operation
 from .reading import Headers
 from .tokens import EVERYTHING, Token, Tokens
 from .wire import BODY, Direct
@@ -107,7 +106,10 @@ class Service:
         for ask, answer in batch:
             waiting = self._waiting.pop(id(ask), None)
             if waiting is not None:
-                waiting[1](answer)
+                try:
+                    waiting[1](answer)
+                except Exception as error:  # the others of the batch have theirs to get
+                    self.log.failure("an answer could not be given", error, verb=ask.verb)
 
     def tick(self) -> None:
         """Ten times a second, on the event loop: write the log, read changed tokens, let go who waited too long."""
@@ -203,7 +205,7 @@ class App:
         size = headers.get(b"content-length", b"0")
         if headers.twice or b"transfer-encoding" in headers or len(size) > 6 or int(size) > BODY:
             return None
-        return partial(self._verbs[path[3]].direct, headers, {"name": path[1].decode(), "who": path[2].decode()})
+        return DirectCall(self._verbs[path[3]], headers, {"name": path[1].decode(), "who": path[2].decode()})
 
     def __call__(self, scope: Any, receive: Any, send: Any) -> Awaitable[None]:
         if scope["type"] == "http":

@@ -157,11 +157,10 @@ class Endpoint:
         await _send(send, receive, reply, scope, late)
         service.seen(call.name, op.verb, reply.status, time.perf_counter() - started, call.key)
 
-    def direct(self, headers: Headers, params: dict[str, str], raw: bytes, write: Write) -> None:
+    def direct(self, call: Call, started: float, raw: bytes, write: Write) -> None:
         """The same without ASGI, of an operation with a question whose whole body is here. `write` is given status,
-        headers and body of the answer, now or when there is one."""
-        started, service, op = time.perf_counter(), self.service, self.operation
-        call = Call(service, headers, params)
+        headers and body of the answer, now or when there is one; started: when its headers had come."""
+        service, op = self.service, self.operation
 
         def done(reply: Reply) -> None:
             write(reply.status, head_of(reply), reply.body)
@@ -218,6 +217,24 @@ class Endpoint:
         if reply.status == 401:
             reply.headers += ((b"www-authenticate", b"Bearer"),)
         return as_azure(reply) if self.operation.azure else reply
+
+
+class DirectCall:
+    """A call without ASGI (`wire.Direct`)."""
+
+    __slots__ = ("_call", "_endpoint", "_started")
+
+    def __init__(self, endpoint: Endpoint, headers: Headers, params: dict[str, str]) -> None:
+        self._endpoint, self._started = endpoint, time.perf_counter()
+        self._call = Call(endpoint.service, headers, params)
+
+    def __call__(self, body: bytes, write: Write, /) -> None:
+        self._endpoint.direct(self._call, self._started, body, write)
+
+    def gone(self) -> None:
+        service, name = self._endpoint.service, self._call.params["name"]
+        known = name if name in service.host.programmes else None
+        service.seen(known, self._endpoint.operation.verb, 499, time.perf_counter() - self._started, None)
 
 
 def head_of(reply: Reply) -> bytes:

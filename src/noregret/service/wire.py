@@ -13,9 +13,9 @@ here, on the bytes as they arrive and once a second:
 Answers that uvicorn writes itself become JSON like all others.
 
 What is asked most is answered without ASGI: for a POST an application's method `direct(url, headers)` may give a
-function of (body, write), which calls `write(status, headers, body)` once, now or later. No task is made for it and no
-coroutine. A request whose caller waits for 100 Continue, or that comes before those before it on its connection are
-answered, goes through ASGI like all others."""
+`Direct`. No task is made for it and no coroutine. A request whose caller waits for 100 Continue or does not read its
+answers, or that comes before those before it on its connection are answered, goes through ASGI like all others. While
+requests of a connection wait for their turn, no more are read from it."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ import signal
 import socket
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Protocol
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol, RequestResponseCycle
@@ -32,23 +32,38 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 HEADERS, BODY = 1 << 15, 1 << 16
 SLOW, KEPT = 10.0, 75  # seconds for a request; for a connection on which nothing is asked
 ROOM = 200
-Direct = Callable[[bytes, Callable[[int, bytes, bytes], None]], None]
+
+
+class Direct(Protocol):
+    """A request without ASGI, whose headers are here."""
+
+    def __call__(self, body: bytes, write: Callable[[int, bytes, bytes], None], /) -> None:
+        """Its whole body has come; `write(status, headers, body)` is called once, now or later."""
+
+    def gone(self) -> None:
+        """The caller went away before that."""
 
 
 class Exchange:
     """A request and its answer without ASGI; to uvicorn it is one of its cycles."""
 
     __slots__ = (
-        "answer", "body", "connection", "disconnected", "keep_alive", "response_complete", "response_started",
+        "answer", "asked", "body", "connection", "disconnected", "keep_alive", "response_complete", "response_started",
     )  # fmt: skip
     message_event = asyncio.Event()  # nobody waits for it
 
     def __init__(self, connection: "Connection", answer: Direct) -> None:
         self.connection, self.answer, self.body = connection, answer, b""
         self.keep_alive: bool = connection.parser.should_keep_alive()
-        self.disconnected = self.response_started = self.response_complete = False
+        self.disconnected = self.response_started = self.response_complete = self.asked = False
+
+    def ask(self) -> None:
+        self.asked = True
+        self.answer(self.body, self.write)
 
     def write(self, status: int, head: bytes, body: bytes) -> None:
+        if self.response_complete:
+            return
         self.response_started = self.response_complete = True
         transport = self.connection.transport
         if self.disconnected or transport.is_closing():
@@ -66,6 +81,7 @@ class Connection(HttpToolsProtocol):
 
     began: float | None = None  # loop time of the first byte of a request that is not complete
     heading = 0  # bytes of its headers so far; -1: they are complete
+    behind = False  # whether it came in the same bytes as the one before it, so that `heading` lacks a part
     quiet: float | None = None  # loop time of the last answer, where nothing was asked since
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
@@ -84,10 +100,16 @@ class Connection(HttpToolsProtocol):
         if self.heading > HEADERS:
             self.refuse(431, "the headers are too long")
 
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        if self.began is None:
+            self.began, self.behind = self.loop.time(), True
+
     def on_headers_complete(self) -> None:
-        if self.heading > HEADERS:  # a body may have come with them: now it can be told
+        if self.heading > HEADERS or self.behind:  # other bytes may have come with them: now it can be told
             size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
             if size > HEADERS:
+                self.heading = size
                 raise ValueError("headers too long")  # httptools makes it an error of the parser
         self.heading = -1
         direct = self._direct()
@@ -101,6 +123,8 @@ class Connection(HttpToolsProtocol):
         before, parser, find = self.cycle, self.parser, getattr(self.app, "direct", None)
         if find is None or self.expect_100_continue or (before is not None and not before.response_complete):
             return None
+        if self.flow.write_paused:  # ASGI waits until the answers before are read
+            return None
         if parser.get_method() != b"POST" or parser.get_http_version() != "1.1" or parser.should_upgrade():
             return None
         return find(self.url, self.headers)  # type: ignore[no-any-return]
@@ -113,22 +137,29 @@ class Connection(HttpToolsProtocol):
             super().on_body(body)
 
     def on_message_complete(self) -> None:
-        self.began, self.heading = None, 0
+        self.began, self.heading, self.behind = None, 0, False
         cycle: Any = self.cycle
         if isinstance(cycle, Exchange):
-            cycle.answer(cycle.body, cycle.write)
+            cycle.ask()
         else:
             super().on_message_complete()
 
     def on_response_complete(self) -> None:
-        """As uvicorn's, without a timer for every request: `look` sees that nothing more is asked."""
+        """As uvicorn's, without a timer for every request: `look` sees that nothing more is asked. uvicorn reads on
+        after every answer; here only when nothing waits, or one caller's requests would fill the memory."""
         self.server_state.total_requests += 1
         if not self.transport.is_closing():
-            self.flow.resume_reading()
             if self.pipeline:
                 self._start_asgi_task(*self.pipeline.pop())
             else:
+                self.flow.resume_reading()
                 self.quiet = self.loop.time()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        cycle: Any = self.cycle
+        if isinstance(cycle, Exchange) and not cycle.asked:
+            cycle.answer.gone()
+        super().connection_lost(exc)
 
     def send_400_response(self, msg: str) -> None:
         if self.heading > HEADERS:
