@@ -208,8 +208,8 @@ class ByMarker(nr.UniformRandom):
 @nr.kernel
 def apart(par, local, work, policy, other, share, made):
     """L - c U, which bounds each policy apart, in the place of `margin`."""
-    assess(par, local, work, policy, made.upper, made.lower)
-    assess(par, local, work, other, made.other_upper, made.other_lower)
+    assess(par, local, work, policy, made.upper, made.lower, 0)
+    assess(par, local, work, other, made.other_upper, made.other_lower, 0)
     for h in range(made.least.shape[0]):
         for s in range(made.least.shape[1]):
             made.least[h, s] = made.lower[h, s] - share * made.other_upper[h, s]
