@@ -12,6 +12,7 @@ import noregret as nr
 from evidence_runs import all_asked, exact, learned_logs, logs_of, small_world
 from noregret.evidence import asymptotic, bets, scores
 from noregret.evidence.models import Predicted, predicted, values_by, visited
+from noregret.evidence.overlap import missing, unmet
 from noregret.evidence.people import one_rule, people_of, target_of
 from noregret.evidence.weighted import Asked, Side, part_of, proved_bounds, scored, weighted_rows
 from noregret.problem.asked import Policies
@@ -438,6 +439,69 @@ def test_the_data_cannot_tell(clinic):
     assert (by_sets.lower, by_sets.upper) == pytest.approx((direct.lower, direct.upper), abs=1e-9)
     assert by_sets.rung == "proved"
     assert math.isnan(by_sets.effective)
+
+
+def two_steps(people, chance, pay, seed=0):
+    """A log of two states that are equally likely at both steps; chance [S]: of action 1; pay [S, A]: mean rewards."""
+    g, problem = np.random.default_rng(seed), nr.Problem(2, 2, 2, 1, weight_bound=1.0, reward_bound=1.0)
+    states = g.integers(0, 2, (people, 3))
+    likely = np.asarray(chance)[states[:, :2]]
+    actions = (g.random((people, 2)) < likely).astype(int)
+    rewards = (g.random((people, 2)) < np.asarray(pay)[states[:, :2], actions]).astype(float)
+    chances = np.where(actions == 1, likely, 1.0 - likely)
+    rows = zip(states, actions, rewards, chances, strict=True)
+    return Log(problem, tuple(LoggedEpisode(k, np.ones(1), *row) for k, row in enumerate(rows)))
+
+
+def test_what_nobody_got_is_no_interval():
+    """Action 1 is never taken in state 0, where it would pay .9: every estimate by weights is far too small, and none
+    is shown. Taken by one in five it is weighed, and the intervals hold."""
+    policy, pay = np.array([[1, 0], [1, 0]]), [[0.5, 0.9], [0.5, 0.5]]
+    truth = 2.0 * (0.5 * 0.9 + 0.5 * 0.5)
+    found = nr.evaluate(policy, two_steps(3000, [0.0, 0.5], pay), looks="once")
+    rows = [row for row in found if row.rung == "asymptotic" and row.estimator != "plug-in"]
+    assert [row.estimator for row in rows] == ["PDIS", "WPDIS", "DR", "MDR"]
+    for row in rows:
+        assert not row.told
+        assert "nobody got" in row.says
+        assert abs(row.estimate - truth) > 0.2
+    assert "better here: DR" not in str(found)
+    some = nr.evaluate(policy, two_steps(3000, [0.2, 0.5], pay), looks="once")
+    for row in some:
+        if row.rung == "asymptotic":
+            assert row.told
+            assert row.lower - 0.1 < truth < row.upper + 0.1
+
+
+def test_a_few_who_got_nothing_are_seen_where_they_matter():
+    """One in twenty-five is in a state where the policy's action is never taken: their weights are missed by less than
+    chance explains, but the interval is narrower than what they could be worth."""
+    g, problem = np.random.default_rng(3), nr.Problem(2, 2, 1, 1, weight_bound=1.0, reward_bound=1.0)
+    s = (g.random(2000) < 0.04).astype(int)
+    a = np.where(s == 1, 0, (g.random(2000) < 0.5).astype(int))
+    r = (g.random(2000) < 0.5).astype(float)
+    b = np.where(s == 1, 1.0, 0.5)
+    rows = zip(np.stack([s, s], 1), a[:, None], r[:, None], b[:, None], strict=True)
+    log = Log(problem, tuple(LoggedEpisode(k, np.ones(1), *row) for k, row in enumerate(rows)))
+    policy, people = np.ones((1, 2), int), people_of(log)
+    target = target_of(people, Policies(problem, "policy", policy, people.X))
+    v = np.ones((2000, 1))
+    assert missing(v, target.ratio) == [0.0]
+    assert unmet(people, target, v) == pytest.approx([s.mean()])
+    found = nr.evaluate(policy, log, looks="once")
+    assert "nobody got" in found.row("PDIS", "asymptotic").says
+    assert found.row("PDIS", "asymptotic").half_width == 0.5  # all that is possible
+
+
+def test_weights_are_missed_by_no_more_than_chance():
+    """Where the logger may do everything, logs of 500 people with weights of 20: each is called short with chance
+    .00115 (the binomial's sum), so more than 6 of 1,000 with chance 1e-4."""
+    assert stats.binom.sf(6, 1000, 0.00115) < 2e-4
+    g, short = np.random.default_rng(4), 0
+    for _ in range(1000):
+        ratio = np.where(g.random((500, 1)) < 0.05, 20.0, 0.0)
+        short += bool(missing(np.ones((500, 1)), ratio).any())
+    assert short <= 6
 
 
 def test_wald_is_never_shown_at_repeated_looks(clinic):

@@ -436,9 +436,9 @@ def test_intervals_are_student_s():
 
 @pytest.mark.parametrize("reward", [0.0, 1.0])
 def test_rewards_that_never_differ_have_no_standard_error(reward):
-    """Everybody who had the action got the same: whose chance to get something else is 1.92/m has seen it with chance
-    .146. Of 30 people that is .06, which is no small part of the width: a sentence, not an interval of width 0. The
-    other action's answer stands; of 3,000 it is little."""
+    """Everybody who had the action got the same: whose chance to get something else is ln(2/.05)/m has not seen it with
+    chance .025. Of 30 people that is .12, which is no small part of the width: a sentence, not an interval of width 0.
+    The other action's answer stands; of 3,000 it is little."""
     g = np.random.default_rng(1)
     problem, one = nr.Problem(1, 2, 1, 1, weight_bound=1.0, reward_bound=1.0), np.ones(1)
 
@@ -450,12 +450,23 @@ def test_rewards_that_never_differ_have_no_standard_error(reward):
         return [plug_in(log, *asked, contexts=[[1.0]], start=0) for asked in ((most,), (1 - most,), (most, 1 - most))]
 
     alike, other, apart = told(30)
-    assert alike.unknown == pytest.approx(1.92 / 30, rel=1e-2)
+    assert alike.unknown == pytest.approx(np.log(40.0) / 30, rel=1e-2)
     assert not alike.told
     assert "rewards of action 1 in state 0" in alike.sentence
     assert other.told
     assert not apart.told
     assert told(3000)[2].told
+
+
+def test_who_could_have_got_another_reward_decides_what_that_is_worth():
+    """Everybody got 0, 980 of one kind and 20 of another. About the 20 alone, 20 people say something, not 1,000."""
+    problem = nr.Problem(1, 1, 1, 2, weight_bound=1.0, reward_bound=2.0)
+    kinds = np.array([[1.0, 0.0]] * 980 + [[0.0, 1.0]] * 20)
+    rows = [(k, x, np.zeros(2, int), np.zeros(1, int), np.zeros(1), np.ones(1)) for k, x in enumerate(kinds)]
+    log, only = Log(problem, tuple(LoggedEpisode(*row) for row in rows)), np.zeros((1, 1), int)
+    many, few = (plug_in(log, only, contexts=[x], start=0, adaptive="no").unknown for x in ([1.0, 0.0], [0.0, 1.0]))
+    assert many == pytest.approx(np.log(40.0) / 980, rel=1e-2)
+    assert few == pytest.approx(np.log(40.0) / 20, rel=1e-2)
 
 
 @pytest.mark.long

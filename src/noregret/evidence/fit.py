@@ -261,12 +261,15 @@ def influences(fitted: Fitted, slope: Floats, X: Floats) -> Floats:
     return made
 
 
-def unseen(fitted: Fitted, slope: Floats, X: Floats, drop: float) -> float:
+def unseen(fitted: Fitted, slope: Floats, X: Floats, chance: float) -> float:
     """How much another reward that never came could change <slope, theta> of a block of linear rewards; 0 where rewards
-    vary. If all of m are what the model says, another one, a whole range away, may have a chance of drop/m before their
-    likelihood falls by `drop` (the rule of three, for a drop of 3); here drop is times the range. The standard error
-    would be 0, by luck."""
-    part = fitted.part
+    vary. The standard error would be 0, by luck.
+
+    All rewards were what the model says. Another one, a whole range away, may have had chances q_i at the steps i: that
+    it never came is as likely as the level allows while sum q_i <= ln(2/delta). Then <slope, theta> is off by at most
+    ln(2/delta) times the range times the largest |slope' A^{-1} u_i|, u_i what one step adds to the gradient: where all
+    steps are alike, the rule of three. chance: ln(2/delta) times the range."""
+    part, (q, d) = fitted.part, fitted.theta.shape
     steps = sum(pair.target.size for pair in part.pairs)
     if part.kind != LINEAR or not steps:
         return 0.0
@@ -275,9 +278,13 @@ def unseen(fitted: Fitted, slope: Floats, X: Floats, drop: float) -> float:
     loss = sum(sums(plain, fitted.theta, X[i : i + size], i, False).loss for i in range(0, len(X), size))
     if 2.0 * loss > _ALIKE * part.noise * steps:
         return 0.0
-    moved = part._replace(pairs=tuple(pair._replace(target=pair.target - drop / steps) for pair in part.pairs))
-    change = totals(moved, fitted.theta, X)[1] - totals(part, fitted.theta, X)[1]
-    return abs(float(slope @ np.linalg.solve(fitted.information + fitted.penalty * np.eye(part.at.size), change)))
+    back = np.zeros(q * d)
+    back[part.at] = np.linalg.solve(fitted.information + fitted.penalty * np.eye(part.at.size), slope)
+    moved = [
+        np.abs(pair.weight * (X[pair.person] @ (part.features[pair.s, pair.a, 0] @ back.reshape(q, d)))).max()
+        for pair in part.pairs
+    ]
+    return chance * float(max(moved))
 
 
 def weak(fitted: Fitted) -> Floats:

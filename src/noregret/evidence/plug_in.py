@@ -148,10 +148,9 @@ def plug_in(
     steps, stable = steps_of(log), stabilising(p, stabiliser)
     asked = _asked(p, steps, policy, other, contexts, weights, start)
     kind: Any = _kind(steps, p) if adaptive == "auto" else adaptive
-    drop = 0.5 * float(ndtri(1.0 - 0.5 * delta)) ** 2  # so much a likelihood falls at the end of an interval
     W = step_weights(steps, stable, kind)
     fitted = [fit(part, steps.X) for part in parts_of(p, steps, W)]
-    seen = _errors(fitted, p, asked, steps.X, (population, contexts is None), drop)
+    seen = _errors(fitted, p, asked, steps.X, (population, contexts is None), delta)
     factor = student(delta, seen.freedom)
     if looks == "any":
         factor = sequence_factor(len(steps.X), delta, tuned)
@@ -235,7 +234,7 @@ def _starts(p: Problem, N: int, S: int, start: Any) -> Floats:
 
 
 def _errors(
-    fitted: list[Fitted], p: Problem, asked: Question, X: Floats, drawn: tuple[bool, bool], drop: float
+    fitted: list[Fitted], p: Problem, asked: Question, X: Floats, drawn: tuple[bool, bool], delta: float
 ) -> _Seen:
     """drawn: whether the contexts are a sample of those that are asked about, and whether they are the log's."""
     found = answer(fitted, p, asked)
@@ -249,9 +248,10 @@ def _errors(
     error = math.sqrt(sum(float(part @ part) for part in terms))
     square = float(moved @ moved)
     effective = square**2 / float((moved**4).sum()) if square > 0.0 else 0.0
+    drop = 0.5 * float(ndtri(1.0 - 0.5 * delta)) ** 2  # so much a likelihood falls at the end of an interval
     unknown = _unknown(fitted, p, asked, X, drop)
     for b, (one, slope) in enumerate(zip(fitted, found.slopes, strict=True)):
-        unknown[b] += unseen(one, slope, X, drop * p.scale.unit) ** 2
+        unknown[b] += unseen(one, slope, X, math.log(2.0 / delta) * p.scale.unit) ** 2
     where = _named(fitted[int(unknown.argmax())].part, p) if unknown.any() else ""
     return _Seen(estimate, error, effective, freedom(*terms), math.sqrt(float(unknown.sum())), where)
 

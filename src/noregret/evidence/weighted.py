@@ -10,6 +10,7 @@ from . import asymptotic as central
 from .bets import Part, betting_bounds, running_guess
 from .evaluation import NARROW, Row
 from .models import Predicted
+from .overlap import before, missing, unmet
 from .people import People, Target
 from .scores import doubly_robust, effective, normalised, per_decision
 
@@ -36,9 +37,13 @@ class Side(NamedTuple):
 
     def weights(self, by_state: bool) -> Floats:
         """[n, H]: w_h of the path; or, by state, visits_h times the ratio of the step."""
+        return self.known(by_state) * self.target.ratio
+
+    def known(self, by_state: bool) -> Floats:
+        """[n, H]: the part of a weight that is known before the action is drawn."""
         if not by_state or self.model is None or self.model.visits is None:
-            return self.target.weights
-        return self.model.visits * self.target.ratio
+            return before(self.target.weights)
+        return self.model.visits
 
 
 class Asked(NamedTuple):
@@ -180,6 +185,21 @@ def _by_state(asked: Asked) -> bool:
     return all(side.model is None or side.model.visits is not None for side in asked.sides)
 
 
+def _uncovered(asked: Asked, half: float, by_state: bool) -> str:
+    """A sentence where a policy does what whoever logged did not, or where an interval would be decided by the model
+    for those who did not get it; docs/evidence.md."""
+    H = asked.people.states.shape[1]
+    for side in asked.sides:
+        known = side.known(by_state)
+        lacks = missing(known, side.target.ratio)
+        alone = unmet(asked.people, side.target, known)
+        if lacks.max() > 0.0 or alone @ (H - np.arange(H)) > half:
+            worse = lacks if lacks.max() > 0.0 else alone
+            h = int(np.argmax(worse))
+            return f"at step {h} the policy does what nobody got, or hardly anybody, for {worse[h]:.0%} of the people"
+    return ""
+
+
 def _limits(asked: Asked) -> tuple[float, float]:
     H = float(asked.people.states.shape[1])
     return (0.0, H) if len(asked.sides) == 1 else (-H, H)
@@ -221,6 +241,8 @@ def _asymptotic(name: str, estimator: str, asked: Asked, found: Interval, by_sta
         says = f"no crowd: of {n:,} people one makes {found.share:.0%} of the variance"
     elif upper - lower > NARROW * (high - low):
         says = f"the interval is nearly all that is possible, {_why(size, largest, n)}"
+    else:
+        says = _uncovered(asked, found.half, by_state)
     if says:
         lower, upper = low, high
     return Row(
