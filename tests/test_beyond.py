@@ -51,7 +51,7 @@ def one_set(g, m, size, reach):
     z = truth - v + g.standard_normal()
     local.z[:], local.P[:], local.cov[:], local.rho[:] = z, softmax(z), cov, rho
     local.span[:] = largest_span(cov, rho, z, reach, m)
-    derive(local, problem.layout, reach, local_work(m), 0)
+    derive(local, problem.layout, reach, local_work(m), 0, 1)
     return problem, local, truth, v, V
 
 
@@ -315,26 +315,31 @@ def test_a_sampler_that_is_always_wrong_is_held():
 @pytest.mark.parametrize(("size", "wide"), [(1e-3, 0), (0.5, 2), (50.0, 8)])
 def test_first_order_terms_are_left_out_only_where_they_cannot_matter(size, wide):
     """The bounds of a policy found for all pairs together, with narrow, mixed and wide sets, are those of bonuses found
-    pair by pair."""
+    pair by pair, and with all that wide sets can do without."""
     problem, g = nr.Problem(4, 2, 3, 1, weight_bound=1.0, reward_bound=1.0), np.random.default_rng(5)
     local, work = local_sets(problem.layout), local_work(4)
     local.z[:], local.rho[:] = g.normal(size=(4, 2, 4)), size * 10.0 ** g.uniform(-1.0, 1.0, (4, 2))
     root = g.normal(size=(4, 2, 4, 4))
     local.cov[:] = root @ root.swapaxes(2, 3)
     local.low[:], local.high[:] = 0.2 * g.random((4, 2)), 0.5 + 0.5 * g.random((4, 2))
-    derive(local, problem.layout, 2.0, work, 1)
-    assert (local.second >= local.half).sum() == wide
     par, scratch = search_parts(problem.layout, local, 0, TAYLOR)
-    scratch.first[:] = 7.0  # of somebody before
-    policy, upper, lower = g.integers(0, 2, (3, 4)), np.zeros((4, 4)), np.zeros((4, 4))
-    bound_values(par, local, scratch, policy, upper, lower, 0)
-    for found, sign, reward in ((upper, 1.0, local.high), (lower, -1.0, local.low)):
-        V = np.zeros(4)
+    policy, bounds, wanted = g.integers(0, 2, (3, 4)), np.zeros((2, 4, 4)), np.zeros((2, 4, 4))
+    derive(local, problem.layout, 2.0, work, 1, 1)
+    exact = local.second.copy()
+    assert (exact >= local.half).sum() == wide
+    for out, sign, reward in ((wanted[0], 1.0, local.high), (wanted[1], -1.0, local.low)):
         for h in (2, 1, 0):
             at = [(s, int(policy[h, s])) for s in range(4)]
-            more = [sign * bonus(par, local, s, a, V, sign, scratch) for s, a in at]
-            V = np.array([reward[i] + local.P[i] @ V + b for i, b in zip(at, more, strict=True)]).clip(0.0, 3.0 - h)
-            np.testing.assert_allclose(found[h], V, rtol=1e-12)
+            more = [sign * bonus(par, local, s, a, out[h + 1], sign, scratch) for s, a in at]
+            means = [reward[i] + local.P[i] @ out[h + 1] + b for i, b in zip(at, more, strict=True)]
+            out[h] = np.clip(means, 0.0, 3.0 - h)
+    scratch.first[:], local.slopes[:], local.second[:] = 7.0, 5.0, 3.0  # of somebody before
+    derive(local, problem.layout, 2.0, work, 1, 0)
+    narrow = exact < local.half
+    np.testing.assert_array_equal(local.second[narrow], exact[narrow])
+    assert (local.second[~narrow] >= local.half[~narrow]).all()
+    bound_values(par, local, scratch, policy, bounds[0], bounds[1], 0)
+    np.testing.assert_allclose(bounds, wanted, rtol=1e-12)
 
 
 # Randomised optimism ------------------------------------------------------------------------------------------------

@@ -192,6 +192,18 @@ def covariance_of(local, s, a, n, out):
 
 
 @kernel
+def mean_eigenvalue(p, cov, n):
+    """The mean of the n - 1 eigenvalues of (diag p - pp') cov [n, n] that need not be 0: at most the largest."""
+    trace = 0.0
+    for j in range(n):
+        total = 0.0
+        for k in range(n):
+            total += cov[j, k] * p[k]
+        trace += p[j] * (cov[j, j] - total)
+    return trace / max(n - 1, 1)
+
+
+@kernel
 def scaled_curvature(p, cov, n, work):
     """work.B [n, n] <- sqrt(p_j p_k) (cov_jk - (cov p)_j - (cov p)_k + p'cov p), which has the eigenvalues of
     (diag p - pp') cov, none of them negative; work.root <- sqrt(p). Returns the squares of the diagonal of B^2, added
@@ -239,19 +251,22 @@ def slopes_of(slopes, i, rho2, work):
 
 
 @kernel
-def derive(local, layout, bound, work, spans):
+def derive(local, layout, bound, work, spans, exact):
     """local.P, local.second, local.half and local.slopes from z, cov, rho and span; bound = B_p ||x||. spans=1:
     local.span too, by `largest_span`.
 
         P      = softmax(z)
-        second = min(rho^2 lambda, span^2/4) psi(span),   lambda >= lambda_max(cov^{1/2} (diag P - PP') cov^{1/2})
         half   = min(tanh(span/4), cap/2),   cap = max ||softmax(y) - P||_1 over all y with y_n = 0, |y_j| <= bound
                                              (`theory.widths.logit_prior_cap`)
+        second = min(rho^2 lambda, span^2/4) psi(span),   lambda >= lambda_max(cov^{1/2} (diag P - PP') cov^{1/2})
         slopes[(j, k), pair], j <= k < M - 1:   rho^2 g' cov g = sum of them times V_j V_k,   g = P * (V - <P, V>),
                                                 for V whose last entry is 0; 0 where rho = inf
 
     psi(r) = (e^r - r - 1)/r^2 (`theory.widths.upper_curvature`), lambda = `largest_eigenvalue` of B =
-    `scaled_curvature`; the form has the matrix sqrt(P_j P_k) B_jk."""
+    `scaled_curvature`; the form has the matrix sqrt(P_j P_k) B_jk.
+
+    Where `mean_eigenvalue` shows that second >= half, only half matters to a bonus: second is then span^2/4 psi(span),
+    and slopes stay what they were. exact=1: not so, for first-order terms that are perturbed and may be negative."""
     S, A, _ = local.P.shape
     P, count, half, slopes, B = merged(local.P), merged(layout.count), merged(local.half), local.slopes, work.B
     z, cov, rho, span, second = (
@@ -262,21 +277,29 @@ def derive(local, layout, bound, work, spans):
         merged(local.second),
     )
     softmax_of_all(z, count, P)
+    if spans == 1:
+        for i in range(S * A):
+            span[i] = largest_span(cov[i], rho[i], z[i], bound, count[i])
+    half_of_all(P, count, span, bound, work, half)
     for i in range(S * A):
-        n = count[i]
-        if spans == 1:
-            span[i] = largest_span(cov[i], rho[i], z[i], bound, n)
-        least, rho2, size = scaled_curvature(P[i], cov[i], n, work), rho[i] * rho[i], span[i]
-        known = rho2 < math.inf
-        most = 0.25 * size * size
-        if known and size < FAR and rho2 * math.sqrt(math.sqrt(least)) < most:
-            most = min(most, rho2 * largest_eigenvalue(B, n, least) * (1.0 + 1e-12))
-        second[i] = most * upper_curvature(size) if most > 0.0 else 0.0
-        slopes_of(slopes, i, rho2 if known else 0.0, work)
-    for i in range(S * A):  # 2 tanh(r/4) = 2 - 4/(e^{r/2} + 1), with the exponential that vectorises
+        n, rho2, size = count[i], rho[i] * rho[i], span[i]
+        known, most, psi = rho2 < math.inf, 0.25 * size * size, upper_curvature(size)
+        wide = exact == 0 and known and min(rho2 * mean_eigenvalue(P[i], cov[i], n), most) * psi >= half[i]
+        if not wide:
+            least = scaled_curvature(P[i], cov[i], n, work)
+            if known and size < FAR and rho2 * math.sqrt(math.sqrt(least)) < most:
+                most = min(most, rho2 * largest_eigenvalue(B, n, least) * (1.0 + 1e-12))
+            slopes_of(slopes, i, rho2 if known else 0.0, work)
+        second[i] = most * psi if most > 0.0 else 0.0
+
+
+@inlined
+def half_of_all(P, count, span, bound, work, half):
+    """half [n] <- min(tanh(span/4), cap/2); see `derive`."""
+    for i in range(half.shape[0]):  # 2 tanh(r/4) = 2 - 4/(e^{r/2} + 1), with the exponential that vectorises
         half[i] = 2.0 - 4.0 / (exp(0.5 * span[i]) + 1.0)
     prior_caps(P, count, exp(bound), work.table, work.smallest, half)
-    for i in range(S * A):
+    for i in range(half.shape[0]):
         half[i] *= 0.5
 
 
@@ -397,12 +420,9 @@ def derive_first_shared(local, layout, work):
 
 
 @kernel
-def derive_shared(local, layout, bound, work, spans):
-    """`derive` where weights are shared: local.half from P and span; the rest is there (`curve`). spans is not used."""
-    P, count, half, span = merged(local.P), merged(layout.count), merged(local.half), merged(local.span)
-    for i in range(half.shape[0]):
-        half[i] = 2.0 - 4.0 / (exp(0.5 * span[i]) + 1.0)  # 2 tanh(r/4)
+def derive_shared(local, layout, bound, work, spans, exact):
+    """`derive` where weights are shared: local.half from P and span; the rest is there (`curve`). spans and exact are
+    not used."""
+    half_of_all(merged(local.P), merged(layout.count), merged(local.span), bound, work, merged(local.half))
+    for i in range(local.made.shape[0]):
         local.made[i] = 0
-    prior_caps(P, count, exp(bound), work.table, work.smallest, half)
-    for i in range(half.shape[0]):
-        half[i] *= 0.5

@@ -104,14 +104,14 @@ def search_parts(
     if draws > 0.0:
         par = par._replace(perturb=call_perturb.fill(perturb, seed, 0.0, 0, 0, work.factor))
     if par.kind == SHARP:
-        par = par._replace(maximum=_call_maximum.fill(largest, f(1), f(1), f((1, 1)), 0.0, 1, 0.0, work.maximum, f(1)))
+        par = par._replace(maximum=_call_maximum.fill(largest, local, 0, 0, 1, 0.0, work))
     plans, bound_by = plan_optimistically, bound_values
-    shared, whole = is_shared(local), together(par, local)
-    if shared:
+    if local.columns.shape[2] > 0:  # `is_shared` and `together`, which would be compiled to be asked from here
+        whole = par.kind == TAYLOR and layout.dense == 1
         par = par._replace(rows=call_rows.fill(make_rows if whole else make_root, local, 0, 0))
-    if shared and whole:
-        par = par._replace(first=call_first.fill(first_of, par, local, f(1), 0, work))
-        plans, bound_by = plan_shared, bound_shared
+        if whole:
+            par = par._replace(first=call_first.fill(first_of, par, local, f(1), 0, work))
+            plans, bound_by = plan_shared, bound_shared
     best = _call_optimum.fill(plans, par, local, work, values, 0, 1.0, policy, values)
     own = _call_assess.fill(bound_by, par, local, work, policy, values, values, 0) if bounds else EMPTY
     if close:
@@ -144,9 +144,10 @@ def look_closely(par, local, work, policy, top, upper, lower, short):
 
 
 @kernel
-def largest(z, v, cov, rho, n, limit, work, best):
-    """best[0] <- `maximise.largest_mean`."""
-    best[0] = largest_mean(z, v, cov, rho, n, limit, work)
+def largest(local, s, a, n, limit, work):
+    """work.best[0] <- `maximise.largest_mean` of the values in work.v, over the set of one pair."""
+    covariance_of(local, s, a, n, work.cov)
+    work.best[0] = largest_mean(local.z[s, a], work.v, work.cov, local.rho[s, a], n, limit, work.maximum)
 
 
 @kernel
@@ -211,9 +212,7 @@ def bonus(par, local, s, a, V, sign, work):
     first = work.factor[s, a] * first_order(par, local, s, a, n, mean, work) if rho < math.inf else 0.0
     most = least_of(local, s, a, first, mean, low, high)
     if par.kind == SHARP and rho < math.inf:
-        z, cov = local.z[s, a], work.cov
-        covariance_of(local, s, a, n, cov)
-        _call_maximum(par.maximum, (z, work.v, cov, rho, n, mean + most, work.maximum, work.best))
+        _call_maximum(par.maximum, (local, s, a, n, mean + most, work))
         most = max(min(most, work.best[0] - mean), 0.0)
     return most
 
@@ -296,10 +295,10 @@ def bound(par, local, work, policy, sign, reward, out):
 
 @kernel
 def bound_values(par, local, work, policy, upper, lower, rough):
-    """`assess`; rough or not, this is no faster."""
-    if upper.shape[0] > 0:
-        bound(par, local, work, policy, 1.0, local.high, upper)
-    bound(par, local, work, policy, -1.0, local.low, lower)
+    """`assess`; rough or not, this is no faster. One loop, so that `bound` is pasted once."""
+    for way in range(0 if upper.shape[0] > 0 else 1, 2):
+        reward, out, sign = (local.high, upper, 1.0) if way == 0 else (local.low, lower, -1.0)
+        bound(par, local, work, policy, sign, reward, out)
 
 
 @inlined

@@ -286,7 +286,7 @@ class FusedSession(Session):
         made = np.zeros((0 if self.world.unavailable is None else len(X), p.n_states, p.n_actions), np.bool_)
         for i in range(len(made)):
             made[i] = self.world.allowed(X[i])
-        for mask in np.unique(made, axis=0):
+        for mask in np.unique(made, axis=0) if len(made) else ():  # `unique` takes its time with nothing, too
             self.agent.admits(mask)
         kept: NDArray[np.bool_] = apart(made)
         return kept

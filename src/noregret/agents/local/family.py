@@ -248,7 +248,7 @@ class SetAgent(Betting, Agent):
         with announced(f"the sets of {self.name}"):
             if self.uses_sets and not linear:
                 fill = derive if p.design is None else derive_shared
-                par = par._replace(derive=apply_derive.fill(fill, local, p.layout, 0.0, work.derive, 0))
+                par = par._replace(derive=apply_derive.fill(fill, local, p.layout, 0.0, work.derive, 0, 0))
             if not linear and (self.draws_models or self.sets == "online"):
                 path = Trajectory(work.policy[0], work.policy[0], f(H))
                 learn = learn_kron_outcomes if self.form == "kron" else learn_outcomes

@@ -180,7 +180,8 @@ def ranges(par, state, work, x, known):
 @inlined
 def finish(par, state, work, x, known, bound, spans):
     """What all ellipsoids of logits have in common; spans=1: their spans are not known yet."""
-    apply_derive(par.derive, (work.local, par.layout, bound, work.derive, spans))
+    exact = 1 if par.search.draws > 0.0 else 0
+    apply_derive(par.derive, (work.local, par.layout, bound, work.derive, spans, exact))
     ranges(par, state, work, x, known)
 
 

@@ -141,7 +141,7 @@ class LikelihoodRatioSet(Observer, RaisedLevel):
         likelihood_query(self._par, self._state, self._work, 0, 0, x)
         local.z[0, 0], local.cov[0, 0] = self._work.visit.z[:n], self._work.cov
         local.rho[0, 0] = math.sqrt(radius) if radius >= 0.0 else math.inf
-        derive(local, layout, self.problem.weight_bound * float(np.linalg.norm(x)), local_work(n), 1)
+        derive(local, layout, self.problem.weight_bound * float(np.linalg.norm(x)), local_work(n), 1, 1)
         return local.P[0, 0], float(2.0 * local.half[0, 0])
 
     def probabilities(self, x: ArrayLike) -> Floats:
