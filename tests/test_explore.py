@@ -256,10 +256,17 @@ def fed(agent, contexts, reward_of):
     return actions
 
 
+def used_of(inside, seen, rest, free):
+    """The part of the range that rewards use (docs/exploration.md); inside [S, A], seen: the length they took, rest and
+    free: added up over the pairs that paid something between 0 and 1."""
+    m, tau = np.sqrt(inside * np.sum(inside)), math.sqrt((2.0 * seen**2 + rest) / (8.0 + free))
+    return (8.0 + m * min(seen, 2.0 * tau)) / (8.0 + m)
+
+
 def test_the_noise_of_rewards_is_found():
     """sigma^2 after n rewards theta'x + e, e uniform on [-c, c]. The regularised sum of squares lies between
-    sum e^2 - ||Pi e||^2 and sum e^2 + lambda ||theta||^2, Pi the projection on d = 2 directions; 8 rewards have half
-    the range that was seen. sum e^2 is within
+    sum e^2 - ||Pi e||^2 and sum e^2 + lambda ||theta||^2, Pi the projection on d = 2 directions; 8 rewards have at most
+    half the range that was seen. sum e^2 is within
     Hoeffding's bound, and ||Pi e||^2 <= c^2 (d + 2 sqrt(d t) + 2 t) (Hsu, Kakade and Zhang 2012), t = ln(1/delta), each
     but for delta = 1e-7."""
     n, c, t, g = 3000, 0.1, math.log(1e7), np.random.default_rng(1)
@@ -275,13 +282,13 @@ def test_the_noise_of_rewards_is_found():
     assert seen >= n / 1.5 - 1
     hoeffding = c**2 * math.sqrt((t + math.log(2.0)) / (2.0 * seen))
     first = 2.0 * ((8.0 + n * np.ptp(rewards)) / (8.0 + n)) ** 2
-    low = (first + seen * (c**2 / 3.0 - hoeffding) - c**2 * (2.0 + 2.0 * math.sqrt(2.0 * t) + 2.0 * t)) / (8.0 + seen)
+    low = (seen * (c**2 / 3.0 - hoeffding) - c**2 * (2.0 + 2.0 * math.sqrt(2.0 * t) + 2.0 * t)) / (8.0 + seen)
     high = (first + seen * (c**2 / 3.0 + hoeffding) + theta @ theta) / (8.0 + seen)
     assert low < found < high
     assert 0.7 * c**2 / 3.0 < low
     assert high < 2.0 * c**2 / 3.0
     length = (X[:seen] ** 2).sum() / seen
-    used = (8.0 + seen * np.ptp(rewards[:seen])) / (8.0 + seen)
+    used = used_of(seen, np.ptp(rewards[:seen]), state.rest[0, 0], seen - 2)
     then = (2.0 * used**2 + state.rest[0, 0]) / (8.0 + seen)
     np.testing.assert_allclose(state.level[0, 0], max(4.0 * then, 1e-3) * length, rtol=1e-9)
 
@@ -295,7 +302,7 @@ def test_the_range_of_rewards_is_that_of_all_pairs():
     assert state.samples.min() > 0
     assert np.array_equal(state.inside, state.samples)
     close(state.seen, [0.2, 0.21])
-    used = (8.0 + 0.01 * state.inside) / (8.0 + state.inside)
+    used = used_of(state.inside, 0.01, state.rest.sum(), np.maximum(state.measured - 2, 0).sum())
     close(noise_of_all(state), (2.0 * used**2 + state.rest) / (8.0 + state.measured))
     agent.begin_episode(x)
     agent.act(0)
