@@ -17,8 +17,11 @@ import reference_explore
 from live import arrays_of, differing, follow, played, saved_and_continued
 from mutations import Source, changed_array, used
 from noregret.agents.local.explore import BOLD
+from noregret.beliefs.local import MORE, local_sets
+from noregret.compiler.jit import direct, kernel
 from noregret.estimators.rewards.calibrated import noise_of_all
 from noregret.numerics.random import POSTERIOR, normals
+from noregret.planning.optimism import TAYLOR, optimum, search_parts
 from noregret.storage import archive
 from test_agreement import masked
 
@@ -95,6 +98,46 @@ def test_plans_of_the_live_verbs(name):
     learner = reference_explore.Explorer(world(name).problem, 5)
     follow(agent, learner, world(name), EPISODES, nearly if name == "zero" else close)
     assert learner.bold > 0
+
+
+@kernel
+def planned(par, local, work, mean, scale, policy, values):
+    optimum(par, local, work, mean, 0, scale, policy, values)
+
+
+def chain(stays):
+    """(P, spreads, what is known of the way) of six states in a row, each of which leads to the next one for sure, or
+    of one that stays beside five that are not met; H = 5."""
+    c = np.array([0.02, 0.05, 0.01, 0.03, 0.04, 0.06])
+    met = c[[0] * 5] if stays else c[:5]
+    pairs = [(i, j) for i in range(5) for j in range(i)]
+    variance = (met**2).sum() + 2.0 * sum(met[i] * met[j] * (1.0 if stays else 1.0 / 6.0) for i, j in pairs)
+    return np.eye(6) if stays else np.eye(6)[[1, 2, 3, 4, 5, 5]], c, min(met.sum(), math.sqrt(2.0 * variance))
+
+
+@pytest.mark.parametrize("stays", [False, True])
+@pytest.mark.parametrize("scale", [0.3, 1.0])
+def test_errors_of_independent_pairs_cancel_and_those_of_one_pair_do_not(stays, scale):
+    """Rewards alone are not known, with standard deviation c: along a chain of pairs and for a pair that is met five
+    times. There standard deviations add, and here variances, with a correlation of 1/6."""
+    P, c, wanted = chain(stays)
+    problem = nr.Problem(6, 1, 5, 1, nr.LinearCombination(), reward_bound=1.0)
+    local = local_sets(problem.layout)
+    local.P[:, 0], local.rho[:], local.half[:] = P, 1.0, MORE
+    mean, policy, values = np.full((6, 1), 0.1), np.zeros((5, 6), np.int64), np.zeros((6, 6))
+    local.high[:] = mean + c[:, None]
+    par, work = search_parts(problem.layout, local, 0, TAYLOR, bounds=False, ways=True)
+    direct(planned, par, local, work, mean, scale, policy, values)(par, local, work, mean, scale, policy, values)
+    close(values[0, 0], 0.5 + scale * wanted)
+    assert wanted < c[:5].sum() or stays
+
+
+def test_short_ways_are_explored_as_ever_and_long_ones_less():
+    """Both ends of the minimum are met: the twin counts them."""
+    for name in ("dense", "linear"):
+        learner = reference_explore.run(world(name), EPISODES, 3)[1]
+        assert learner.summed > 0
+        assert learner.added > 0
 
 
 @pytest.mark.parametrize("name", ["dense", "linear", "reward-design"])
