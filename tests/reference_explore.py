@@ -20,12 +20,13 @@ BOLD = reference_sets.quantile(0.99)  # one |z| of fifty is larger
 
 # Mean rewards --------------------------------------------------------------------------------------------------------
 class Calibrated:
-    """Ridge regression with the noise and contexts of the data; R: the longest context, lam: lambda at first; seen:
-    the rewards of all pairs."""
+    """Ridge regression with the noise and contexts of the data; R: the longest context, lam: lambda at first;
+    everybody: the learners of all pairs."""
 
-    def __init__(self, dim, R, seen, lam=None):
+    def __init__(self, dim, R, everybody, lam=None):
         self.R, self.X, self.y, self.measured, self.rest = R, np.zeros((0, dim)), np.zeros(0), 0, 0.0
-        self.seen, self.own = seen, []
+        self.everybody, self.own = everybody, []
+        everybody.append(self)
         self.level = R**2 if lam is None else lam
         self.factor = self.level / R**2
 
@@ -38,14 +39,22 @@ class Calibrated:
         return np.linalg.solve(self.V, self.X.T @ self.y)
 
     @property
+    def inside(self):
+        return sum(0 < r < 1 for r in self.own)
+
+    @property
     def noise(self):
-        m = sum(0 < r < 1 for r in self.own)
-        used = (8 + m * np.ptp(self.seen)) / (8 + m) if m else 1.0
+        used, graded = 1.0, [one for one in self.everybody if one.inside]
+        if self.inside:
+            seen = np.ptp(np.concatenate([one.own for one in self.everybody]))
+            free = sum(max(one.measured - one.X.shape[1], 0) for one in graded)
+            tau = math.sqrt((8 * seen**2 / 4 + sum(one.rest for one in graded)) / (8 + free))
+            m = math.sqrt(self.inside * sum(one.inside for one in graded))
+            used = (8 + m * min(seen, 2 * tau)) / (8 + m)
         return (8 * used**2 / 4 + self.rest) / (8 + self.measured)
 
     def update(self, x, reward):
         self.X, self.y = np.vstack([self.X, x]), np.append(self.y, reward)
-        self.seen.append(reward)
         self.own.append(reward)
         n = len(self.y)
         if n >= 1.5 * self.measured:
@@ -116,8 +125,8 @@ class Rewards:
             self.psi = blocks.features[:, :, 0] * part[blocks.block][..., None]
             dim, names = blocks.column.shape[1], range(blocks.size.size)
             R, bound = R * np.linalg.norm(self.psi, axis=-1).max(), blocks.bound.max()
-        seen = []
-        self.of = {name: Laplace(dim, bound, lam) if logistic else Calibrated(dim, R, seen, lam) for name in names}
+        all_of = []
+        self.of = {name: Laplace(dim, bound, lam) if logistic else Calibrated(dim, R, all_of, lam) for name in names}
 
     def place(self, pair, x):
         """(learner, u): what the mean is linear in."""
@@ -201,14 +210,18 @@ class Explorer:
         self.transitions = Transitions(problem, form, regularization)
         self.rewards = Rewards(problem, reward_regularization)
         self.outcomes, self.decisions, self.ties, self.bold, self.capped = self.transitions.outcomes, 0, 0, 0, 0
+        self.summed = self.added = 0  # pairs and steps where standard deviations add, or variances
 
     def values_of(self, x, k):
-        """Q_h(s, a) from V_{h+1} [S]."""
+        """Q_h(s, a) from V_{h+1} [S]; told by q.chosen(h, s, a) which action the plan takes there."""
         p, (z, other) = self.problem, reference.normals(self.seed, k, 0, reference_sets.POSTERIOR)
         self.bold += abs(other) > BOLD
         times = self.scale * abs(z) * (1.0 if abs(other) > BOLD else 0.5)
         pairs = list(itertools.product(range(p.n_states), range(p.n_actions)))
         about = {pair: (self.rewards.at(pair, x), self.transitions.at(pair, x)) for pair in pairs}
+        S, H, made = p.n_states, p.horizon, {}
+        along = np.zeros((H + 1, S, 3))  # mean, variance and sum of standard deviations of the plan from there on
+        apart = p.design is None and p.reward_design is None
 
         def q(h, s, a, V):
             (mean, spread, share), t = about[s, a]
@@ -219,8 +232,22 @@ class Explorer:
             self.capped += deviation > after.max() - expected
             reward = mean + (1 - mean) * share / (4 if p.rewards == "logistic" else 2)
             most = min(deviation, max(after.max() - expected, 0.0))
-            return min(max(reward + expected + times * (spread + most), 0.0), p.horizon - h)
+            if not apart:
+                return min(max(reward + expected + times * (spread + most), 0.0), H - h)
+            m, u, e = t.P @ along[h + 1, self.outcomes[s, a]]
+            same = np.where(np.equal(self.outcomes[s, a], s), 1.0, 1 / S)  # correlations with the step after
+            met = t.P @ (same * along[h + 1, self.outcomes[s, a], 2])
+            u += spread**2 + most**2 + 2 * (spread + most) * met
+            made[h, s, a] = m + reward, u, e + spread + most
+            self.summed += math.sqrt(2 * u) > e + spread + most
+            self.added += math.sqrt(2 * u) < e + spread + most
+            return min(max(m + reward + times * min(e + spread + most, math.sqrt(2 * u)), 0.0), H - h)
 
+        def chosen(h, s, a):
+            if apart:
+                along[h, s] = made[h, s, a]
+
+        q.chosen = chosen
         return q
 
     def plan(self, x, k):
@@ -236,6 +263,7 @@ class Explorer:
                 self.decisions += len(actions) > 1
                 self.ties += len(best) > 1
                 policy[h, s] = best[(mix(key, h * S + s) * len(best)) >> 32]
+                q.chosen(h, s, policy[h, s])
         return policy, V
 
     def learn(self, x, path):

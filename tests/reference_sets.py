@@ -360,6 +360,8 @@ class Learner:
                 self.decisions += len(actions) > 1
                 self.ties += len(best) > 1
                 policy[h, s] = best[(mix(self.key, h * S + s) * len(best)) >> 32]
+                if hasattr(q, "chosen"):
+                    q.chosen(h, s, policy[h, s])
         return policy, V
 
     def bounds(self, policy, sign):

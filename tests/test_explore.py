@@ -17,8 +17,11 @@ import reference_explore
 from live import arrays_of, differing, follow, played, saved_and_continued
 from mutations import Source, changed_array, used
 from noregret.agents.local.explore import BOLD
+from noregret.beliefs.local import MORE, local_sets
+from noregret.compiler.jit import direct, kernel
 from noregret.estimators.rewards.calibrated import noise_of_all
 from noregret.numerics.random import POSTERIOR, normals
+from noregret.planning.optimism import TAYLOR, optimum, search_parts
 from noregret.storage import archive
 from test_agreement import masked
 
@@ -95,6 +98,46 @@ def test_plans_of_the_live_verbs(name):
     learner = reference_explore.Explorer(world(name).problem, 5)
     follow(agent, learner, world(name), EPISODES, nearly if name == "zero" else close)
     assert learner.bold > 0
+
+
+@kernel
+def planned(par, local, work, mean, scale, policy, values):
+    optimum(par, local, work, mean, 0, scale, policy, values)
+
+
+def chain(stays):
+    """(P, spreads, what is known of the way) of six states in a row, each of which leads to the next one for sure, or
+    of one that stays beside five that are not met; H = 5."""
+    c = np.array([0.02, 0.05, 0.01, 0.03, 0.04, 0.06])
+    met = c[[0] * 5] if stays else c[:5]
+    pairs = [(i, j) for i in range(5) for j in range(i)]
+    variance = (met**2).sum() + 2.0 * sum(met[i] * met[j] * (1.0 if stays else 1.0 / 6.0) for i, j in pairs)
+    return np.eye(6) if stays else np.eye(6)[[1, 2, 3, 4, 5, 5]], c, min(met.sum(), math.sqrt(2.0 * variance))
+
+
+@pytest.mark.parametrize("stays", [False, True])
+@pytest.mark.parametrize("scale", [0.3, 1.0])
+def test_errors_of_independent_pairs_cancel_and_those_of_one_pair_do_not(stays, scale):
+    """Rewards alone are not known, with standard deviation c: along a chain of pairs and for a pair that is met five
+    times. There standard deviations add, and here variances, with a correlation of 1/6."""
+    P, c, wanted = chain(stays)
+    problem = nr.Problem(6, 1, 5, 1, nr.LinearCombination(), reward_bound=1.0)
+    local = local_sets(problem.layout)
+    local.P[:, 0], local.rho[:], local.half[:] = P, 1.0, MORE
+    mean, policy, values = np.full((6, 1), 0.1), np.zeros((5, 6), np.int64), np.zeros((6, 6))
+    local.high[:] = mean + c[:, None]
+    par, work = search_parts(problem.layout, local, 0, TAYLOR, bounds=False, ways=True)
+    direct(planned, par, local, work, mean, scale, policy, values)(par, local, work, mean, scale, policy, values)
+    close(values[0, 0], 0.5 + scale * wanted)
+    assert wanted < c[:5].sum() or stays
+
+
+def test_short_ways_are_explored_as_ever_and_long_ones_less():
+    """Both ends of the minimum are met: the twin counts them."""
+    for name in ("dense", "linear"):
+        learner = reference_explore.run(world(name), EPISODES, 3)[1]
+        assert learner.summed > 0
+        assert learner.added > 0
 
 
 @pytest.mark.parametrize("name", ["dense", "linear", "reward-design"])
@@ -256,10 +299,17 @@ def fed(agent, contexts, reward_of):
     return actions
 
 
+def used_of(inside, seen, rest, free):
+    """The part of the range that rewards use (docs/exploration.md); inside [S, A], seen: the length they took, rest and
+    free: added up over the pairs that paid something between 0 and 1."""
+    m, tau = np.sqrt(inside * np.sum(inside)), math.sqrt((2.0 * seen**2 + rest) / (8.0 + free))
+    return (8.0 + m * min(seen, 2.0 * tau)) / (8.0 + m)
+
+
 def test_the_noise_of_rewards_is_found():
     """sigma^2 after n rewards theta'x + e, e uniform on [-c, c]. The regularised sum of squares lies between
-    sum e^2 - ||Pi e||^2 and sum e^2 + lambda ||theta||^2, Pi the projection on d = 2 directions; 8 rewards have half
-    the range that was seen. sum e^2 is within
+    sum e^2 - ||Pi e||^2 and sum e^2 + lambda ||theta||^2, Pi the projection on d = 2 directions; 8 rewards have at most
+    half the range that was seen. sum e^2 is within
     Hoeffding's bound, and ||Pi e||^2 <= c^2 (d + 2 sqrt(d t) + 2 t) (Hsu, Kakade and Zhang 2012), t = ln(1/delta), each
     but for delta = 1e-7."""
     n, c, t, g = 3000, 0.1, math.log(1e7), np.random.default_rng(1)
@@ -275,13 +325,13 @@ def test_the_noise_of_rewards_is_found():
     assert seen >= n / 1.5 - 1
     hoeffding = c**2 * math.sqrt((t + math.log(2.0)) / (2.0 * seen))
     first = 2.0 * ((8.0 + n * np.ptp(rewards)) / (8.0 + n)) ** 2
-    low = (first + seen * (c**2 / 3.0 - hoeffding) - c**2 * (2.0 + 2.0 * math.sqrt(2.0 * t) + 2.0 * t)) / (8.0 + seen)
+    low = (seen * (c**2 / 3.0 - hoeffding) - c**2 * (2.0 + 2.0 * math.sqrt(2.0 * t) + 2.0 * t)) / (8.0 + seen)
     high = (first + seen * (c**2 / 3.0 + hoeffding) + theta @ theta) / (8.0 + seen)
     assert low < found < high
     assert 0.7 * c**2 / 3.0 < low
     assert high < 2.0 * c**2 / 3.0
     length = (X[:seen] ** 2).sum() / seen
-    used = (8.0 + seen * np.ptp(rewards[:seen])) / (8.0 + seen)
+    used = used_of(seen, np.ptp(rewards[:seen]), state.rest[0, 0], seen - 2)
     then = (2.0 * used**2 + state.rest[0, 0]) / (8.0 + seen)
     np.testing.assert_allclose(state.level[0, 0], max(4.0 * then, 1e-3) * length, rtol=1e-9)
 
@@ -295,7 +345,7 @@ def test_the_range_of_rewards_is_that_of_all_pairs():
     assert state.samples.min() > 0
     assert np.array_equal(state.inside, state.samples)
     close(state.seen, [0.2, 0.21])
-    used = (8.0 + 0.01 * state.inside) / (8.0 + state.inside)
+    used = used_of(state.inside, 0.01, state.rest.sum(), np.maximum(state.measured - 2, 0).sum())
     close(noise_of_all(state), (2.0 * used**2 + state.rest) / (8.0 + state.measured))
     agent.begin_episode(x)
     agent.act(0)

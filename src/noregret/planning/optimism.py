@@ -38,6 +38,7 @@ from .bellman import choose, expectation, expectations
 from .bonuses import call_first, call_perturb, call_rows, first_matters, least_of, low_and_high
 from .maximise import MaximisationWork, largest_mean, maximisation_work
 from .shared import bound_shared, first_of, plan_shared
+from .ways import begin_ways, expect_ways, take_ways, way_of
 
 TAYLOR, SHARP = 0, 1
 
@@ -47,6 +48,7 @@ class SearchPar(NamedTuple):
     seed: int
     kind: int  # TAYLOR or SHARP
     draws: float  # J of `perturb`; 0: bonuses as they are
+    ways: int  # 1: what is not known of the steps of a way is added up by `planning.ways`
     maximum: Any  # slot of `largest`, under SHARP
     perturb: Any  # slot of `perturb`, where draws > 0
     rows: Any  # slot of `beliefs.local.make_rows`, where weights are shared and `together`, else of `make_root`
@@ -74,6 +76,8 @@ class SearchWork(NamedTuple):
     ends: Floats  # [2, S A], between which values of actions lie
     both: Floats  # [2, S], first-order terms of upper and lower values
     padded: Floats  # [2, .], next values, as long as rows
+    ways: Floats  # [4, S, A], and the next [3, S], of `planning.ways`
+    along: Floats
     cov: Floats  # [M, M], under SHARP
     maximum: MaximisationWork
 
@@ -88,9 +92,11 @@ def search_parts(
     *,
     bounds: bool = True,
     close: bool = False,
+    ways: bool = False,
 ) -> tuple[SearchPar, SearchWork]:
     """Parameters with compiled passes, and scratch; draws > 0: first-order terms are perturbed, with so many draws.
-    horizon: H where plans are certified by `shortfall`; bounds, close: `assess` and `shortfall` are compiled, too."""
+    horizon: H where plans are certified by `shortfall`; bounds, close: `assess` and `shortfall` are compiled, too;
+    ways: `optimum` adds up what is not known by `planning.ways`, where no weights are shared."""
     S, A, M = layout.outcomes.shape
     f, policy, values = np.zeros, np.zeros((1, 1), np.int64), np.zeros((1, 1))
     n, long = local.rows.shape[0] * local.rows.shape[1], local.rows.shape[2]
@@ -98,9 +104,9 @@ def search_parts(
         f(M), f(M), f(1), f((S, A)), f((S, A)), f((horizon, S, A)), f(S), f((S, A)), np.ones((S, A)),
         f(M * (M - 1) // 2),
         f((2, n)), np.zeros(S * A, np.int64), np.zeros(n, np.int64), np.zeros(S, np.int64), f((2, S * A)), f((2, S)),
-        room_for((2, long)), f((M, M)), maximisation_work(M),
+        room_for((2, long)), f((4, S, A)), f((3, S)), f((M, M)), maximisation_work(M),
     )  # fmt: skip
-    par = SearchPar(layout, seed, TAYLOR if draws > 0.0 else kind, float(draws), *[EMPTY] * 7)
+    par = SearchPar(layout, seed, TAYLOR if draws > 0.0 else kind, float(draws), int(ways), *[EMPTY] * 7)
     if draws > 0.0:
         par = par._replace(perturb=call_perturb.fill(perturb, seed, 0.0, 0, 0, work.factor))
     if par.kind == SHARP:
@@ -237,7 +243,7 @@ def perturb(seed, draws, k, h, factor):
 @kernel
 def plan_optimistically(par, local, work, mean, k, scale, policy, values):
     """`optimum`: for h = H - 1 to 0, Q = clip(reward + P V + scale bonus(V), 0, H - h), and an action with the largest
-    Q; `choose` draws among equals."""
+    Q; `choose` draws among equals. par.ways=1: Q of `planning.ways`, where scale is on both standard deviations."""
     (H, S), layout, Q, reward = policy.shape, par.layout, work.Q, work.reward
     A, key, shared = Q.shape[1], tie_key(par.seed, k), together(par, local)
     matters = shared and first_matters(par, local, work)
@@ -247,9 +253,13 @@ def plan_optimistically(par, local, work, mean, k, scale, policy, values):
         for a in range(A):
             high = local.high[s, a]
             reward[s, a] = high if scale == 1.0 else mean[s, a] + scale * (high - mean[s, a])
+    if par.ways == 1:
+        begin_ways(layout, local, work)
     for h in range(H - 1, -1, -1):
         V = values[h + 1]
         low, high = low_and_high(V)
+        if par.ways == 1:
+            expect_ways(layout, local, work)
         if par.draws > 0.0:
             call_perturb(par.perturb, (par.seed, par.draws, k, h, work.factor))
         expectations(local.P, layout, V, Q)
@@ -261,12 +271,18 @@ def plan_optimistically(par, local, work, mean, k, scale, policy, values):
                     b = least_of(local, s, a, work.factor[s, a] * work.first[s, a], Q[s, a], low, high)
                 else:
                     b = bonus(par, local, s, a, V, 1.0, work) if layout.available[s, a] else 0.0
-                Q[s, a] = min(max(reward[s, a] + Q[s, a] + scale * b, 0.0), float(H - h))
+                if par.ways == 1:
+                    most = way_of(work, s, a, mean[s, a], local.high[s, a] - mean[s, a], b, scale)
+                else:
+                    most = reward[s, a] + Q[s, a] + scale * b
+                Q[s, a] = min(max(most, 0.0), float(H - h))
         if keeps:
             for s in range(S):
                 for a in range(A):
                     work.kept[h, s, a] = Q[s, a]
         choose(Q, layout, key, h, policy, values)
+        if par.ways == 1:
+            take_ways(policy[h], work)
 
 
 @inlined

@@ -3,11 +3,16 @@
 The posterior of the transitions is taken for a set: logits within one standard deviation of their estimate, for every
 pair (`beliefs.local`, rho = 1). One number z ~ N(0, 1) per episode then says for all pairs how optimistic the plan is,
 
-    Q_h = clip( r + P_hat V + part |z| ( spread + min(sqrt(g' cov g), max V - P_hat V) ), 0, H - h ),   V = V_{h+1},
+    Q_h = clip( m_h + part |z| min(e_h, sqrt(2 u_h)), 0, H - h )
+    b   = min(sqrt(g' cov g), max V - P_hat V),   g = P_hat * (V - P_hat V),   V = V_{h+1}
 
-g = P_hat * (V - P_hat V), with the spread of the mean reward (`estimators.rewards.calibrated`) and the standard
-deviation of <P, V>: a bonus (`planning.optimism`) of the first order, over the pair's possible next states. So nothing
-is believed to be worse than its estimate. What is hardly known looks better in every episode, not in every second one.
+with m the expected sum of estimated rewards along the plan, e the sum of the standard deviations of its steps, and u
+their variances added up (`planning.ways`). Of one step they are c, the spread of the mean reward
+(`estimators.rewards.calibrated`), and b, the standard deviation of <P, V>: a bonus (`planning.optimism`) of the first
+order, over the pair's possible next states. So nothing is believed to be worse than its estimate. What is hardly known
+looks better in every episode, not in every second one. Where pairs share weights their errors do not cancel, and
+standard deviations add: Q_h = clip( r + P_hat V + part |z| (c + b), 0, H - h ).
+
 After RandUCB (Vaswani et al. 2020), whose one number it takes. part is PART, and 1 in one episode of fifty, for
 whatever PART would take too long to find out.
 

@@ -226,7 +226,10 @@ class SetAgent(Betting, Agent):
                 p.layout, local, self.seed, bonus, self._perturbations(), H if close else 0,
                 bounds=self.uses_sets, close=close,
             )  # fmt: skip
-            explores = search_parts(p.layout, local, self.seed, TAYLOR, bounds=False)[0] if self.explores else search
+            apart = p.design is None and p.reward_design is None  # so that errors of pairs are independent
+            explores = search
+            if self.explores:
+                explores = search_parts(p.layout, local, self.seed, TAYLOR, bounds=False, ways=apart)[0]
         par = SetPar(
             seed=self.seed, layout=p.layout, starts=p.starts, describe=EMPTY, derive=EMPTY, outcomes=EMPTY, draw=EMPTY,
             believe=EMPTY, propose=EMPTY, lifted=EMPTY, planner=planner_address(p.layout), several=EMPTY,

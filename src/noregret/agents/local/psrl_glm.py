@@ -41,9 +41,11 @@ class PSRLGLM(SetAgent):
     """Plan with what is known of the population, and a random part of what is not; play that, learn. Nothing to tune.
 
     exploration       "adaptive": estimates plus a random part of their uncertainty, one number per episode for all
-                      pairs, and unseen rewards half way to the largest (`agents.local.explore`). The noise of rewards
-                      is that of the data (`estimators.rewards.calibrated`). No posterior sampling, in spite of the
-                      name: it loses less, cold, after a log, for H = 1 and for long horizons (docs/exploration.md)
+                      pairs, added up along a way as errors do that are independent from pair to pair
+                      (`planning.ways`), and unseen rewards half way to the largest (`agents.local.explore`). The
+                      noise of rewards is that of the data (`estimators.rewards.calibrated`). No posterior sampling,
+                      in spite of the name: it loses less, cold, after a log, for H = 1 and for long horizons
+                      (docs/exploration.md)
                       "posterior": plan for one model drawn per episode,
                           logits ~ N(W x, scale^2 (I (x) x') Lambda^{-1} (I (x) x)),
                           mean reward ~ N(theta'x, (scale ||x||_{V^{-1}}/2)^2)

@@ -13,7 +13,7 @@ from ...compiler.jit import inlined, kernel
 from ...compiler.slots import slot
 from ...estimators.likelihood.shared import describe_blocks, look_at
 from ...estimators.mixture.shared import block_due, call_block
-from ...estimators.rewards.calibrated import drawn_mean, noise_of
+from ...estimators.rewards.calibrated import drawn_mean, graded_of, noise_of
 from ...estimators.rewards.regression import CALIBRATED
 from ...estimators.rewards.shared import shapes_ridge
 from ...numerics.linear_algebra import cholesky, norm_of
@@ -101,7 +101,8 @@ def draw_block(work, B, q, first, scale, drawn):
 @inlined
 def reward_noise(means, state, b):
     """The standard deviation of a reward of block b as the posterior has it."""
-    return math.sqrt(noise_of(state, b, 0)) if means.form == CALIBRATED else 0.5
+    graded, total = graded_of(state)
+    return math.sqrt(noise_of(state, b, 0, graded, total)) if means.form == CALIBRATED else 0.5
 
 
 @kernel

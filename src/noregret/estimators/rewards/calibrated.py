@@ -7,9 +7,12 @@ CALIBRATED   rewards in [0, 1], mean theta'x: ridge regression with the noise an
              contexts come, and a reward the standard deviation 1/2, the largest in [0, 1], which counts as W = 8
              rewards. RSS and lambda are found again when n has grown by half; in between V += x x' as ever. Until the
              first reward every x is of usual length. (A lambda that was asked for multiplies this one: `par.factor`.)
-             u is the length of [0, 1] that the pair's rewards use, as far as is known: 1 - (1 - seen) m/(W + m), with
-             the length seen that the rewards of all pairs took, and m rewards of this one strictly between 0 and 1.
-             A reward of 0 says nothing of it: it may be one of those that are 0 or 1.
+             u is the length of [0, 1] that the pair's rewards use, as far as is known: 1 - (1 - graded) m/(W + m). m is
+             the geometric mean of two numbers of rewards strictly between 0 and 1, of this pair and of all pairs, and
+                 graded = min(seen, 2 tau),   tau^2 = (W seen^2/4 + sum RSS)/(W + sum max(n - d, 0))
+             with the length seen that the rewards of all pairs took, and sums over the pairs that have paid such a
+             reward: twice the noise that graded rewards have in common. A reward of 0 says nothing of it: it may be one
+             of those that are 0 or 1.
 LAPLACE      rewards 0 or 1, mean sigma(theta'x): V += p (1 - p) x x', the curvature at the estimate, and
              theta -= (p - r) V^{-1} x; lambda is the larger of d/B_r^2 and a quarter of the mean of ||x||^2, so
              that before any data a logit has at most the standard deviation 2 at an x of usual length
@@ -39,18 +42,37 @@ LEAST_SLOPE = 1e-4  # of the logistic curve, in V: no reward is certain beyond t
 
 
 @inlined
-def noise_of(state, s, a):
-    """sigma^2 of pair (s, a), with the range of rewards as it is now."""
-    inside, n = state.inside[s, a], state.measured[s, a]
-    unused = max(1.0 - state.seen[1] + state.seen[0], 0.0) if inside > 0 else 0.0
-    used = 1.0 - unused * inside / (WEIGHT + inside)
-    return (0.25 * WEIGHT * used * used + state.rest[s, a]) / (WEIGHT + n)
+def graded_of(state):
+    """(graded, number of rewards strictly between 0 and 1) of all pairs; (1, 0) before the first of them."""
+    rest, free, total, d = 0.0, 0.0, 0.0, state.theta.shape[2]
+    for s in range(state.inside.shape[0]):
+        for a in range(state.inside.shape[1]):
+            if state.inside[s, a] > 0:
+                total += state.inside[s, a]
+                rest += state.rest[s, a]
+                free += max(state.measured[s, a] - d, 0)
+    if total == 0.0:
+        return 1.0, 0.0
+    seen = min(max(state.seen[1] - state.seen[0], 0.0), 1.0)
+    return min(seen, 2.0 * math.sqrt((0.25 * WEIGHT * seen * seen + rest) / (WEIGHT + free))), total
+
+
+@inlined
+def noise_of(state, s, a, graded, total):
+    """sigma^2 of pair (s, a), with what `graded_of` says now."""
+    m = math.sqrt(state.inside[s, a] * total)
+    used = 1.0 - (1.0 - graded) * m / (WEIGHT + m)
+    return (0.25 * WEIGHT * used * used + state.rest[s, a]) / (WEIGHT + state.measured[s, a])
 
 
 def noise_of_all(state: Any) -> Floats:
     """[S, A], in NumPy."""
-    unused = max(1.0 - state.seen[1] + state.seen[0], 0.0)
-    used = 1.0 - unused * state.inside / (WEIGHT + state.inside)
+    own, d = state.inside > 0, state.theta.shape[2]
+    seen = min(max(float(state.seen[1] - state.seen[0]), 0.0), 1.0)
+    free = WEIGHT + np.maximum(state.measured[own] - d, 0).sum()
+    graded = min(seen, 2.0 * math.sqrt((0.25 * WEIGHT * seen * seen + state.rest[own].sum()) / free))
+    m = np.sqrt(state.inside * float(state.inside.sum()))
+    used = 1.0 - (1.0 - graded) * m / (WEIGHT + m)
     return np.asarray((0.25 * WEIGHT * used**2 + state.rest) / (WEIGHT + state.measured))
 
 
@@ -81,7 +103,9 @@ def measure(par, state, work, s, a):
         size += gram[b, b] - before
     state.rest[s, a], state.measured[s, a] = max(rest, 0.0), n
     size = max(size / n, SHORTEST * par.largest**2)
-    shift(par, state, work, s, a, par.factor * max(noise_of(state, s, a) / DEVIATION**2, LEAST) * size)
+    graded, total = graded_of(state)
+    noise = noise_of(state, s, a, graded, total)
+    shift(par, state, work, s, a, par.factor * max(noise / DEVIATION**2, LEAST) * size)
     times(inverse, moment, theta)
 
 
@@ -117,16 +141,16 @@ def laplace_step(par, state, work, s, a, reward, x):
 
 
 @inlined
-def spread_and_share(par, state, s, a, p, q, norm2):
+def spread_and_share(par, state, s, a, p, q, norm2, graded, total):
     """The standard deviation of a mean reward p, and the share of its prior variance that is left, both of pair (s, a)
-    at x: q = ||x||^2_{V^{-1}}, norm2 = ||x||^2."""
+    at x: q = ||x||^2_{V^{-1}}, norm2 = ||x||^2; graded, total: `graded_of`."""
     unseen = state.samples[s, a] == 0
     if par.form == LAPLACE:
         root = math.sqrt(q)
         return p * (1.0 - p) * (min(root, LOGIT) if unseen else root), min(state.level[s, a] * q / norm2, 1.0)
     if unseen and q > 0.0:
         return DEVIATION, 1.0
-    return math.sqrt(noise_of(state, s, a) * q), min(state.level[s, a] * q / norm2, 1.0)
+    return math.sqrt(noise_of(state, s, a, graded, total) * q), min(state.level[s, a] * q / norm2, 1.0)
 
 
 @kernel
@@ -134,12 +158,13 @@ def posterior_calibrated(par, state, work, x, mean, spread, share):
     """mean, spread, share [S, A] <- centres and standard deviations of the mean rewards at x, and the shares of their
     prior variances that are left: 1 before any data."""
     norm2 = max(norm_of(x) ** 2, 1e-300)
+    graded, total = graded_of(state)
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
             z, q = look(state, work, s, a, x)
             z = sigma(z) if par.form == LAPLACE else min(max(z - par.offset, 0.0), 1.0)
             mean[s, a] = z
-            spread[s, a], share[s, a] = spread_and_share(par, state, s, a, z, max(q, 0.0), norm2)
+            spread[s, a], share[s, a] = spread_and_share(par, state, s, a, z, max(q, 0.0), norm2, graded, total)
 
 
 @inlined
