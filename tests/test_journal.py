@@ -234,3 +234,17 @@ def test_a_server_that_is_slow_to_notice_does_not_lock_us_out(postgres_server):
             later.join()
         with nr.Journal(journal.url) as other:
             assert not other.lock()
+
+
+def test_whatever_is_written_comes_back_by_its_key_and_by_whose_it_is(url):
+    odd = 'a"b\\c,{}\n\t NULL é 😀 %s $1 \\x41'
+    told = [Entry("begin", T, odd, {"x": [odd, None]}, odd, odd, b"\x00\xff\\x41"), Entry("alarm", T)]
+    with nr.Journal(url) as journal:
+        made = journal.write(told)
+        assert journal.answered([odd, "another", '"', "\\"]) == {odd: made[0]}
+        assert journal.of(odd) == made[:1]
+        assert list(journal.events()) == made
+        for n in (1, 2, 31, 32, 33, 100):  # by whatever statement
+            made += journal.write([Entry("alarm", T, key=f"{n} {i}", payload={"i": i}) for i in range(n)])
+        assert list(journal.events()) == made
+        assert journal.verify().ok
