@@ -125,10 +125,12 @@ def _round(size: int, series: int, folder: Path) -> dict[str, list[float]]:
             for item in batch.items:
                 player._play(live, item, batch)
 
-        player.inbox = type("Inbox", (), {"qsize": lambda self: 0})()
-        parts = {"player": _Timed(play), "sql": _Timed(journal._writer.append), "keys": _Timed(writer.recall.answered),
+        player.inbox, player._live = type("Inbox", (), {})(), live  # type: ignore[assignment]
+        parts = {"player": _Timed(play), "beside": _Timed(player.beside), "sql": _Timed(journal._writer.append),
+                 "keys": _Timed(writer.recall.answered),
                  "items, with keys": _Timed(writer._items), "commit, with sql": _Timed(writer._commit)}  # fmt: skip
         player.hand, journal._writer.append, writer.recall.answered = parts["player"], parts["sql"], parts["keys"]  # type: ignore[method-assign,assignment]
+        player.beside = parts["beside"]  # type: ignore[method-assign,assignment]
         writer._items, writer._commit = parts["items, with keys"], parts["commit, with sql"]  # type: ignore[method-assign,assignment]
         parts["round"] = _Timed(lambda: _run(writer.round()))
         crowd, took = people(medium()), {name: [0.0] for name in parts}

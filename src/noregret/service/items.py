@@ -50,19 +50,17 @@ class Item:
 
 
 class Batch:
-    """Items of one commit, and the gate at which the writer waits until the player has claimed those awaited. short:
-    whether all of them are quickly folded."""
+    """Items that the player folds, and are written together when it has claimed those awaited.
 
-    __slots__ = ("claims", "items", "left", "opened", "short")
+    until    monotonic time from which on nobody waits for the claims; closed: it has passed
+    place    of the batch among those handed to the player; written: it is in the journal"""
 
-    def __init__(self, items: list[Item]) -> None:
-        self.items = items
-        self.left, self.short = 0, True
-        for item in items:
-            if item.late or item.kind in LONG:
-                self.short = False
-            if item.awaited:
-                self.left += 1
+    __slots__ = ("claims", "closed", "items", "left", "opened", "place", "until", "written")
+
+    def __init__(self, items: list[Item], until: float = 0.0) -> None:
+        self.items, self.until = items, until
+        self.closed = self.written = False
+        self.left, self.place = sum(item.awaited for item in items), 0
         self.claims = threading.Lock()
         self.opened: Callable[[], None] | None = None  # the gate, where somebody waits at it
 
@@ -93,9 +91,10 @@ class Batch:
         with self.claims:
             if not self.left:
                 return True
-            self.opened = opened
+            before, self.opened = self.opened, opened
         timer = None if seconds is None else asyncio.get_running_loop().call_later(max(seconds, 0.0), opened)
         await here
+        self.opened = before
         if timer is not None:
             timer.cancel()
         return not self.left
@@ -104,6 +103,7 @@ class Batch:
         """For the writer: time is up. `claim` writes the house rule's action into every decision that nobody has; late
         items are given up. What the player has taken is left: it is at work on it."""
         with self.claims:
+            self.closed = True
             for item in self.items:
                 if item.awaited:
                     if item.late:
