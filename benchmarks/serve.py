@@ -166,9 +166,10 @@ def windows(rate: float = 500.0, seconds: Seconds = 15.0, runs: Runs = 3, postgr
             }  # fmt: skip
             row = _run(postgres, plan | more, settings)
             q = row["latency"]
-            decide, every = q["decide"], q["all"]
+            decide, begin, every = q["decide"], q["begin"], q["all"]
             print(
-                f"{kind:26} decide p50 {decide['p50']} p99 {decide['p99']} max {decide['max']}; all {every['p99']}; "
+                f"{kind:26} decide p50 {decide['p50']} p99 {decide['p99']} max {decide['max']}; begin p50 "
+                f"{begin['p50']} p99 {begin['p99']}; all {every['p99']}; "
                 f"fdatasync {row['fdatasync_p50_ms']}/{row['fdatasync_p99_ms']} free {row['free']} by {row['by']}",
                 flush=True,
             )

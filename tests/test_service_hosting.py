@@ -268,5 +268,4 @@ def test_a_service_that_is_ended_while_it_loads_says_so(tmp_path, what, said):
         f"serving.run([Path('x')], {str(tmp_path / 'journal.db')!r}, '127.0.0.1', 0, None)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
-    assert '"starting"' in done.stderr
     assert said in done.stderr

@@ -147,6 +147,7 @@ class Live(Ward):
         self.rows, self._time = check.flag("rows", rows), now if clock is None else clock
         self.belief = check_belief(agent, belief) if check.integer("belief", belief, 0) else 0
         self._described = plainly(agent)
+        self.on_plan: Callable[[Plan], Any] | None = None  # told of a plan before `begin` learns from others
         book = None if journal is None else Book(journal, reader(type(self), agent, clock))
         super().__init__(agent, order, None if at_once is None else check.integer("at_once", at_once, 1))
         if book is not None:
@@ -194,6 +195,9 @@ class Live(Ward):
                 self._coming, self._plan = (who, mark, drawn, row), None
                 self._loose = True
                 self._plan = plan = agent.plan_for(context, unavailable)
+                if self.on_plan is not None:
+                    self._catch_up()  # they are open now; whoever is due is learned afterwards
+                    self.on_plan(plan)
                 self._left = self._most
         except ValueError:  # an expert's, for example, who could not be asked
             self._stale = self._stale and (who in self._people or agent.is_open)

@@ -25,9 +25,12 @@ class Item:
     by      None until claimed. "agent", "house", "caller" of begin and decide; of late ones "taken" while the player
             has it, then "agent", or "refused"; "given up": nobody came in time, it is not written
     reason  why the house rule decided; made: the plan, the decision, or the sentence of a refusal
-    standing  of the person, where it is about one"""
+    standing  of the person, where it is about one
+    folded  by the player, where it was handed over; stored: in the journal, or refused"""
 
-    __slots__ = ("ask", "by", "kind", "late", "made", "payload", "reason", "standing", "time", "who")
+    __slots__ = (
+        "ask", "by", "folded", "kind", "late", "made", "payload", "reason", "standing", "stored", "time", "who",
+    )  # fmt: skip
 
     def __init__(
         self, kind: str, who: Any, payload: dict[str, Any], time: str, ask: Ask | None = None, late: bool = False
@@ -38,6 +41,7 @@ class Item:
         self.reason: str | None = None
         self.made: Any = None
         self.standing: Standing | None = None
+        self.folded = self.stored = False
 
     @property
     def awaited(self) -> bool:

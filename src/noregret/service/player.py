@@ -263,6 +263,7 @@ class Player:
                 if isinstance(given, Batch):
                     for item in given.items:
                         self._folded += self._play(live, item, given)
+                        item.folded = True
                     self._check(mine)
                     self.played += 1
                 elif isinstance(given, Exception):
@@ -301,11 +302,21 @@ class Player:
                 raise FoldError(f"a new decide cannot be folded: {error}") from error
             if not batch.claim(item, AGENT, made):
                 fold(live, item)  # type: ignore[arg-type]
+        elif item.kind == "begin":
+
+            def planned(plan: Any) -> None:
+                """Nobody waits for those who are learned after it."""
+                item.folded = True
+                batch.claim(item, AGENT, plan)
+
+            live.on_plan = planned
+            try:
+                batch.claim(item, AGENT, fold(live, item))  # type: ignore[arg-type]
+            finally:
+                live.on_plan = None
         else:
-            made = fold(live, item)  # type: ignore[arg-type]
-            if item.kind == "begin":
-                batch.claim(item, AGENT, made)
-        if item.kind in ("outcome", "correction", "end") and not self._refuted and live.agent.refuted is not None:
+            fold(live, item)  # type: ignore[arg-type]
+        if item.kind not in ("decide", "reward") and not self._refuted and live.agent.refuted is not None:
             self._refuted = True
             self.office.alarm("refuted", live.agent.refuted)
         return True

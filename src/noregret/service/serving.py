@@ -3,8 +3,8 @@
 On SIGTERM or SIGINT no connection is taken any more, what is in flight is answered (30 seconds at most), the programmes
 take a snapshot and let go of their journals, and the process ends with status 0.
 
-However it ends, short of SIGKILL, the log says why: the first line is written before anything is loaded, what is raised
-has a line, and a crash of compiled code (SIGSEGV, SIGBUS, SIGABRT) leaves the stacks of all threads."""
+However it ends, short of SIGKILL, the log says why: the first line is written before any journal is opened, what is
+raised has a line, and a crash of compiled code (SIGSEGV, SIGBUS, SIGABRT) leaves the stacks of all threads."""
 
 import asyncio
 import contextlib
@@ -41,7 +41,6 @@ def run(files: Sequence[Path], journal: str, host: str, port: int, tokens: Path 
 @contextlib.contextmanager
 def said_why(log: Log) -> Iterator[None]:
     """No end without a word. A ValueError is a sentence about what was asked for: whoever called says it."""
-    log.note("starting", process=os.getpid(), version=__version__)
     with contextlib.suppress(OSError, ValueError, AttributeError):  # a stderr that is no file
         faulthandler.enable()
     main, before = threading.current_thread() is threading.main_thread(), None
@@ -74,6 +73,7 @@ def _run(log: Log, files: Sequence[Path], journal: str, host: str, port: int, to
         )
     if port:
         free(host, port)
+    log.note("starting", process=os.getpid(), version=__version__)
     handler = Handler(log)
     logging.getLogger().addHandler(handler)
     try:

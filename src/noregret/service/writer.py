@@ -8,7 +8,7 @@ One round, over and over:
     4. fold what is quickly done (`Player.beside`); hand the rest to the player: who begins, ends or withdraws
     5. of what was handed over, now or before: what it has claimed is ready, in that order, and what nobody has claimed
        at its deadline the house rule decides
-    6. number what is ready and what was quickly done, write it in one transaction, answer
+    6. number what was quickly done and what is ready, write it in one transaction, answer
 
 So a person who is planned for, or learned, keeps nobody else waiting: a round goes on without them, and they are
 written by the one that finds them ready. Numbers are given when events are written. They may be in another order than
@@ -76,10 +76,11 @@ class Writer:
         self.recall = Recall(journal, self.problem)
         self.head: int = journal.head
         self._put_off: list[Ask] = []  # until the next round
+        self._stalled = False  # whether the next round waits for all that was handed over
         self._later: list[Ask] = []  # until something of `_slow` is written
         self._slow: deque[Batch] = deque()  # handed to the player and not written, in that order
         self._handed: deque[Batch] = deque()  # handed to the player, and not folded or not written
-        self._busy: Counter[Any] = Counter()  # whose items are in them
+        self._busy: dict[Any, Item] = {}  # whose items are in them: the last of each
         self._writing: list[Batch] = []  # being written
         self._last: Batch | None = None  # what was handed over before a mark: in order until it is written
 
@@ -89,8 +90,10 @@ class Writer:
         asks = self._taken()
         answers: Answers = []
         try:
-            if self._slow and (last or self.player.inbox is None or any(ask.verb in _IN_ORDER for ask in asks)):
+            waits = last or self._stalled or self.player.inbox is None
+            if self._slow and (waits or any(ask.verb in _IN_ORDER for ask in asks)):
                 await self._drain(answers)
+            self._stalled = False
             if asks or self._slow or self.player.wanted:
                 await self._round(asks, answers)
         except Exception as error:
@@ -123,11 +126,12 @@ class Writer:
             batch.opened = self.queue.wake
             self._slow.append(batch)
             self._handed.append(batch)
-            self._busy.update(item.who for item in slow)
+            self._busy.update((item.who, item) for item in slow)
             self.player.hand(batch)
             if first and batch.left and self.player.inbox is not None:
                 await batch.wait(min(GRACE, batch.until - time.monotonic()))
-        self._commit([*self._ready(), *quick], answers)
+        # What was quickly done comes first: what was handed over may be a later request of the same person.
+        self._commit([*quick, *self._ready()], answers)
 
     @property
     def behind(self) -> bool:
@@ -171,9 +175,9 @@ class Writer:
 
     def _items(self, asks: list[Ask], answers: Answers) -> list[Item]:
         """Requests as items, in their order. Those answered already, or refused, go to `answers`. What has a key that
-        is on its way is put off until that is written; and so is what is about somebody whose last request the player
-        may still refuse. Erasing is done at once, and so put off where there is something of the person here, which
-        must be written before."""
+        is on its way is put off until that is written; and so is everything from a request on that is about somebody
+        whose last one the player may still refuse: who was learned depends on others, in the order of arrival. Erasing
+        is done at once, and so put off where there is something of the person here, which must be written before."""
         known = self.recall.answered([ask.key for ask in asks if ask.key is not None])
         now = datetime.now(UTC).isoformat(timespec="microseconds")
         items: list[Item] = []
@@ -181,7 +185,7 @@ class Writer:
         under_way = [item for batch in self._slow for item in batch.items]
         far = {item.ask.key for item in under_way if item.ask is not None}
         unsure = {item.who for item in under_way if item.late}
-        for ask in asks:
+        for i, ask in enumerate(asks):
             before = known.get(ask.key) if ask.key is not None else None
             if before is not None:
                 answers.append((ask, before.answer if before.asked == ask.asked else _OTHER))
@@ -191,8 +195,9 @@ class Writer:
                 (self._later if ask.key in far else self._put_off).append(ask)
                 continue
             if ask.who is not None and (ask.who in unsure or (ask.verb == "erase now" and _about(items, ask.who))):
-                (self._later if ask.who in unsure else self._put_off).append(ask)
-                continue
+                self._put_off += asks[i:]
+                self._stalled = True
+                break
             try:
                 item = self.own[ask.verb](ask) if ask.verb in self.own else self._item(ask, now)
             except Refusal as no:
@@ -225,8 +230,7 @@ class Writer:
         player, handed = self.player, self._handed
         while handed and handed[0].written and (handed[0].place <= player.played or player.inbox is None):
             for item in handed.popleft().items:
-                self._busy[item.who] -= 1
-                if not self._busy[item.who]:
+                if self._busy.get(item.who) is item:
                     del self._busy[item.who]
         if self._last is not None and self._last.written:
             self._last = None
@@ -244,14 +248,16 @@ class Writer:
             return [], items
         quick: list[Item] = []
         slow: list[Item] = []
-        busy: set[Any] = set()
+        here: set[Any] = set()
         for item in items:
-            free = item.who is None or (item.who not in self._busy and item.who not in busy)
+            last = None if item.who is None else self._busy.get(item.who)
+            free = item.who not in here and (last is None or (last.folded and last.stored))
             if free and self.player.beside(item):
                 quick.append(item)
             else:
                 slow.append(item)
-                busy.add(item.who)
+                if item.who is not None:
+                    here.add(item.who)
         return quick, slow
 
     def _until(self, items: list[Item]) -> float:
@@ -322,6 +328,8 @@ class Writer:
         if self._writing:
             for batch in self._writing:
                 batch.written = True
+                for item in batch.items:
+                    item.stored = True
             self._writing = []
             self._put_off += self._later
             self._later = []
