@@ -219,7 +219,7 @@ def test_a_commit_that_may_have_happened_is_asked_for(url, how, monkeypatch):
 
 
 def test_a_server_that_is_slow_to_notice_does_not_lock_us_out(postgres_server):
-    """The server's end of a connection that we closed holds the lock until it is scheduled again: here .3 seconds later."""
+    """The server's end of a connection that we closed holds the lock until it is scheduled again: here .3 seconds."""
     with nr.Journal(postgres_server.new()) as journal:
         journal.write([entry()])
         former = journal._writer._connection.info.backend_pid
