@@ -29,7 +29,7 @@ from benchmarks.serving.books import balance
 from benchmarks.serving.faults import MIXED, NAME, database_restarts, disk_full, kills, programme_file, takeovers
 from benchmarks.serving.load import Load
 from benchmarks.serving.machine import Beside, memory, wait_for_free
-from benchmarks.serving.parts import measured
+from benchmarks.serving.parts import measured, measured_postgres
 from benchmarks.serving.people import medium, people
 from benchmarks.serving.server import Postgres, Server, free_port
 from benchmarks.serving.wire import Pool
@@ -166,9 +166,10 @@ def windows(rate: float = 500.0, seconds: Seconds = 15.0, runs: Runs = 3, postgr
             }  # fmt: skip
             row = _run(postgres, plan | more, settings)
             q = row["latency"]
-            decide, every = q["decide"], q["all"]
+            decide, begin, every = q["decide"], q["begin"], q["all"]
             print(
-                f"{kind:26} decide p50 {decide['p50']} p99 {decide['p99']} max {decide['max']}; all {every['p99']}; "
+                f"{kind:26} decide p50 {decide['p50']} p99 {decide['p99']} max {decide['max']}; begin p50 "
+                f"{begin['p50']} p99 {begin['p99']}; all {every['p99']}; "
                 f"fdatasync {row['fdatasync_p50_ms']}/{row['fdatasync_p99_ms']} free {row['free']} by {row['by']}",
                 flush=True,
             )
@@ -314,9 +315,10 @@ def generator(seconds: Seconds = 5.0, rate: float = 1000.0, callers: int = 32) -
 
 
 @app.command()
-def parts(series: int = 300) -> None:
-    """Processor time of a request in each part of the service, one thread at a time."""
-    for line in measured(series):
+def parts(series: int = 300, postgres: PG = False) -> None:
+    """Processor time of a request in each part of the service, one thread at a time; of PostgreSQL, of a round's two
+    statements."""
+    for line in measured_postgres(series) if postgres else measured(series):
         print(line, flush=True)
 
 

@@ -234,3 +234,42 @@ def test_a_server_that_is_slow_to_notice_does_not_lock_us_out(postgres_server):
             later.join()
         with nr.Journal(journal.url) as other:
             assert not other.lock()
+
+
+def test_a_connection_that_the_driver_gave_up_is_remembered_and_dropped(postgres_server):
+    """psycopg finishes a connection itself after an interrupted wait; then it knows nothing of it any more."""
+    with nr.Journal(postgres_server.new()) as journal:
+        journal.write([entry()])
+        process = journal._writer._connection.info.backend_pid
+        journal._writer._connection.pgconn.finish()
+        journal._writer.drop()
+        assert journal._writer._former == process
+        assert journal.write([entry()])[0].number == 1
+
+
+def test_keys_are_looked_up_one_by_one_however_many_are_asked_for(postgres_server):
+    """The planner knows nothing of a table that is young. It must not read all of it for sixty keys."""
+    with nr.Journal(postgres_server.new()) as journal:
+        for i in range(4):
+            journal.write([entry(key=f"{i} {j}", payload={"much": "x" * 500}) for j in range(1000)])
+        for n in (1, 2, 3, 16, 64, 500):
+            query, told = journal._server.by_keys([f"new {i}" for i in range(n)], journal.programme)
+            asked = query.replace("$1", "%s").replace("$2", "%s")
+            with journal._server.connect() as connection:
+                plan = "\n".join(row[0] for row in connection.execute(f"EXPLAIN {asked}", told).fetchall())
+            assert "using journal_events_key" in plan, plan
+            assert "Seq Scan" not in plan, plan
+
+
+def test_whatever_is_written_comes_back_by_its_key_and_by_whose_it_is(url):
+    odd = 'a"b\\c,{}\n\t NULL é 😀 %s $1 \\x41'
+    told = [Entry("begin", T, odd, {"x": [odd, None]}, odd, odd, b"\x00\xff\\x41"), Entry("alarm", T)]
+    with nr.Journal(url) as journal:
+        made = journal.write(told)
+        assert journal.answered([odd, "another", '"', "\\"]) == {odd: made[0]}
+        assert journal.of(odd) == made[:1]
+        assert list(journal.events()) == made
+        for n in (1, 2, 31, 32, 33, 100):  # by whatever statement
+            made += journal.write([Entry("alarm", T, key=f"{n} {i}", payload={"i": i}) for i in range(n)])
+        assert list(journal.events()) == made
+        assert journal.verify().ok

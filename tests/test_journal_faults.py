@@ -115,7 +115,7 @@ def lose_the_lock(journal):
         os.unlink(journal._writer.lock_path)
     else:
         own = journal._writer._connection.info.backend_pid
-        journal._database.ask("SELECT pg_terminate_backend(%s, 5000)", (own,))
+        journal._server.connect().execute("SELECT pg_terminate_backend(%s, 5000)", (own,))
 
 
 def test_a_writer_that_lost_its_lock_cannot_write_beside_another(url):
@@ -288,7 +288,7 @@ def test_a_writer_who_waits_hears_that_its_connection_was_ended(postgres_server)
         assert journal.lock()
         assert journal.locked
         pid = journal._writer._connection.info.backend_pid
-        other._database.ask("SELECT pg_terminate_backend(%s, 10000)", (pid,))
+        other._server.connect().execute("SELECT pg_terminate_backend(%s, 10000)", (pid,))
         assert not journal.locked
         assert other.lock()
         assert not journal.lock()

@@ -10,7 +10,8 @@ import pytest
 import noregret as nr
 from noregret.agents import contents
 from noregret.journal.event import FOLDED, KEPT, Entry, Event
-from noregret.live.fold import ErasedError, FoldError, fold
+from noregret.live.fold import ErasedError, FoldError, beside, fold
+from noregret.live.people import marked
 
 NOON = "2026-01-01T12:00:00+00:00"
 WORLD = nr.worlds.clinic()
@@ -127,3 +128,47 @@ def test_a_snapshot_is_of_the_moment_it_was_asked_for(tmp_path):
             nr.Live.from_bytes(data, name="snapshot 7")
     with pytest.raises(ValueError, match="data must be bytes"):
         nr.Live.from_bytes("text")
+
+
+def test_what_open_people_do_can_change_places_with_what_others_do():
+    """Folded beside, before the end and the begin of others or after them, it comes to the same."""
+    stay = [
+        Entry("decide", NOON, "Ms B", {"step": 0, "state": 2, "action": None, "by": "agent"}),
+        Entry("outcome", NOON, "Ms B", {"step": 0, "next_state": 1, "reward": None}),
+        Entry("reward", NOON, "Ms B", {"step": 0, "reward": 0.5}),
+        Entry("decide", NOON, "Ms B", {"step": 1, "state": 1, "action": 1, "by": "house"}),
+        Entry("alarm", NOON, None, {"what": "x", "sentence": "y"}),
+    ]
+    others = [
+        Entry("end", NOON, "Mr A", {"wait": 0}),
+        Entry("begin", NOON, "Mr C", {"x": WORLD.context(seed=0, episode=2).tolist()}),
+    ]
+    marks = set()
+    for first, second in ((stay, others), (others, stay)):
+        live = fresh()
+        for k, who in enumerate(("Mr A", "Ms B")):
+            fold(live, Entry("begin", NOON, who, {"x": WORLD.context(seed=0, episode=k).tolist()}))
+        for event in (*first, *second):
+            if event in others:
+                assert beside(live, event, own=False) == (False, None)
+                fold(live, event)
+            else:
+                assert beside(live, event, own=event.payload.get("by") == "agent")[0]
+        marks.add(marked(live))
+    assert len(marks) == 1
+
+
+def test_what_cannot_be_folded_beside_is_left_alone():
+    live = fresh()
+    fold(live, Entry("begin", NOON, "Ms B", {"x": WORLD.context(seed=0, episode=0).tolist()}))
+    before = marked(live)
+    decide = {"step": 0, "state": 2, "action": None, "by": "agent"}
+    for who, told in (("nobody", decide), ("Ms B", decide | {"step": 1})):
+        assert beside(live, Entry("decide", NOON, who, told), own=True) == (False, None)
+    assert marked(live) == before
+    assert live.act("Ms B", "moderate", "wait").action == 0
+    impossible = next(s for s in range(4) if not WORLD.problem.can_follow(s, 2, 0))
+    outcome = Entry("outcome", NOON, "Ms B", {"step": 0, "next_state": impossible, "reward": 0.5})
+    assert beside(live, outcome, own=False) == (False, None)
+    assert live.step_of("Ms B") == 0
+    assert live.agent.refuted is None

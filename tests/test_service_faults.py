@@ -257,8 +257,8 @@ def test_a_snapshot_that_is_damaged_or_from_an_older_version(tmp_path, what):
 
 # Slow, and full -------------------------------------------------------------------------------------------------------
 def test_a_slow_refresh(tmp_path, monkeypatch):
-    """While the agent is at work for long, the house rule answers by the deadline; the agent folds its choices, and is
-    back when it has caught up."""
+    """While the agent is at work for long, whoever is under way is decided for as ever; for whoever comes new the house
+    rule answers by the deadline, the agent folds its choices, and is back when it has caught up."""
     with Programme(settings(deadline_ms=300.0), str(tmp_path / "journal.db")) as made:
         call, slow, gate = Course(ready(made)), threading.Event(), threading.Event()
 
@@ -272,14 +272,16 @@ def test_a_slow_refresh(tmp_path, monkeypatch):
         call("begin", "b", {"x": X})
         slow.set()
         call.person("c", 1)
-        told = call("decide", "b", {"state": 0})
+        assert call("decide", "b", {"state": 0})["by"] == "agent"
+        call("begin", "d", {"x": X})
+        told = call("decide", "d", {"state": 0})
         assert (told["by"], told["reason"], told["action"], told["probability"]) == ("house", "deadline", 0, 1.0)
         gate.set()
         until(lambda: made.facts()["folded"] == made.facts()["head"])
         by = []
         for h in range(9):  # a busy machine may be late once more
-            call("outcome", "b", {"step": h, "next_state": 1, "reward": 1.0})
-            by.append(call("decide", "b", {"state": 1, "step": h + 1})["by"])
+            call("outcome", "d", {"step": h, "next_state": 1, "reward": 1.0})
+            by.append(call("decide", "d", {"state": 1, "step": h + 1})["by"])
         assert "agent" in by
         balanced(made, call.record)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import os
 import signal
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 
 import noregret as nr
 from noregret.journal.journal import Journal
+from noregret.service import serving
 from noregret.service.hosting import Host
 from noregret.service.programme_file import programme_from
 from noregret.service.writer import Lost
@@ -98,6 +100,7 @@ SCRIPT = """
 import sys, time
 sys.path.insert(0, {tests!r})
 from programmes import Caller, context, settings, until
+from noregret.service import serving
 from noregret.service.hosting import Host
 host = Host({url!r}, [settings("clinic")])
 host.start()
@@ -242,3 +245,27 @@ def test_a_lost_journal_says_whose_it_is():
 
     assert Lost(NotTheWriter("x")).taken
     assert not Lost(JournalUnavailable("x")).taken
+
+
+# However it ends, the log says why --------------------------------------------------------------------------------
+def test_a_service_that_cannot_start_says_so(tmp_path, monkeypatch, capfd):
+    monkeypatch.setattr(serving.Host, "start", lambda *_: 1 / 0)
+    with pytest.raises(SystemExit):
+        serving.run([], str(tmp_path / "journal.db"), "127.0.0.1", 0, None)
+    lines = [json.loads(line) for line in capfd.readouterr().err.splitlines() if line.startswith("{")]
+    assert lines[0]["event"] == "starting"
+    assert [line["error"] for line in lines if "could not be started" in line["event"]] == ["ZeroDivisionError"]
+    assert (lines[-1]["event"], lines[-1]["status"]) == ("ended", "3")
+
+
+@pytest.mark.parametrize(("what", "said"), [("signal.SIGTERM", '"stopped"'), ("signal.SIGSEGV", "Segmentation fault")])
+def test_a_service_that_is_ended_while_it_loads_says_so(tmp_path, what, said):
+    code = (
+        "import os, signal, sys\n"
+        "from pathlib import Path\n"
+        "from noregret.service import serving\n"
+        f"serving.load_programme = lambda file: os.kill(os.getpid(), {what})\n"
+        f"serving.run([Path('x')], {str(tmp_path / 'journal.db')!r}, '127.0.0.1', 0, None)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=False)
+    assert said in done.stderr

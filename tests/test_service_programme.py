@@ -2,6 +2,7 @@
 
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -9,7 +10,6 @@ import pytest
 import noregret as nr
 from clinic import CLINIC, RULE
 from noregret.live.fold import FoldError
-from noregret.service import items as items_module
 from noregret.service import player as player_module
 from noregret.service.asking import ask
 from noregret.service.programme_file import Settings, programme_from
@@ -190,10 +190,12 @@ def test_a_slow_refresh_makes_nobody_wait_longer_than_the_deadline(url, monkeypa
         monkeypatch.setattr(nr.Live, "end", lambda self, *args: slow(self, *args))
         assert tell("end", "Mr A")[0] == 200  # nobody waits for what is learned from him
         began = time.monotonic()
-        made = tell("decide", "Ms B", state="moderate")[1]
-        assert (made["by"], made["reason"]) == ("house", "deadline")
+        assert slow.held.wait(5.0)
+        assert tell("decide", "Ms B", state="moderate")[1]["by"] == "agent"  # nor for anything that is decided already
+        begun = tell("begin", "Mr C", x=context(2))[1]  # a plan that is not made
+        assert (begun["by"], begun["certificate"]) == ("house", None)
+        assert tell("decide", "Mr C", state="moderate")[1]["reason"] == "deadline"
         assert time.monotonic() - began < 5.0
-        assert slow.held.is_set()
         slow.open()
         assert tell("outcome", "Ms B", next_state="mild", reward=0.5)[0] == 200
         until(lambda: programme.facts()["folded"] == programme.facts()["head"])
@@ -206,7 +208,7 @@ def test_a_decision_that_both_have_made_is_whose_claim_came_first(url, monkeypat
         tell = Caller(programme)
         while tell("begin", "Ms B", key="b", x=context(0))[0] != 200:
             pass
-        monkeypatch.setattr(items_module, "LONG", frozenset(["decide"]))  # so that it is the player's
+        monkeypatch.setattr(player_module, "LONG", frozenset(["decide"]))  # so that it is the player's
         late = Gate(player_module.Batch.claim)
         monkeypatch.setattr(player_module.Batch, "claim", lambda *args: late(*args))
         made = tell("decide", "Ms B", state="moderate")[1]
@@ -217,30 +219,68 @@ def test_a_decision_that_both_have_made_is_whose_claim_came_first(url, monkeypat
         assert programme.read(state_of) == folded(url)
 
 
-def test_the_writer_plays_short_batches_itself_where_the_player_has_nothing_to_do(url, monkeypatch):
-    with running(url, settings(deadline_ms=5000.0)) as programme:
+def test_what_is_decided_already_waits_for_nobody(url, monkeypatch):
+    """The writer folds it itself, while the player learns and plans; numbers are given as events are written, and
+    folding in their order comes to the same."""
+    told = settings(deadline_ms=5000.0, snapshot_every=10**6)
+    with running(url, told) as programme, ThreadPoolExecutor(4) as pool:
         tell, threads = Caller(programme), {}
-        act, end, begin = nr.Live.act, Gate(nr.Live.end), nr.Live.begin
+        acted, end, begin = nr.Live._acted, Gate(nr.Live.end), nr.Live.begin
 
         def noted(verb, method):
             return lambda *args, **more: (threads.update({verb: threading.current_thread().name}), method(*args, **more))[1]  # fmt: skip  # noqa: E501
 
-        monkeypatch.setattr(nr.Live, "act", noted("act", act))
-        monkeypatch.setattr(nr.Live, "begin", noted("begin", begin))
-        monkeypatch.setattr(nr.Live, "end", lambda *args: end(*args))
         for k, who in enumerate(("Mr A", "Ms B")):
             assert tell("begin", who, x=context(k))[0] == 200
-        player = programme._tenure.player
-        until(lambda: player._played == player._handed)
-        assert tell("decide", "Ms B", state="moderate")[1]["by"] == "agent"
-        assert threads == {"begin": f"player {programme.name}", "act": f"writer {programme.name}"}
+        monkeypatch.setattr(nr.Live, "_acted", noted("act", acted))
+        monkeypatch.setattr(nr.Live, "begin", noted("begin", begin))
+        monkeypatch.setattr(nr.Live, "end", lambda *args: end(*args))
         assert tell("end", "Mr A")[0] == 200
         assert end.held.wait(5.0)
-        assert tell("outcome", "Ms B", next_state="mild", reward=0.5)[0] == 200  # comes after the end: the player's
-        assert programme.facts()["folded"] < programme.facts()["head"]
+        third = pool.submit(programme.ask, ask("begin", "Mr C", "third", {"x": context(2)}))
+        again = pool.submit(programme.ask, ask("begin", "Mr C", "third", {"x": context(2)}))  # waits for the first
+        until(lambda: "third" in {item.ask.key for batch in programme._tenure.writer._slow for item in batch.items})
+        soon = pool.submit(programme.ask, ask("decide", "Mr C", "soon", {"state": "moderate"}))  # comes after his begin
+        for step, (state, after) in enumerate((("moderate", "mild"), ("mild", "remission"))):
+            made = tell("decide", "Ms B", state=state, step=step)[1]
+            assert made["by"] == "agent"
+            assert tell("outcome", "Ms B", next_state=after, reward=0.5, step=step)[0] == 200
+        assert threads == {"act": f"writer {programme.name}"}
+        assert [one.result() for one in (third, again, soon) if one.done()] == []
         end.open()
-        assert tell("decide", "Ms B", state="mild")[1]["by"] == "agent"
-        until(lambda: programme.facts()["folded"] == programme.facts()["head"])
+        said = [one.result(5.0) for one in (third, again, soon)]
+        assert [one.status for one in said] == [200, 200, 200]
+        assert said[0] == said[1]
+        assert threads["begin"] == f"player {programme.name}"
+        kinds = [(e.kind, e.who) for e in events(url) if e.who is not None]
+        assert kinds[2:7] == [("end", "Mr A"), *[("decide", "Ms B"), ("outcome", "Ms B")] * 2]
+        assert kinds[7:] == [("begin", "Mr C"), ("decide", "Mr C")]
+        assert programme.read(state_of) == folded(url)
+
+
+def test_a_snapshot_has_the_first_events_and_no_others(url, monkeypatch):
+    """While the player is at a begin, what others do overtakes it. Whoever reads finds everything up to a number."""
+    told = settings(deadline_ms=5000.0, snapshot_every=10**6)
+    with running(url, told) as programme, ThreadPoolExecutor(4) as pool:
+        tell, player = Caller(programme), programme._tenure.player
+        for k, who in enumerate(("Mr A", "Ms B")):
+            assert tell("begin", who, x=context(k))[0] == 200
+        begin = Gate(nr.Live.begin)
+        monkeypatch.setattr(nr.Live, "begin", lambda *args: begin(*args))
+        third = pool.submit(programme.ask, ask("begin", "Mr C", "third", {"x": context(2)}))
+        assert begin.held.wait(5.0)
+        assert tell("decide", "Ms B", state="moderate")[0] == 200  # overtakes the begin
+        read = pool.submit(programme.read, lambda live: (player.folded, live.snapshot()()))
+        until(lambda: player.orderly)
+        late = pool.submit(programme.ask, ask("decide", "Mr A", "late", {"state": "moderate"}))  # comes after the mark
+        begin.open()
+        assert [one.result(5.0).status for one in (third, late)] == [200, 200]
+        number, blob = read.result(5.0)
+        after = [(e.kind, e.who) for e in events(url)[number - 1 :] if e.who is not None]
+        assert after == [("begin", "Mr C"), ("decide", "Mr A")]
+        live = nr.Live.from_bytes(blob)
+        assert (live.step_of("Ms B"), len(live._people["Ms B"].actions), len(live._people["Mr A"].actions)) == (0, 1, 0)
+        assert tell("outcome", "Ms B", next_state="mild", reward=0.5)[0] == 200
         assert programme.read(state_of) == folded(url)
 
 
@@ -252,7 +292,7 @@ def test_an_agent_that_fails_is_replaced_by_the_house_rule_until_it_is_resumed(u
         def broken(*_):
             raise FoldError("it does not fold")
 
-        monkeypatch.setattr(player_module, "fold", broken)
+        monkeypatch.setattr(player_module, "beside", broken)
         assert tell("decide", "Ms B", state="moderate", action="wait")[0] == 200
         until(lambda: programme.state == "failed")
         until(lambda: events(url, "alarm"))

@@ -15,6 +15,9 @@ import numpy as np
 import uvicorn
 import uvloop
 
+from noregret.journal.chain import made_rows
+from noregret.journal.event import Entry
+from noregret.journal.journal import Journal
 from noregret.service import wire
 from noregret.service.app import App, Service
 from noregret.service.asking import Answer, ask
@@ -26,6 +29,7 @@ from noregret.service.tenure import Tenure
 
 from .faults import NAME, programme_file
 from .people import answered, medium, people
+from .server import Postgres
 from .wire import request
 
 SERIES = 20  # rounds in one series
@@ -125,10 +129,12 @@ def _round(size: int, series: int, folder: Path) -> dict[str, list[float]]:
             for item in batch.items:
                 player._play(live, item, batch)
 
-        player.inbox = type("Inbox", (), {"qsize": lambda self: 0})()
-        parts = {"player": _Timed(play), "sql": _Timed(journal._writer.append), "keys": _Timed(writer.recall.answered),
+        player.inbox, player._live = type("Inbox", (), {})(), live  # type: ignore[assignment]
+        parts = {"player": _Timed(play), "beside": _Timed(player.beside), "sql": _Timed(journal._writer.append),
+                 "keys": _Timed(writer.recall.answered),
                  "items, with keys": _Timed(writer._items), "commit, with sql": _Timed(writer._commit)}  # fmt: skip
         player.hand, journal._writer.append, writer.recall.answered = parts["player"], parts["sql"], parts["keys"]  # type: ignore[method-assign,assignment]
+        player.beside = parts["beside"]  # type: ignore[method-assign,assignment]
         writer._items, writer._commit = parts["items, with keys"], parts["commit, with sql"]  # type: ignore[method-assign,assignment]
         parts["round"] = _Timed(lambda: _run(writer.round()))
         crowd, took = people(medium()), {name: [0.0] for name in parts}
@@ -157,3 +163,34 @@ def measured(series: int) -> Iterator[str]:
         for name, values in took.items():
             tenth, half = np.quantile(values, [0.1, 0.5])
             yield f"rounds of {size:2}  {name:18} {tenth:6.1f} us, half of them below {half:6.1f}"
+
+
+def measured_postgres(series: int, events: int = 20_000) -> Iterator[str]:
+    """The same for what a round asks of PostgreSQL, in a table that was never analysed: time until the answer, and of
+    that the client's processor time."""
+
+    def entries(at: int, n: int) -> list[Entry]:
+        told = {"step": 3, "state": 4, "action": 1, "by": "agent", "probability": None, "advice": 1}
+        return [
+            Entry("decide", "2026-01-01T12:00:00+00:00", f"p{i // 22}", told, _DECIDED, f"p{i}/3", bytes(32))
+            for i in range(at, at + n)
+        ]
+
+    with Postgres() as base, Journal(base.url, NAME) as journal:
+        while journal.head < events:
+            journal.write(entries(journal.head, 100))
+        for size in (1, 2, 4, 16, 64):
+            for name, asked in (("keys", True), ("append", False)):
+                took = []
+                for i in range(series):
+                    rows = [] if asked else made_rows(NAME, *journal._seen, entries(journal.head, size))
+                    begun, spent = time.perf_counter(), time.thread_time()
+                    if asked:
+                        journal.answered([f"new {i}/{k}" for k in range(size)])
+                    else:
+                        journal._writer.append(rows[0])
+                    took.append((time.perf_counter() - begun, time.thread_time() - spent))
+                    if not asked:
+                        journal._look()
+                wall, spent = 1e6 * np.median(took, axis=0)
+                yield f"{size:2} {name:7} {wall:6.0f} us, {spent:4.0f} of them the client's"

@@ -71,8 +71,8 @@ class Database:
                 connection, new = None, True
             try:
                 if connection is None:
-                    connection = self.server.connect()
-                rows: list[Any] = connection.execute(query, parameters).fetchall()
+                    connection = self.server.asker()
+                rows: list[Any] = connection.ask(query, parameters)
                 self._plain.append(connection)
                 return rows
             except self.server.errors() as error:

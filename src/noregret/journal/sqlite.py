@@ -91,6 +91,10 @@ class SQLite:
         where = f"INDEXED BY journal_events_key WHERE key IN ({marks}) AND programme = ?"
         return f"{_EVENTS} {where}", (*filled, programme)
 
+    def asker(self) -> "Asker":
+        """A connection for queries of `by_who` and `by_keys`."""
+        return Asker(self.connect())
+
     @staticmethod
     def errors() -> tuple[type[BaseException], ...]:
         return (sqlite3.Error,)
@@ -106,6 +110,16 @@ class SQLite:
 
     def writer(self, programme: str) -> "SQLiteWriter":
         return SQLiteWriter(self, programme)
+
+
+class Asker:
+    """A connection for queries."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection, self.close = connection, connection.close
+
+    def ask(self, query: str, parameters: tuple[Any, ...]) -> list[Any]:
+        return self.connection.execute(query, parameters).fetchall()
 
 
 class SQLiteWriter:

@@ -77,6 +77,29 @@ def fold(live: Any, event: Entry) -> Folded:
         raise FoldError(f"{_named(event)} cannot be folded: {said}") from error
 
 
+def beside(live: Any, event: Entry, own: bool) -> tuple[bool, Folded]:
+    """(whether it was folded, the decision of a `decide`): `fold` of what is quickly done, while another thread is in a
+    verb of `live` about other people (`Live.act_beside`). own: the agent is asked for the action.
+
+    Events of open people, other than their begin and end, can change places with every event of others: what comes out
+    is the same. Where it is False nothing was done, and the event must wait for its turn."""
+    told, who = event.payload, event.who
+    if event.kind not in _BESIDE:
+        return event.kind in KEPT, None
+    if told is None or who is None:
+        return False, None
+    try:
+        if event.kind == "decide":
+            made = live.act_beside(who, told["step"], told["state"], None if own else told["action"], event.time)
+            return made is not None, made
+        return live.tell_beside(who, known(told["reward"]), told.get("next_state"), told["step"]), None
+    except (ValueError, RuntimeError, KeyError, TypeError) as error:
+        raise FoldError(f"{_named(event)} cannot be folded: {error}") from error
+
+
+_BESIDE = frozenset(("decide", "outcome", "correction", "reward"))
+
+
 def _named(event: Entry) -> str:
     number = getattr(event, "number", None)
     return f"a new {event.kind}" if number is None else f"event {number} ({event.kind})"

@@ -147,6 +147,7 @@ class Live(Ward):
         self.rows, self._time = check.flag("rows", rows), now if clock is None else clock
         self.belief = check_belief(agent, belief) if check.integer("belief", belief, 0) else 0
         self._described = plainly(agent)
+        self.on_plan: Callable[[Plan], Any] | None = None  # told of a plan before `begin` learns from others
         book = None if journal is None else Book(journal, reader(type(self), agent, clock))
         super().__init__(agent, order, None if at_once is None else check.integer("at_once", at_once, 1))
         if book is not None:
@@ -194,6 +195,9 @@ class Live(Ward):
                 self._coming, self._plan = (who, mark, drawn, row), None
                 self._loose = True
                 self._plan = plan = agent.plan_for(context, unavailable)
+                if self.on_plan is not None:
+                    self._catch_up()  # they are open now; whoever is due is learned afterwards
+                    self.on_plan(plan)
                 self._left = self._most
         except ValueError:  # an expert's, for example, who could not be asked
             self._stale = self._stale and (who in self._people or agent.is_open)
@@ -210,7 +214,10 @@ class Live(Ward):
         """The action for `state` at this individual's step; action: somebody else chose that one; time: when that was,
         with a time zone. Asking again changes nothing."""
         self._catch_up()
-        person, p = self._person(who, ended=False), self.agent.problem
+        return self._acted(self._person(who, ended=False), state, action, time)
+
+    def _acted(self, person: Person, state: Any, action: Any, time: datetime | str | None) -> Decision:
+        who, p = person.who, self.agent.problem
         h = person.steps
         if h == p.horizon:
             raise RuntimeError(f"act: all {h} steps of {check.shown(who)} are taken, call end")
@@ -259,6 +266,42 @@ class Live(Ward):
         self._catch_up()
         person = self._person(who)
         self._note({person.who: with_reward(person, self.agent.problem, step, value)})
+
+    # Beside another verb --------------------------------------------------------------------------------------------
+    def act_beside(
+        self, who: Who, step: int, state: int | str, action: int | str | None = None, time: datetime | str | None = None
+    ) -> Decision | None:
+        """`act` at this step, while another thread may be in a verb about other people, planning or learning for as
+        long as that takes; None where it has to wait for it. One thread at a time may do so, and must know that nobody
+        else is at something about this individual.
+
+        A plan was made when its individual began, and what they do next is in nobody else's plan and in nothing that is
+        learned before they end: the order of both makes no difference. A certificate is told as long as nothing that
+        was learned by now refutes the problem."""
+        person = self._beside(who)
+        if person is None or person.steps != step or (self.draws > 0 and person.floor is None):
+            return None
+        return self._acted(person, state, action, time)
+
+    def tell_beside(self, who: Who, reward: float, next_state: int | str | None, step: int) -> bool:
+        """`observe`, or `reward` where there is no next state, likewise; whether it was taken. What refutes the problem
+        is not."""
+        person, p = self._beside(who), self.agent.problem
+        if person is None:
+            return False
+        if next_state is None:
+            told = with_reward(person, p, step, reward)
+        else:
+            told = with_outcome(person, p, reward, next_state, step)
+        if told.impossible(p) is not None:
+            return False
+        self._people[person.who] = told
+        return True
+
+    def _beside(self, who: Who) -> Person | None:
+        """Somebody who is open, where verbs need no journal and nothing else of the agent's."""
+        person = self._people.get(who)
+        return None if person is None or person.ended or self._book is not None else person
 
     @verb
     def observe_all(self, table: Any) -> int:

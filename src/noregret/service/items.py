@@ -25,9 +25,12 @@ class Item:
     by      None until claimed. "agent", "house", "caller" of begin and decide; of late ones "taken" while the player
             has it, then "agent", or "refused"; "given up": nobody came in time, it is not written
     reason  why the house rule decided; made: the plan, the decision, or the sentence of a refusal
-    standing  of the person, where it is about one"""
+    standing  of the person, where it is about one
+    folded  by the player, where it was handed over; stored: in the journal, or refused"""
 
-    __slots__ = ("ask", "by", "kind", "late", "made", "payload", "reason", "standing", "time", "who")
+    __slots__ = (
+        "ask", "by", "folded", "kind", "late", "made", "payload", "reason", "standing", "stored", "time", "who",
+    )  # fmt: skip
 
     def __init__(
         self, kind: str, who: Any, payload: dict[str, Any], time: str, ask: Ask | None = None, late: bool = False
@@ -38,6 +41,7 @@ class Item:
         self.reason: str | None = None
         self.made: Any = None
         self.standing: Standing | None = None
+        self.folded = self.stored = False
 
     @property
     def awaited(self) -> bool:
@@ -50,19 +54,17 @@ class Item:
 
 
 class Batch:
-    """Items of one commit, and the gate at which the writer waits until the player has claimed those awaited. short:
-    whether all of them are quickly folded."""
+    """Items that the player folds, and are written together when it has claimed those awaited.
 
-    __slots__ = ("claims", "items", "left", "opened", "short")
+    until    monotonic time from which on nobody waits for the claims; closed: it has passed
+    place    of the batch among those handed to the player; written: it is in the journal"""
 
-    def __init__(self, items: list[Item]) -> None:
-        self.items = items
-        self.left, self.short = 0, True
-        for item in items:
-            if item.late or item.kind in LONG:
-                self.short = False
-            if item.awaited:
-                self.left += 1
+    __slots__ = ("claims", "closed", "items", "left", "opened", "place", "until", "written")
+
+    def __init__(self, items: list[Item], until: float = 0.0) -> None:
+        self.items, self.until = items, until
+        self.closed = self.written = False
+        self.left, self.place = sum(item.awaited for item in items), 0
         self.claims = threading.Lock()
         self.opened: Callable[[], None] | None = None  # the gate, where somebody waits at it
 
@@ -93,9 +95,10 @@ class Batch:
         with self.claims:
             if not self.left:
                 return True
-            self.opened = opened
+            before, self.opened = self.opened, opened
         timer = None if seconds is None else asyncio.get_running_loop().call_later(max(seconds, 0.0), opened)
         await here
+        self.opened = before
         if timer is not None:
             timer.cancel()
         return not self.left
@@ -104,6 +107,7 @@ class Batch:
         """For the writer: time is up. `claim` writes the house rule's action into every decision that nobody has; late
         items are given up. What the player has taken is left: it is at work on it."""
         with self.claims:
+            self.closed = True
             for item in self.items:
                 if item.awaited:
                     if item.late:

@@ -10,23 +10,26 @@ what the writer hands over, in the same order.
 Nothing here makes the writer wait longer than a decision's deadline. A player that is far behind goes back to reading
 the journal, so that the inbox stays small.
 
-Where the thread has nothing to do, the writer plays a batch of short items itself, on the spot (`_at_once`): waking
-another thread and being woken again takes longer than a decision from a plan that is made. What plans or learns is
-never short."""
+What neither plans nor learns is not handed over: the writer folds it itself, on the spot, while this thread is at
+whatever it is at (`beside`, `live.fold.beside`): a decision from a plan that is made waits for nobody's learning. So
+events are folded in another order than they are numbered in. Where that matters, for snapshots and for whoever reads,
+the writer puts a mark into the inbox (`mark`) and hands everything over until the thread is past it and all that was
+handed over before is written: at the mark exactly the first `folded` events are folded."""
 
 import gc
 import itertools
 import threading
 import time
 import traceback
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any, Protocol
 
-from ..live.fold import FoldError, fold
+from ..live.fold import FoldError, beside, fold
 from ..live.several import Live
-from .items import AGENT, GIVEN_UP, REFUSED, TAKEN, Batch, Item
+from .items import AGENT, GIVEN_UP, LONG, REFUSED, TAKEN, Batch, Item
 from .programme_file import Settings
 from .rehearsal import rehearse
 
@@ -44,6 +47,7 @@ class Office(Protocol):
     def open_journal(self) -> Any: ...  # a journal object of the caller's own
     def ask_to_attach(self) -> None: ...
     def alarm(self, what: str, sentence: str) -> None: ...
+    def wake(self) -> None: ...  # the writer, which has a mark to set
     def seal(self, number: int, generation: int, sealed: Callable[[], bytes]) -> None: ...
 
 
@@ -57,7 +61,7 @@ class Player:
     def __init__(self, settings: Settings, office: Office) -> None:
         self.settings, self.office = settings, office
         self.state, self.failure = "loading", ""
-        self.folded = 0
+        self._folded = self._beside = 0  # by this thread, by the writer
         self.generation = next(_generations)
         self.inbox: SimpleQueue[Any] | None = None
         self._next: SimpleQueue[Any] | None = None
@@ -66,10 +70,17 @@ class Player:
         self._stopping = False
         self._refuted = False
         self._kept_at, self._kept_time = 0, time.monotonic()
-        self._live: Live | None = None  # what the writer may play on, while `_follow` is at its inbox
-        self._handed = self._played = 0  # batches through the inbox, and those of them that are folded
-        self._turn = threading.Lock()  # to look at `live`, or to play on it, beside the inbox
+        self._live: Live | None = None  # what the writer may fold on, while `_follow` is at its inbox
+        self.handed = self.played = 0  # batches through the inbox, and those of them that are folded
+        self._wanted: deque[tuple[Any, Any]] = deque()  # what is to be read at the next mark
+        self._marked = self._met = 0  # marks set, and those that the thread is past
+        self._keeping = False  # whether one of them is for a snapshot
         self._thread = threading.Thread(target=self._run, name=f"player {settings.name}", daemon=True)
+
+    @property
+    def folded(self) -> int:
+        """How many events were."""
+        return self._folded + self._beside
 
     # The writer's side --------------------------------------------------------------------------------------------
     def start(self) -> None:
@@ -85,7 +96,8 @@ class Player:
     def attach(self, head: int) -> None:
         """From event `head` on, items come through the inbox. Called between two commits."""
         if self._next is None:
-            self._handed = self._played = 0
+            self.handed = self.played = self._marked = self._met = 0
+            self._keeping = False
             self._next = self.inbox = SimpleQueue()
             self._attached_at = head
             self._change.set()
@@ -99,41 +111,69 @@ class Player:
         self._change.set()
 
     def hand(self, batch: Batch) -> None:
-        """Items in their order. One that is too far behind reads on in the journal."""
+        """Items in their order. A thread that is too far behind reads on in the journal."""
         inbox = self.inbox
-        if inbox is None or self._at_once(batch, inbox):
+        if inbox is None:
             return
-        self._handed += 1
+        self.handed += 1
+        batch.place = self.handed
         inbox.put(batch)
         if inbox.qsize() > FAR:
             self.inbox = None
             inbox.put("far behind")
 
-    def _at_once(self, batch: Batch, inbox: "SimpleQueue[Any]") -> bool:
-        """Whether the batch was played here, in the writer's thread: it is short, all before it is folded, no snapshot
-        is due, and nobody reads. An item that cannot be folded is the thread's to fail with."""
-        live = self._live
-        if live is None or self._handed != self._played or not batch.short or self._due(len(batch.items)):
+    def beside(self, item: Item) -> bool:
+        """Whether the item was folded here, in the writer's thread; if it was a decision that nobody has made, it is
+        the agent's now. The writer knows that nothing about the same person is on its way. An item that cannot be
+        folded is the thread's to fail with."""
+        live, inbox = self._live, self.inbox
+        if live is None or inbox is None or item.late or item.kind in LONG:
             return False
-        if not self._turn.acquire(blocking=False):
-            return False
+        own = item.by is None and item.kind == "decide"
         try:
-            for item in batch.items:
-                self._play(live, item, batch)
-                self.folded += 1
+            done, made = beside(live, item, own)  # type: ignore[arg-type]
         except Exception as error:
             self.inbox = None
             inbox.put(error)
-        finally:
-            self._turn.release()
+            return False
+        if done:
+            self._beside += 1
+            if own:
+                item.made, item.by = made, AGENT
+        return done
+
+    def mark(self) -> bool:
+        """Whether something must happen between two events and was put into the inbox. From then on everything is to be
+        handed over, while `orderly` says so and until what was handed over before is written."""
+        inbox = self.inbox
+        if inbox is None or not self.wanted:
+            return False
+        if not self._keeping and self._due():
+            self._keeping = True
+            self._marked += 1
+            inbox.put("keep")
+        while self._wanted:
+            self._marked += 1
+            inbox.put(self._wanted.popleft())
         return True
 
+    @property
+    def wanted(self) -> bool:
+        """Whether there is something to set a mark for."""
+        return self.inbox is not None and (bool(self._wanted) or (not self._keeping and self._due()))
+
+    @property
+    def orderly(self) -> bool:
+        """Whether there is a mark that the thread is not past."""
+        return self._marked != self._met
+
     def read(self, function: Callable[[Live], Any], timeout: float) -> Any:
-        """function(live), between two events."""
-        inbox, found = self.inbox, Future[Any]()
-        if inbox is None:
+        """function(live), between two events: all before are folded, none after."""
+        found = Future[Any]()
+        if self.inbox is None:
             raise RuntimeError(f"the agent is {self.state}")
-        inbox.put((function, found))
+        self._wanted.append((function, found))
+        self.office.wake()
         return found.result(timeout)
 
     # The thread ---------------------------------------------------------------------------------------------------
@@ -161,7 +201,8 @@ class Player:
 
     def _live_through(self, mine: int) -> None:
         with self.office.open_journal() as journal:
-            live, self.folded = self._loaded(journal, mine)
+            live, self._folded = self._loaded(journal, mine)
+            self._beside = 0
             self._refuted = live.agent.refuted is not None
             self._kept_at, self._kept_time = self.folded, time.monotonic()
             while True:
@@ -221,17 +262,21 @@ class Player:
                     raise _Dropped
                 if isinstance(given, Batch):
                     for item in given.items:
-                        if self._play(live, item, given):
-                            self._count(live, mine)
+                        self._folded += self._play(live, item, given)
+                        item.folded = True
                     self._check(mine)
-                    self._played += 1
+                    self.played += 1
                 elif isinstance(given, Exception):
                     raise given
                 elif given == "far behind":
                     return
                 else:
-                    with self._turn:
+                    if given == "keep":
+                        self.keep(live, mine)
+                        self._keeping = False
+                    else:
                         _answer(live, *given)
+                    self._met += 1
         finally:
             self._live = None
 
@@ -257,25 +302,35 @@ class Player:
                 raise FoldError(f"a new decide cannot be folded: {error}") from error
             if not batch.claim(item, AGENT, made):
                 fold(live, item)  # type: ignore[arg-type]
+        elif item.kind == "begin":
+
+            def planned(plan: Any) -> None:
+                """Nobody waits for those who are learned after it."""
+                item.folded = True
+                batch.claim(item, AGENT, plan)
+
+            live.on_plan = planned
+            try:
+                batch.claim(item, AGENT, fold(live, item))  # type: ignore[arg-type]
+            finally:
+                live.on_plan = None
         else:
-            made = fold(live, item)  # type: ignore[arg-type]
-            if item.kind == "begin":
-                batch.claim(item, AGENT, made)
-        if item.kind in ("outcome", "correction", "end") and not self._refuted and live.agent.refuted is not None:
+            fold(live, item)  # type: ignore[arg-type]
+        if item.kind not in ("decide", "reward") and not self._refuted and live.agent.refuted is not None:
             self._refuted = True
             self.office.alarm("refuted", live.agent.refuted)
         return True
 
     def _count(self, live: Live, mine: int) -> None:
         """One event more; a snapshot where it is time for one."""
-        self.folded += 1
-        if self._due(0):
+        self._folded += 1
+        if self._due():
             self.keep(live, mine)
 
-    def _due(self, more: int) -> bool:
-        """Whether a snapshot is, after so many events more."""
+    def _due(self) -> bool:
+        """Whether a snapshot is."""
         told, since = self.settings.service, self.folded - self._kept_at
-        return since + more >= told.snapshot_every or (
+        return since >= told.snapshot_every or (
             since > 0 and time.monotonic() - self._kept_time > 60.0 * told.snapshot_minutes
         )
 

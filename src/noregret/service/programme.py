@@ -13,6 +13,7 @@ failed        the house rule decides because the agent cannot go on. Where the j
               file says, nothing is decided at all"""
 
 import asyncio
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -279,12 +280,13 @@ class Programme:
                 if writer.behind:
                     await asyncio.sleep(0.0)  # whoever else is on this loop has a turn
                 else:
-                    await self._queue.somebody(IDLE)
+                    await self._queue.somebody(min(IDLE, writer.patience), lambda: writer.behind)
                 await writer.round()
                 if not journal.locked:
                     raise Lost(NotTheWriter("the lock was lost"))
             self._closed = _STANDBY
-            while writer.behind:
-                await writer.round()
+            while writer.behind or writer.patience < math.inf:
+                await writer.round(last=True)
         finally:
             self._closed = self._closed or _AWAY
+            writer.give_up()

@@ -53,10 +53,10 @@ class Recall:
             self._people[who] = found
         return found
 
-    def trim(self) -> None:
-        """Forget the oldest where there are too many. Between two rounds: within one, standings are ahead of the
-        journal."""
-        while len(self._people) > PEOPLE:
+    def trim(self, people: bool = True) -> None:
+        """Forget the oldest where there are too many. Between two rounds, and people only while nobody is with the
+        player: their standings are ahead of the journal."""
+        while people and len(self._people) > PEOPLE:
             del self._people[next(iter(self._people))]
         while len(self._keys) > ANSWERS:
             self._answers.pop(self._keys.popleft(), None)

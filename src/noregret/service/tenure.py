@@ -98,6 +98,9 @@ class Tenure:
     def alarm(self, what: str, sentence: str) -> None:
         self.desk.note("alarm", what=what, sentence=sentence)
 
+    def wake(self) -> None:
+        self.desk.queue.wake()
+
     def seal(self, number: int, generation: int, sealed: Callable[[], bytes]) -> None:
         self.desk.sealer.seal(number, generation, sealed)
 

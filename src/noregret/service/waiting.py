@@ -41,11 +41,11 @@ class Waiting:
     def take(self, most: int) -> list[Ask]:
         return [self._asks.popleft() for _ in range(min(most, len(self._asks)))]
 
-    async def somebody(self, seconds: float) -> None:
-        """Until somebody waits, or woken, or for so long."""
+    async def somebody(self, seconds: float, already: Callable[[], bool] = lambda: False) -> None:
+        """Until somebody waits, or woken, or for so long; not at all where `already` says so."""
         here, opened = gate()
         self._wake = opened
-        if not self._asks:  # looked at after `_wake` was set: who comes now, from whatever thread, wakes
+        if not self._asks and not already():  # looked at after `_wake` was set: who comes now, from anywhere, wakes
             timer = asyncio.get_running_loop().call_later(seconds, opened)
             await here
             timer.cancel()
