@@ -32,7 +32,7 @@ from ...compiler.jit import inlined, kernel
 from ...numerics.linear_algebra import apply_refresh, norm_of, times
 from ...numerics.random import inverse_normal
 from ...theory.widths import sigma
-from .regression import CALIBRATED, LAPLACE, Step, advance, look
+from .regression import CALIBRATED, LAPLACE, Step, advance, look, ridge_step
 
 GROWTH = 1.5  # of rewards between two measurements of their noise
 WEIGHT, DEVIATION = 8.0, 0.5  # W, and the prior standard deviation of a mean
@@ -112,16 +112,11 @@ def measure(par, state, work, s, a):
 @kernel
 def calibrated_step(par, state, work, s, a, reward, x):
     """One observed reward of pair (s, a)."""
-    z, q = look(state, work, s, a, x)
-    told = reward + par.offset
-    for b in range(x.shape[0]):
-        state.moment[s, a, b] += told * x[b]
-    state.squares[s, a] += told * told
+    ridge_step(par, state, work, s, a, reward, x)
+    state.squares[s, a] += (reward + par.offset) ** 2
     state.seen[0], state.seen[1] = min(state.seen[0], reward), max(state.seen[1], reward)
     if 0.0 < reward < 1.0:
         state.inside[s, a] += 1
-    if advance(par, state, work, s, a, x, Step(q, 1.0, z - told)):
-        times(state.inverse[s, a], state.moment[s, a], state.theta[s, a])
     if noise_due(state, s, a):
         measure(par, state, work, s, a)
 
