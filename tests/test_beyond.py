@@ -228,6 +228,20 @@ def test_close_certificates_are_those_of_certify(kind):
 
 # The gate -----------------------------------------------------------------------------------------------------------
 @pytest.mark.study(first=1)
+def test_the_usual_kappa():
+    """4, with one step 10, or as many as there are actions in some state; given, it is what was given."""
+    bounds = {"weight_bound": 1.0, "reward_bound": 1.0}
+    few = np.ones((2, 6), bool)
+    few[:, 3:] = False
+    for sizes, mask, usual in (((2, 6, 3, 2), None, 6.0), ((2, 6, 3, 2), few, 4.0), ((2, 6, 1, 2), None, 10.0)):
+        problem = nr.Problem(*sizes, available=mask, **bounds)
+        agent = nr.CertifiedPSRL(problem)
+        assert (agent.gate_kappa, agent.par.kappa) == (usual, usual)
+        assert f"{1 + usual:g} times its own width" in agent.guarantee
+        assert nr.CertifiedPSRL(problem, kappa=0.5).par.kappa == 0.5
+    assert nr.CertifiedPSRL(nr.Problem(1, 12, 1, 2, **bounds)).par.kappa == 12.0
+
+
 @pytest.mark.parametrize(
     ("kappa", "scale", "how"),
     [

@@ -1,9 +1,10 @@
 """A programme at work: its three threads, its queue, and what is done when the journal is lost or another's.
 
 Rounds of the writer run where they are cheapest. On a file they run on the event loop that reads the requests: a round
-then takes no change of threads, and a commit holds the loop up for as long as the disk takes, which everybody who asks
-this programme waits for anyway. A server over the network may be silent for seconds: there, and without an event loop,
-they run in the programme's own thread.
+then takes no change of threads, and a commit holds the loop up, and whatever else is on it, for as long as the disk
+takes. Somebody else who keeps SQLite's write lock (a VACUUM, a backup that is no `.backup`) holds it up for as long as
+they do, 5 s at most. A server over the network may be silent for seconds: there, and without an event loop, they run in
+the programme's own thread.
 
 standing by   another process has the journal, or it cannot be reached: requests are told to come again
 loading       the house rule decides, the agent is being loaded or catches up

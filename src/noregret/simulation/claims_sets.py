@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..agents.local.certified_psrl import CertifiedPSRL
+from ..agents.local.certified_psrl import usual_kappa
 from ..agents.local.family import REGRET_SHARE, REWARD_SHARE, SETS_TIMES
 from ..estimators.likelihood.shared import FEW, natural_regularization, reach_of
 from ..estimators.rewards.logistic import CARRIED, default_regularization
@@ -34,7 +34,6 @@ from ..theory.likelihood_bounds import (
 Sizes = list[tuple[SetSize, int]]
 ROUNDING = {"linear": 2.1e-7, "logistic": 1e-9}  # what ranges of mean rewards carry for rounding, per step
 NONE = Growth(0.0, 0.0)
-KAPPA: float = CertifiedPSRL.declared["kappa"].default  # of the gate
 
 
 class Shares(NamedTuple):
@@ -129,9 +128,10 @@ class SetRegret:
         """R(K) <= u_{sigma_H}(K) + root sqrt(K) + constant, with probability 1 - delta."""
         return self._smallest(episodes, 1.0)
 
-    def certified(self, episodes: float, kappa: float = KAPPA) -> float:
-        """1 + kappa times the widths of what is played, whose transition terms are met twice."""
-        return (1.0 + kappa) * self._smallest(episodes, 2.0)
+    def certified(self, episodes: float, kappa: float | None = None) -> float:
+        """1 + kappa times the widths of what is played, whose transition terms are met twice; None: the usual kappa."""
+        factor = 1.0 + (usual_kappa(self.problem) if kappa is None else kappa)
+        return factor * self._smallest(episodes, 2.0)
 
     def _smallest(self, episodes: float, twice: float) -> float:
         return min(self._regret(episodes, near, twice) for near in NEAR)

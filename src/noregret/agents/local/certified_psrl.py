@@ -6,6 +6,7 @@ from ...compiler.jit import inlined, kernel
 from ...compiler.slots import filled
 from ...numerics.random import POSTERIOR
 from ...planning.optimism import assess, optimum
+from ...problem.problem import Problem
 from ..declared import DELTA, REGULARIZATION, REWARD_REGULARIZATION, option
 from ..locks import locked
 from ..lottery import FLOOR, PLANS, STREAM, play
@@ -94,6 +95,13 @@ def plan_gated(par, state, work, x, k, out):
     play(par, k, out)
 
 
+def usual_kappa(problem: Problem) -> float:
+    """4, with one step 10, or the largest number of actions that a state has, if that is more. V~ is the best of all
+    actions' largest values: the more there are, the further it is above the U of one that is known; and with one step
+    they have no future in common whose uncertainty would be in both."""
+    return max(10.0 if problem.horizon == 1 else 4.0, float(problem.layout.available.sum(axis=1).max()))
+
+
 class CertifiedPSRL(SetAgent):
     """Play the plan of `PSRLGLM` if the confidence sets do not object, otherwise a more optimistic one.
 
@@ -109,8 +117,9 @@ class CertifiedPSRL(SetAgent):
     regret is at most 1 + kappa times the sum of the played policies' own widths, for any sampler and any contexts.
     plan.certificate is at most V~ - L at the worst initial state (`certificates`, see `SetAgent`).
 
-    kappa             0 is optimism, large values trust the sampler; `gate` counts which candidates were played. With 4
-                      hardly a plan is refused, and regret is that of PSRL-GLM; with .5 certificates become smaller, at
+    kappa             0 is optimism, large values trust the sampler; `gate` counts which candidates were played. None:
+                      4, with one step 10, or the number of actions there are to choose from where that is more:
+                      hardly a plan is refused, and regret is that of PSRL-GLM. With .5 certificates become smaller, at
                       the price of more regret while the sets are wide (docs/exploration.md)
     exploration, posterior_scale   of the sampler, see `PSRLGLM`; any keeps the guarantee
     delta, sets, bonus, reward_sets, certificates, predictor, form, regularization, reward_regularization   see
@@ -142,7 +151,7 @@ class CertifiedPSRL(SetAgent):
     doubt_kernel, belief_kernel = staticmethod(doubt), staticmethod(unsure)
     draws_models = bounds_values = True
 
-    kappa: float = option(4.0, check.nonnegative)
+    kappa: float | None = option(None, check.nonnegative)
     delta: float = DELTA
     sets: str = SETS
     bonus: str | None = BONUS
@@ -162,6 +171,11 @@ class CertifiedPSRL(SetAgent):
         self.regret_delta = REGRET_SHARE * self.delta
 
     @property
+    def gate_kappa(self) -> float:
+        """kappa, as given or as usual."""
+        return usual_kappa(self.problem) if self.kappa is None else self.kappa
+
+    @property
     def watch_columns(self) -> set[str]:
         return super().watch_columns | {"refused"}
 
@@ -175,7 +189,7 @@ class CertifiedPSRL(SetAgent):
 
     @property
     def promised(self) -> str:  # type: ignore[override]
-        factor, price = 1 + self.options["kappa"], price_of(self.problem, self.floor)
+        factor, price = 1 + self.gate_kappa, price_of(self.problem, self.floor)
         if self._lottery() == 0:
             return f"{ALWAYS}, the plan's shortfall is at most plan.certificate and {factor:g} times its own width"
         extra = f" plus {price:.4g}, what the floor may cost" if price > 0.0 else ""

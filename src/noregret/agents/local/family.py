@@ -110,7 +110,7 @@ class SetAgent(Betting, Agent):
     own_plan: Any = None  # a plan_kernel that draws from the posterior only with exploration="posterior"
     # Where they are no options
     delta, sets, predictor, form, draws = 0.05, "online", "unscented", "full", 1
-    bonus_scale, posterior_scale, kappa = 1.0, 1.0, 0.0
+    bonus_scale, posterior_scale = 1.0, 1.0
     exploration = "posterior"
     plans, floor = 1, 0.0
     lottery_kernel: Any = None  # the plan_kernel with several plans, or a floor
@@ -120,6 +120,11 @@ class SetAgent(Betting, Agent):
         if not isinstance(problem.link, MultinomialLogit | LinearCombination):
             return f"{cls.name} needs the link MultinomialLogit or LinearCombination, got {problem.link!r}"
         return None
+
+    @property
+    def gate_kappa(self) -> float:
+        """Of the gate, where there is one."""
+        return 0.0
 
     def _lottery(self) -> int:
         return self.plans if self.plans > 1 or self.floor > 0.0 else 0
@@ -236,7 +241,7 @@ class SetAgent(Betting, Agent):
             best_draw=EMPTY, proposals=EMPTY, zero=EMPTY, search=search, explore=explores,
             transitions=transitions[0], sampler=sampler_par, audit=audit_par, bets=EMPTY, rewards=reward_par,
             means=mean_par, log_transition=log_p,
-            logits=int(not linear), scale=self.bonus_scale, kappa=self.kappa, posterior_scale=self.posterior_scale,
+            logits=int(not linear), scale=self.bonus_scale, kappa=self.gate_kappa, posterior_scale=self.posterior_scale,
             floor=self.floor, certify=int(self.bounds_values), close=int(close), estimates=int(self._estimates()),
         )  # fmt: skip
         state = SetState(transitions[1], sampler, rewards, means, store, np.zeros(RUNGS + 2, np.int64), audit)
