@@ -36,15 +36,16 @@ def passes(starts, kappa, top, upper, lower):
 
 @inlined
 def climb(par, work, k, policy, top):
-    """policy [H, S] <- itself if it passes, or the first of the rungs that does; how many were tried, RUNGS + 1 if none
-    passes. What passes with smaller upper values passes with its own, which nobody asks for then, unless certificates
-    are close."""
+    """policy [H, S] <- itself if it passes the gate, else the first of the rungs that does; returns how many rungs were
+    tried, RUNGS + 1 if none passes. Where weights are shared the draw is first judged by upper values that are cheaper,
+    and smaller: what passes with these passes with its own. If it does not, it is judged again, exactly, before any
+    rung is tried. Close certificates need the exact ones, so there is no cheap judgement then."""
     search, local, scratch, upper, lower = par.search, work.local, work.search, work.upper, work.lower
     rough, tried = 1 if par.close == 0 and is_shared(local) else 0, 0
     assess(search, local, scratch, policy, upper, lower, rough)
     passed = passes(par.starts, par.kappa, top[0], upper[0], lower[0])
     while not passed and tried < RUNGS:
-        if rough == 0:
+        if rough == 0:  # else: the draw itself again, exactly
             part = LEAST_PART * (LARGEST_PART / LEAST_PART) ** (tried / (RUNGS - 1.0))
             optimum(search, local, scratch, work.mean, k, part, policy, work.values)
             tried += 1
@@ -63,6 +64,8 @@ def take(source, policy):
 
 @kernel
 def plan(par, state, work, x, k, out):
+    """Propose a policy (work.policy); describe the sets of x (work.local); out.values <- V~; let the proposal through
+    the gate, or a rung, or the optimistic policy; work.upper, work.lower <- U and L of what is played."""
     if filled(par.propose):
         apply_propose(par.propose, (par, state, work, x, k, work.policy, work.values))
     else:
