@@ -7,8 +7,8 @@ import pytest
 
 import noregret as nr
 from noregret.cli.bounds import STARTS
-from noregret.simulation.claims import Claim, claims, setting
 from noregret.theory import bounds, constants, lower, radii, widths
+from noregret.verification.claims import Claim, claims, setting
 from test_cli import noregret
 
 

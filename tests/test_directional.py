@@ -9,6 +9,7 @@ from scipy.stats import binom
 
 from noregret.beliefs.joint import space_of, whole_root
 from noregret.estimators.rewards.tilts import variance_proxy
+from noregret.numerics.largest_quadratic import largest_quadratic
 from noregret.planning.directional import (
     Direction,
     Steps,
@@ -20,7 +21,6 @@ from noregret.planning.directional import (
     variance_proxies,
 )
 from noregret.planning.joint import aim_of, joint_interval
-from noregret.planning.trust import largest_quadratic
 from test_joint import a_policy, exact, parts_of, points, problem, softmax
 
 

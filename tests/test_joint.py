@@ -5,11 +5,12 @@ import itertools
 import numpy as np
 import pytest
 
+from noregret.beliefs import displaced
 from noregret.beliefs.joint import JointSet, space_of
-from noregret.planning import displaced, joint, occupancy, remainder
+from noregret.numerics.largest_quadratic import largest_quadratic
+from noregret.planning import joint, occupancy, remainder
 from noregret.planning.derivatives import dense, expand, step_of
 from noregret.planning.joint import joint_interval
-from noregret.planning.trust import largest_quadratic
 from noregret.problem.design import Blocks, every_entry
 from noregret.problem.layout import full_layout, masked_layout
 

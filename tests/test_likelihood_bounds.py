@@ -9,9 +9,9 @@ from scipy.optimize import minimize
 
 import noregret as nr
 from noregret.estimators.rewards.mixture import LAMBDAS, SHIFTS, WEIGHTS
-from noregret.simulation.claims_sets import SetRegret, shares_of, transition_sizes
 from noregret.theory import likelihood_bounds as lb
 from noregret.theory.widths import lower_curvature, upper_curvature
+from noregret.verification.claims_sets import SetRegret, shares_of, transition_sizes
 
 RNG = np.random.default_rng(20)
 

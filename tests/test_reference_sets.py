@@ -275,8 +275,9 @@ def test_empty_sets_say_nothing(name):
 
 def test_which_bounds_decide():
     """In the runs above both other bounds on a bonus decide, and the known bounds on weights as well as the ellipsoid
-    limit the differences of logits."""
-    learner = expected("two", "lr-orl", 60, 5, ()).learner  # another seed: rounding differs by machine, and ties with it
+    limit the differences of logits. (A seed with which both do so often: rounding, and ties with it, differ by
+    machine.)"""
+    learner = expected("two", "lr-orl", 60, 5, ()).learner
     assert min(learner.binding[0], learner.binding[1]) > 10  # 3158 and 60
     calls = sum(2 * (pair.samples + 60) for pair in learner.sets.values())  # two ordered pairs a call
     assert 0.05 * calls < sum(pair.capped for pair in learner.sets.values()) < 0.95 * calls

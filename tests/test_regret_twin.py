@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import noregret as nr
-from noregret.simulation.claims_sets import SetRegret, _block_size, _logistic_size, shares_of, transition_sizes
 from noregret.theory import likelihood_bounds as lb
+from noregret.verification.claims_sets import SetRegret, _block_size, _logistic_size, shares_of, transition_sizes
 
 
 # The formulas, from the text --------------------------------------------------------------------------------------

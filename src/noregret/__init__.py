@@ -39,11 +39,11 @@ from .problem.links import LinearCombination, Link, MultinomialLogit
 from .problem.log import Log
 from .problem.problem import Problem
 from .simulation import Run, logged, referral_study, simulate, world_of
-from .simulation.claims import claims
 from .simulation.expected import expected_certificates
 from .storage.text import readable as _readable
 from .storage.version import __version__ as __version__
 from .studies.trial import TrialPlan, plan_trial
+from .verification.claims import claims
 from .worlds import World, contexts
 
 if _CHECKED:

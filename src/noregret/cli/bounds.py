@@ -10,8 +10,8 @@ from rich.table import Table
 from .. import checks as check
 from ..problem.links import LinearCombination, Link, MultinomialLogit
 from ..problem.problem import Problem
-from ..simulation.claims import Claim, claims
 from ..simulation.expected import expected_certificates
+from ..verification.claims import Claim, claims
 from ..worlds.world import World
 from .options import world_from
 from .screen import plain_table, terminal

@@ -14,9 +14,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..beliefs.displaced import Rows
 from ..checks import Floats
 from ..problem.layout import Layout
-from .displaced import Rows
 
 
 class Step(NamedTuple):

@@ -22,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from ..beliefs.displaced import Rows, rows_at
 from ..beliefs.joint import JointSet, Space, space_of, whole_root
 from ..checks import Floats
+from ..numerics.largest_quadratic import largest_quadratic
 from ..problem.layout import used_slots
-from .displaced import Rows, rows_at
 from .remainder import group_norm, row_weights
-from .trust import largest_quadratic
 
 _PEOPLE = 200  # at a time
 _NODES = 401

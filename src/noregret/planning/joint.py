@@ -18,14 +18,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from .. import checks as check
+from ..beliefs.displaced import rows_at
 from ..beliefs.joint import JointSet, Space, checked, space_of, whole_root
 from ..checks import Floats
+from ..numerics.largest_quadratic import largest_quadratic
 from .derivatives import Expansion, dense, expand
 from .directional import Direction
-from .displaced import rows_at
 from .occupancy import Visits, visits
 from .remainder import Course, forms
-from .trust import largest_quadratic
 
 _MEMORY = 2e8  # bytes at a time
 

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..beliefs.displaced import Rows
 from ..checks import Floats
 from ..problem.layout import Layout
 from .derivatives import dense, step_of
-from .displaced import Rows
 
 
 class Visits(NamedTuple):

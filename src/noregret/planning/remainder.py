@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from ..beliefs.displaced import Rows
 from ..checks import Floats
 from ..problem.layout import Layout
 from .derivatives import Expansion, Step, step_of
-from .displaced import Rows
 
 Groups = tuple[tuple[int, int], ...]
 

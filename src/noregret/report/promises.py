@@ -54,7 +54,7 @@ def _world(cell: Any) -> Any:
 def prior(place: Setting, problem: Problem | None, points: int) -> dict[str, Prior]:
     """Label -> bounds known before the first episode, as functions of K (at so many), for agents that have one and keep
     its constants."""
-    from ..simulation.claims import claims
+    from ..verification.claims import claims
 
     found: dict[str, Prior] = {}
     made: dict[float, list[Any]] = {}

@@ -245,13 +245,14 @@ class SetAgent(Betting, Agent):
             floor=self.floor, certify=int(self.bounds_values), close=int(close), estimates=int(self._estimates()),
         )  # fmt: skip
         state = SetState(transitions[1], sampler, rewards, means, store, np.zeros(RUNGS + 2, np.int64), audit)
-        values = f((H + 1, S)), f((H + 1, S)), f((H + 1, S)), f((H + 1, S))
+        table, value = (S, A), (H + 1, S)
         work = SetWork(
-            transitions[2], sampler_work, reward_work, local, local_work(M, rank), search_work, f((S, A)), f((S, A)),
-            f((S, A)), f((S, A)), f((J, S, A, M)), f((J, S, A)), f((2, (normals_needed(p, J) + 1) // 2)),
-            np.zeros((H, S), np.int64), *values, f((S, A)), f((0, 0, 0)), f((2, M, M)), draw_work(p),
-            f((4, S)), audit_work, lottery_work(p, self._lottery()),
-            zero_work(p, reward_par, close and counts(p, reward_par)),
+            transitions=transitions[2], sampler=sampler_work, rewards=reward_work, local=local,
+            derive=local_work(M, rank), search=search_work, mean=f(table), hope=f(table), deviation=f(table),
+            share=f(table), P=f((J, S, A, M)), r=f((J, S, A)), normal=f((2, (normals_needed(p, J) + 1) // 2)),
+            policy=np.zeros((H, S), np.int64), values=f(value), upper=f(value), lower=f(value), short=f(value),
+            Q=f(table), none=f((0, 0, 0)), squares=f((2, M, M)), shared=draw_work(p), tail=f((4, S)), audit=audit_work,
+            lottery=lottery_work(p, self._lottery()), zero=zero_work(p, reward_par, close and counts(p, reward_par)),
         )  # fmt: skip
         with announced(f"the sets of {self.name}"):
             if self.uses_sets and not linear:

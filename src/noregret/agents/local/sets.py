@@ -19,8 +19,13 @@ What is in the slots of `CertifiedPSRL` as it comes (online sets, per pair, expl
     outcomes   estimators.likelihood.visit.learn_outcomes: the sets with c = g(r), the posterior with c = 1/2
     rewards    ranges_mixture and mixture_step of estimators.rewards.mixture: the ranges
     means      posterior_calibrated and calibrated_step of estimators.rewards.calibrated: estimates and deviations
+    search     planning.optimism over the sets: plan_optimistically and bound_values, bonuses TAYLOR
+    explore    the same over one standard deviation of the posterior, with the variances of `planning.ways`
+    bets       agents.local.audit.audit_pairs: bets against the model, which nothing that plans or learns reads
 
-ln(1/delta) of each set is `SetAgent._shares`.
+`draw`, `several`, `best_draw`, `planner` and `zero` are not used then, and the store is empty. lambda is d/B_p^2 of
+the posterior and four times as much of the sets. ln(1/delta) of each set is `SetAgent._shares`: a transition set has
+(1 - REGRET_SHARE) (1 - REWARD_SHARE) delta over the number of pairs, a range of rewards REWARD_SHARE of the same.
 """
 
 import math
@@ -264,7 +269,7 @@ def judge_closely(par, state, work, x, k, policy, values):
 # Learning -------------------------------------------------------------------------------------------------------------
 @inlined
 def learn_rest(par, state, work, x, k, h, path):
-    """What all kinds learn of step h: the store, the reward."""
+    """What all kinds learn of step h: the store, the reward. (Only Bernstein sets of rewards are refreshed.)"""
     s, a, reward = path.states[h], path.actions[h], path.rewards[h]
     if state.store.contexts.shape[0] > 0:
         y = slot_of(par.layout, s, a, path.states[h + 1])

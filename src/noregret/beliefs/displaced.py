@@ -16,9 +16,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..beliefs.joint import JointSet, Space
 from ..checks import Floats
 from ..problem.layout import used_slots
+from .joint import JointSet, Space
 
 PARTS = 8  # of [0, 1]
 _FAR = 700.0  # exp of it is a number
