@@ -1,4 +1,5 @@
-"""Doctests are collected from the whole package; what needs an extra is left out, or skipped, without it."""
+"""Doctests are collected from the whole package, for `make test`; what needs an extra is left out, or skipped, without
+it."""
 
 from importlib.util import find_spec
 from typing import Any
@@ -17,9 +18,11 @@ NEEDED = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)  # before those that are not asked for are left out
 def pytest_collection_modifyitems(items: list[Any]) -> None:
     for item in items:
         if isinstance(item, pytest.DoctestItem):
+            item.add_marker(pytest.mark.deep)
             for start, package in NEEDED.items():
                 if item.name.startswith(start) and not find_spec(package):
                     item.add_marker(pytest.mark.skip(reason=f"{package} is not installed"))

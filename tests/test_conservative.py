@@ -79,6 +79,7 @@ def margins(local, pi, beta, c):
     return W
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("c", [0.8, 1.0])
 def test_margins_are_those_of_the_formulas_and_hold(c):
     """Against a twin in NumPy, and against the truth: never above it, never below the obvious bound, and (1 - c) times

@@ -524,6 +524,7 @@ def test_learning_is_seen_in_the_probabilities():
     assert "MDR" not in {row.estimator for row in found}
 
 
+@pytest.mark.deep
 def test_weights_by_state_where_one_rule_logged(clinic):
     """A row for policies far from the log, where weights of paths are worth a handful; its label says what it is."""
     world, few = clinic

@@ -407,6 +407,7 @@ def test_an_unseen_action_is_tried(rewards, paid):
     assert set(actions) == {0, 1}
 
 
+@pytest.mark.deep
 def test_one_episode_of_fifty_is_bold():
     """Exact binomial tests at 1e-6: of the numbers of 10^5 episodes, and of those with a large |z|, which must not say
     anything about it."""
@@ -428,6 +429,7 @@ def drawn_and_expected(name, x, episodes=15, draws=400):
     return np.array(P), np.array(r), learner
 
 
+@pytest.mark.deep
 @pytest.mark.study(first=1)
 @pytest.mark.parametrize("name", ["dense", "design", "reward-design", "logistic", "design-logistic"])
 def test_draws_have_the_distributions_of_the_twin(name):

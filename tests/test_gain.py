@@ -91,6 +91,7 @@ def test_gains_are_differences_turned_round():
     assert now.rows[0].entries == {"policy": "today", "rung": "believed", "gain": "+0.25", "interval": "+0.1 to +0.4"}
 
 
+@pytest.mark.deep
 def test_alarms_are_told():
     check = nr.check_model(WORLD.log(120, seed=1))
     section = model_section(check)

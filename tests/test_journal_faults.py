@@ -85,6 +85,7 @@ def endless(url, pipe):
         pipe.send(journal.write([Entry("note", T, payload={"of": size, "i": i}) for i in range(size)])[-1].number)
 
 
+@pytest.mark.deep
 def test_kill_9_at_random_moments(url):
     """What was acknowledged is there, groups are there whole, the chain holds; the next one goes on at once."""
     luck, acknowledged = random.Random(3), -1

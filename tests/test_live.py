@@ -406,6 +406,7 @@ def test_a_plan_is_made_once_and_records_stay():
     assert len({plan.policy.tobytes() for plan in plans.values()}) > 1  # others have other draws
 
 
+@pytest.mark.deep
 @pytest.mark.study(first=1)
 @pytest.mark.parametrize("at_once", [None, 1])
 def test_saved_with_people_open(tmp_path, at_once):

@@ -22,9 +22,10 @@ from told import Answered, P, Programme, Teller, crowd, host_of, settings, told
 
 playwright = pytest.importorskip("playwright.sync_api", reason="Playwright is not installed")
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="Chromium is not installed: pages are not looked at in a browser"
-)
+pytestmark = [
+    pytest.mark.deep,
+    pytest.mark.skipif(CHROMIUM is None, reason="Chromium is not installed: pages are not looked at in a browser"),
+]
 FLAGS = [
     "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
     "--disable-component-update", "--disable-sync",

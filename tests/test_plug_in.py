@@ -118,6 +118,7 @@ def weights_for(log, kind):
     return steps, step_weights(steps, stabilising(log.problem, None), kind)
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize(
     ("design", "rewards", "known"),
     [(True, "linear", False), (False, "logistic", False), (True, "logistic", True), (False, "linear", False)],
@@ -311,6 +312,7 @@ def test_weights_of_steps():
     assert not same_for_all(certain, problem)
 
 
+@pytest.mark.deep
 def test_weighting_by_the_logging_rule_changes_nothing():
     world = nr.worlds.programme()
     log, other = world.log(200, 3), np.where(world.rule == 1, 0, world.rule)

@@ -20,6 +20,8 @@ from noregret.service.programme_file import programme_from
 from noregret.service.writer import Lost
 from programmes import Caller, Gate, P, context, events, folded, settings, state_of, table, until
 
+pytestmark = pytest.mark.deep
+
 
 def ready(host, *names):
     until(lambda: all(name in host.programmes and host.programmes[name].state == "ready" for name in names))

@@ -248,6 +248,7 @@ def test_draws_of_one_block_move_all_its_pairs_together():
     assert np.std(drawn) > 0.3
 
 
+@pytest.mark.deep
 @pytest.mark.parametrize("kind", [{}, {"support": mask(1)}, {"moderated": True}], ids=["dense", "masked", "moderated"])
 def test_a_shortfall_followed_step_by_step_is_right_and_smaller(kind):
     """On the event of the sets it never lies, for the best policy and for arbitrary ones."""

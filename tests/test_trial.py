@@ -82,6 +82,7 @@ def test_what_is_done_is_not_run_again(planned, monkeypatch):
     assert again.closings == made.closings
 
 
+@pytest.mark.deep
 def test_regret_and_gain_are_those_of_simulations(planned):
     made = planned[0]
     for i in range(2):

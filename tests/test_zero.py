@@ -220,6 +220,7 @@ def usable(own):
     return np.array([[0, own, 0]])
 
 
+@pytest.mark.deep
 def test_certificates_are_right_and_smaller_by_it():
     """Of the programme: 1,500 logged people, the rule and the best policies of 12 others."""
     world = nr.worlds.programme()
