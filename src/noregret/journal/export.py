@@ -119,12 +119,12 @@ class _Tables:
         }  # fmt: skip
         if event.kind == "decide":
             self._places[row, told.get("step")] = len(self.decisions["number"])
-            _put(self.decisions, base | {name: told.get(name) for name in _DECISION})
+            _append_event(self.decisions, base | {name: told.get(name) for name in _DECISION})
             if row is not None:
                 self.people["decisions"][row] += 1
         elif event.kind in _TOLD:
             said = {name: told[name] for name in ("next_state", "reward") if told.get(name) is not None}
-            _put(self.outcomes, base | {"kind": event.kind, "step": told.get("step")} | said)
+            _append_event(self.outcomes, base | {"kind": event.kind, "step": told.get("step")} | said)
             place = self._places.get((row, told.get("step")))
             if place is not None:
                 for name, value in said.items():
@@ -142,7 +142,7 @@ class _Tables:
             "x": _text(told.get("x")), "unavailable": _text(told.get("unavailable")), "decisions": 0,
         }  # fmt: skip
         self._rows[event.who] = len(self.people["who"])
-        _put(self.people, row)
+        _append_event(self.people, row)
 
     def log(self) -> dict[str, list[Any]]:
         """The table of `read_log`. Steps whose outcome was not told are left out, and those after them."""
@@ -159,7 +159,8 @@ class _Tables:
                 ended.add(episode)
                 continue
             step = {name: self.decisions[name][i] for name in _LOG if name in self.decisions}
-            _put(made, given[row] | step | {"arrival": episode, "unavailable": self.people["unavailable"][row]})
+            who = {"arrival": episode, "unavailable": self.people["unavailable"][row]}
+            _append_event(made, given[row] | step | who)
         return made
 
 
@@ -169,7 +170,8 @@ def _context(x: Any) -> dict[str, Any]:
     return {f"x{j}": value for j, value in enumerate(x if isinstance(x, list) else [])}
 
 
-def _put(table: dict[str, list[Any]], row: dict[str, Any]) -> None:
+def _append_event(table: dict[str, list[Any]], row: dict[str, Any]) -> None:
+    """One row more; what the event does not say is None."""
     for name, values in table.items():
         values.append(row.get(name))
 
