@@ -2,6 +2,7 @@
 
 import contextlib
 import difflib
+import functools
 import importlib
 import inspect
 import itertools
@@ -20,6 +21,7 @@ with contextlib.suppress(ImportError):  # there is none on Windows
 
 Floats = NDArray[np.float64]
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 TINY, HUGE = 1e-300, 1e100  # 1/x, and squares and cubes of what is large, are numbers
@@ -258,3 +260,27 @@ def names(name: str, value: Any, length: int) -> tuple[str, ...] | None:
     if len(made) != length or len(set(made)) != length:
         raise ValueError(f"{name} must have {length} different entries, got {shown(value)}")
     return made
+
+
+def or_a_sentence(function: F) -> F:
+    """`function`, with one sentence where its arguments lead to no number: a division by zero, the logarithm of what is
+    not positive, an overflow, text, nan."""
+
+    @functools.wraps(function)
+    def asked(*args: Any, **options: Any) -> Any:
+        given = (*args, *options.values())
+        kinds = (getattr(getattr(value, "dtype", None), "kind", "") for value in given)
+        if not any(isinstance(value, complex) for value in given) and "c" not in kinds:
+            try:
+                with np.errstate(divide="raise", over="raise", invalid="raise"):
+                    made = function(*args, **options)
+                if not isinstance(made, complex) and not (isinstance(made, float) and math.isnan(made)):
+                    return made
+            except (ArithmeticError, TypeError, ValueError, AttributeError, LookupError) as error:
+                if type(error) is ValueError and str(error).split(" ")[0] in inspect.signature(function).parameters:
+                    raise  # a sentence already, about an argument of this function
+        names = inspect.signature(function).bind(*args, **options).arguments  # a TypeError where they do not fit at all
+        said = ", ".join(f"{name} = {shown(value)}" for name, value in names.items())
+        raise ValueError(f"{function.__name__} has no value at {said}")
+
+    return asked  # type: ignore[return-value]

@@ -37,7 +37,7 @@ from .commit import call_learn, call_plan, call_replan, learned, observed, opene
 from .contents import write
 from .data import FromData
 from .declared import Declared, last
-from .explaining import answering
+from .explaining import askable
 from .locks import Lock, locked
 from .lottery import lottery_of
 from .owned import ASKED, EPISODE, STEP
@@ -204,7 +204,7 @@ class Agent(FromData, Declared):
         plan, k = self.kernels()[0], self.episode
         heads, after = self._heads(self.par, self.state, self.work), np.array((k, 0, 0, 1))
         opened(plan, heads, (self._next_x, k, self._out), self._x, self._others, masks, self._clock, after)
-        return answering(self.plan_made(), self)
+        return askable(self.plan_made(), self)
 
     def plan_made(self) -> Plan:
         """The plan of the open episode, in arrays of its own."""

@@ -164,7 +164,7 @@ def check_belief(agent: Any, draws: Any, name: str = "belief") -> int:
     return int(draws)
 
 
-def answering(plan: Plan, agent: Any) -> Plan:
+def askable(plan: Plan, agent: Any) -> Plan:
     """The plan of the agent's open episode, with whom to ask about it."""
     object.__setattr__(plan, "_asks", Explainer(agent, agent.context.copy()))
     return plan

@@ -21,8 +21,6 @@ results agree with the compiled ones to rounding, not to the bit.
 
 import functools
 import gc
-import inspect
-import math
 import struct
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -35,7 +33,7 @@ from numba.core.compiler_lock import global_compiler_lock
 from numba.extending import intrinsic, overload, register_jitable
 from numba.np.arrayobj import make_array, populate_array
 
-from ..checks import shown
+from ..checks import or_a_sentence
 from .cache import keep
 from .inlining import plainly
 from .library import KernelCompiler
@@ -154,37 +152,13 @@ def strict(function: Callable[..., Any]) -> Any:
 
 
 def formula(function: F) -> F:
-    """A scalar formula: a Python function for people, `answering` with a sentence where it has no value, and inside
+    """A scalar formula: a Python function for people, with a sentence where it has no value (`checks`), and inside
     kernels, which may call it as well, the bare arithmetic."""
-    made = answering(function)
+    made = or_a_sentence(function)
     if not DISABLED:
         register_jitable(function)
         overload(made, strict=False)(lambda *args, **options: function)
     return made
-
-
-def answering(function: F) -> F:
-    """`function`, with one sentence where its arguments lead to no number: a division by zero, the logarithm of what is
-    not positive, an overflow, text, nan."""
-
-    @functools.wraps(function)
-    def asked(*args: Any, **options: Any) -> Any:
-        given = (*args, *options.values())
-        kinds = (getattr(getattr(value, "dtype", None), "kind", "") for value in given)
-        if not any(isinstance(value, complex) for value in given) and "c" not in kinds:
-            try:
-                with np.errstate(divide="raise", over="raise", invalid="raise"):
-                    made = function(*args, **options)
-                if not isinstance(made, complex) and not (isinstance(made, float) and math.isnan(made)):
-                    return made
-            except (ArithmeticError, TypeError, ValueError, AttributeError, LookupError) as error:
-                if type(error) is ValueError and str(error).split(" ")[0] in inspect.signature(function).parameters:
-                    raise  # a sentence already, about an argument of this function
-        names = inspect.signature(function).bind(*args, **options).arguments  # a TypeError where they do not fit at all
-        said = ", ".join(f"{name} = {shown(value)}" for name, value in names.items())
-        raise ValueError(f"{function.__name__} has no value at {said}")
-
-    return asked  # type: ignore[return-value]
 
 
 if DISABLED:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from .. import checks as check
 from ..agents.base import Agent
-from ..agents.explaining import answering
+from ..agents.explaining import askable
 from ..journal.event import Entry
 from ..planning.plans import Plan
 from ..problem.masks import barred
@@ -120,7 +120,7 @@ class Ward:
             drawn = plan.plans.astype(np.int16)
         if (drawn < 0).any():  # drawn plans that are the expert's, who was asked for this one
             drawn = np.where(drawn < 0, plan.policy, drawn).astype(np.int16)
-        said = answering(plan, agent).belief(self.belief) if self.belief > 0 else None
+        said = askable(plan, agent).belief(self.belief) if self.belief > 0 else None
         return Person(
             who, agent.episode, tuple(agent.context.tolist()), policy, upper, plan.certificate,
             getattr(plan, "referred", None), mark, drawn, row, floor=floor,

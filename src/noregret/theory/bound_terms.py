@@ -13,11 +13,11 @@
 import math
 from typing import NamedTuple
 
-from ..compiler.jit import answering
+from ..checks import or_a_sentence
 
 
 # Martingales -----------------------------------------------------------------------------------------------------
-@answering
+@or_a_sentence
 def martingale_deviation(sigma: float, episodes: float, delta: float) -> float:
     """A martingale with sigma-sub-Gaussian increments stays below this for all K at once, with probability 1 - delta.
 
@@ -36,7 +36,7 @@ def martingale_deviation(sigma: float, episodes: float, delta: float) -> float:
     return sigma * math.sqrt((episodes + 1.0) * (math.log(episodes + 1.0) - 2.0 * math.log(delta)))
 
 
-@answering
+@or_a_sentence
 def martingale_deviation_fixed(sigma: float, episodes: float, delta: float) -> float:
     """The same for one K fixed beforehand, sigma sqrt(2 K ln(1/delta)) (Azuma and Hoeffding).
 
@@ -51,7 +51,7 @@ def martingale_deviation_fixed(sigma: float, episodes: float, delta: float) -> f
     return sigma * math.sqrt(2.0 * episodes * math.log(1.0 / delta))
 
 
-@answering
+@or_a_sentence
 def return_sigma(horizon: int) -> float:
     """The sigma of a return, H/2: it lies in [0, H] (Hoeffding's lemma).
 
@@ -62,7 +62,7 @@ def return_sigma(horizon: int) -> float:
     return 0.5 * horizon
 
 
-@answering
+@or_a_sentence
 def trajectory_sigma(horizon: int) -> float:
     """The sigma of the difference between an expected and an observed sum of bonuses.
 
@@ -80,7 +80,7 @@ def trajectory_sigma(horizon: int) -> float:
 
 
 # Sums of widths --------------------------------------------------------------------------------------------------
-@answering
+@or_a_sentence
 def potential(
     n_pairs: int,
     context_dim: int,
@@ -107,7 +107,7 @@ def potential(
     return shares * math.log1p(kappa * episodes * horizon * context_bound**2 / (regularization * shares))
 
 
-@answering
+@or_a_sentence
 def largest_radius(
     weight_norm2: float,
     regularization: float,
@@ -147,7 +147,7 @@ def largest_radius(
     return regularization * weight_norm2 + log_term + gradient2 * context_dim / kappa_min * growth
 
 
-@answering
+@or_a_sentence
 def largest_reward_radius(
     reward_bound: float, regularization: float, context_dim: int, context_bound: float, samples: float, delta: float
 ) -> float:
@@ -181,7 +181,7 @@ class Growth(NamedTuple):
     constant: float
 
 
-@answering
+@or_a_sentence
 def bonus_growth(
     horizon: int,
     l1: float,

@@ -20,7 +20,7 @@ The parts are in `bound_terms`, what is printed in `bounds_printed`: all of it c
 
 import math
 
-from ..compiler.jit import answering
+from ..checks import or_a_sentence
 from .bound_terms import (
     Growth,
     bonus_growth,
@@ -46,7 +46,7 @@ RANDOM_OPTIMISM = 2.0 / math.erfc(1.0 / math.sqrt(2.0))
 
 
 # GLM-ORL ---------------------------------------------------------------------------------------------------------
-@answering
+@or_a_sentence
 def regret_from_returns(excess: float, horizon: int, episodes: float, delta: float) -> float:
     """Bound (i) on the regret, for all K: optimistic values less the observed returns, and a deviation.
 
@@ -64,7 +64,7 @@ def regret_from_returns(excess: float, horizon: int, episodes: float, delta: flo
     return excess + martingale_deviation(return_sigma(horizon), episodes, delta)
 
 
-@answering
+@or_a_sentence
 def regret_from_bonuses(bonuses: float, horizon: int, episodes: float, delta: float) -> float:
     """Bound (ii) on the regret, for all K: the bonuses of the pairs visited, and a deviation.
 
@@ -82,7 +82,7 @@ def regret_from_bonuses(bonuses: float, horizon: int, episodes: float, delta: fl
     return bonuses + martingale_deviation(trajectory_sigma(horizon), episodes, delta)
 
 
-@answering
+@or_a_sentence
 def regret_explicit(
     horizon: int,
     episodes: float,
@@ -125,7 +125,7 @@ def regret_explicit(
     return regret_from_bonuses(growth.root * math.sqrt(episodes) + growth.constant, horizon, episodes, delta)
 
 
-@answering
+@or_a_sentence
 def mistakes(epsilon: float, horizon: int, delta: float, growth: Growth, episodes: int | None = None) -> int:
     """The largest N with epsilon N <= u_{sigma_H}(N) + root sqrt(N) + constant, and at most K.
 
@@ -162,7 +162,7 @@ def mistakes(epsilon: float, horizon: int, delta: float, growth: Growth, episode
     return low
 
 
-@answering
+@or_a_sentence
 def mistakes_closed(epsilon: float, horizon: int, delta: float, growth: Growth, episodes: float) -> float:
     """A closed form that is at least `mistakes`: the solution of epsilon N = A sqrt(N) + C.
 
@@ -184,7 +184,7 @@ def mistakes_closed(epsilon: float, horizon: int, delta: float, growth: Growth, 
 
 
 # GLM-RLSVI -------------------------------------------------------------------------------------------------------
-@answering
+@or_a_sentence
 def rlsvi_delta(n_pairs: int, episode: float) -> float:
     """The chance that one set of episode k = 1, 2, ... fails, 1/(2 n_pairs k^2): pi^2/6 bad episodes in all.
 
@@ -198,7 +198,7 @@ def rlsvi_delta(n_pairs: int, episode: float) -> float:
     return 1.0 / (2.0 * n_pairs * float(episode) ** 2)
 
 
-@answering
+@or_a_sentence
 def rlsvi_regret(
     n_states: int,
     n_pairs: int,

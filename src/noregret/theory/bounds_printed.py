@@ -5,11 +5,11 @@
 
 import math
 
-from ..compiler.jit import answering
+from ..checks import or_a_sentence
 from . import radii
 
 
-@answering
+@or_a_sentence
 def deviation_printed(n_states: int, horizon: int, episodes: float, delta: float) -> float:
     """The deviation in the proof of Theorem 4.1, in the appendix: S H^2 sqrt(K log(6 log(2K)/delta_1)).
 
@@ -25,7 +25,7 @@ def deviation_printed(n_states: int, horizon: int, episodes: float, delta: float
     return n_states * horizon**2 * math.sqrt(episodes * math.log(6.0 * math.log(2.0 * episodes) / delta))
 
 
-@answering
+@or_a_sentence
 def radius_printed(
     n_outcomes: int,
     weight_norm2: float,
@@ -59,7 +59,7 @@ def radius_printed(
     return alpha / (2.0 * n_outcomes) + start + 8.0 * context_dim / alpha * growth
 
 
-@answering
+@or_a_sentence
 def regret_printed(
     n_states: int,
     n_actions: int,
@@ -97,7 +97,7 @@ def regret_printed(
     return deviation_printed(n_states, horizon, episodes, delta) + 4.0 * beta * horizon * widths * pairs
 
 
-@answering
+@or_a_sentence
 def mistakes_printed(
     epsilon: float,
     n_states: int,
@@ -130,7 +130,7 @@ def mistakes_printed(
     return scale / regularization / epsilon / epsilon * growth
 
 
-@answering
+@or_a_sentence
 def rlsvi_order_printed(
     n_states: int,
     n_actions: int,

@@ -27,7 +27,7 @@ import math
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from ..compiler.jit import answering
+from ..checks import or_a_sentence
 from .bound_terms import Growth, trajectory_sigma
 from .widths import lower_curvature, upper_curvature
 
@@ -90,7 +90,7 @@ class SetLimits(NamedTuple):
     factor: float  # F: tr(Lambda^{-1} G) of near visits, as planned with, is at most F times what ln det Lambda wins
 
 
-@answering
+@or_a_sentence
 def least_probability(n_outcomes: int, bound: float) -> float:
     """Of an outcome where logits relative to the last one are at most `bound` in absolute value.
 
@@ -105,7 +105,7 @@ def least_probability(n_outcomes: int, bound: float) -> float:
     return 1.0 / (1.0 + math.exp(bound) + (n_outcomes - 2) * math.exp(2.0 * bound))
 
 
-@answering
+@or_a_sentence
 def size_of_pair(
     n_outcomes: int,
     context_dim: int,
@@ -134,7 +134,7 @@ def _least(n: int, bound: float) -> float:
     return least_probability(n, bound) if bound < 300.0 else 0.0
 
 
-@answering
+@or_a_sentence
 def log_growth(size: SetSize, samples: float, sets: int = 1) -> float:
     """Bound on ln det Lambda/lambda^p after so many visits, added up over so many sets of this size.
 
@@ -184,7 +184,7 @@ def _few(size: SetSize, samples: float, each: float) -> float:
     return visits
 
 
-@answering
+@or_a_sentence
 def likelihood_limits(
     size: SetSize, samples: float, horizon: int, *, near: float, log_set: float, log_event: float
 ) -> SetLimits:
@@ -254,7 +254,7 @@ def _second(pair: tuple[float, float]) -> float:
     return pair[1]
 
 
-@answering
+@or_a_sentence
 def likelihood_growth(
     sizes: Iterable[tuple[SetSize, int]],
     run: Run,
@@ -297,7 +297,7 @@ def likelihood_growth(
     return Growth(root, 2.0 * times * (horizon - 1) * bend * squares + horizon * far)
 
 
-@answering
+@or_a_sentence
 def mixture_reward_growth(
     dim: int, sets: int, context_bound: float, reward_bound: float, log: float, run: Run
 ) -> Growth:

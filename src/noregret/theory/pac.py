@@ -36,13 +36,12 @@ import math
 import numpy as np
 
 from .. import checks as check
-from ..checks import Floats
-from ..compiler.jit import answering
+from ..checks import Floats, or_a_sentence
 
 SHARE = 0.25  # of epsilon that slack_0 may take, so that 2 slack_0 <= epsilon/2
 
 
-@answering
+@or_a_sentence
 def slack(horizon: int, reward_error: float, transition_error: float) -> Floats:
     """How far planning can be off, slack_h of (1), [H + 1].
 
@@ -57,7 +56,7 @@ def slack(horizon: int, reward_error: float, transition_error: float) -> Floats:
     return np.asarray(made, dtype=np.float64)
 
 
-@answering
+@or_a_sentence
 def reward_rate(log: float) -> float:
     """Hoeffding's rate, both sides: |mean of m rewards - their mean means| <= rate/sqrt(m).
 
@@ -71,7 +70,7 @@ def reward_rate(log: float) -> float:
     return math.sqrt(0.5 * (math.log(2.0) + log))
 
 
-@answering
+@or_a_sentence
 def transition_rate(n_outcomes: int, log: float) -> float:
     """The rate in the 1-norm: ||frequencies of m outcomes - mean distribution||_1 <= rate/sqrt(m).
 
@@ -86,7 +85,7 @@ def transition_rate(n_outcomes: int, log: float) -> float:
     return 0.0 if n_outcomes == 1 else math.sqrt(2.0 * (n_outcomes * math.log(2.0) + log))
 
 
-@answering
+@or_a_sentence
 def rmax_visits(n_outcomes: int, horizon: int, epsilon: float, log: float) -> int:
     """Visits until a pair is known: after them sampling alone adds at most epsilon/8 to slack_0, half of its share.
 
@@ -101,7 +100,7 @@ def rmax_visits(n_outcomes: int, horizon: int, epsilon: float, log: float) -> in
     return math.ceil((2.0 * float(need) / (SHARE * epsilon)) ** 2)
 
 
-@answering
+@or_a_sentence
 def cover_radius(horizon: int, epsilon: float, lipschitz: float, reward_lipschitz: float) -> float:
     """Radius r0 of the balls: contexts of one ball are at most 2 r0 apart, which adds at most epsilon/8 to slack_0.
 
@@ -116,7 +115,7 @@ def cover_radius(horizon: int, epsilon: float, lipschitz: float, reward_lipschit
     return 0.5 * SHARE * epsilon / float(need) if need > 0.0 else math.inf
 
 
-@answering
+@or_a_sentence
 def mistakes(horizon: int, epsilon: float, escapes: float, delta: float) -> float:
     """Plans worse than optimal by more than epsilon, at most: (3), with probability 1 - delta once the models hold.
 
@@ -128,7 +127,7 @@ def mistakes(horizon: int, epsilon: float, escapes: float, delta: float) -> floa
     return 4.0 * horizon / epsilon * max(escapes, 4.0 * math.log(1.0 / delta))
 
 
-@answering
+@or_a_sentence
 def printed_visits(n_states: int, n_actions: int, horizon: int, epsilon: float, delta: float) -> int:
     """Visits as published: m = 128 (S ln 2 + ln(SA/delta)) H^2/epsilon^2. From memory of Modi et al. (2018).
 
@@ -145,7 +144,7 @@ def printed_visits(n_states: int, n_actions: int, horizon: int, epsilon: float, 
     return math.ceil(128.0 * size * (horizon / epsilon) ** 2)
 
 
-@answering
+@or_a_sentence
 def printed_radius(horizon: int, epsilon: float, lipschitz: float, reward_lipschitz: float) -> float:
     """Radius as published: r0 = min(epsilon/(8 H L_p), epsilon/(8 L_r)). From memory of Modi et al. (2018).
 
@@ -162,7 +161,7 @@ def printed_radius(horizon: int, epsilon: float, lipschitz: float, reward_lipsch
 
 
 # Linear regression that knows what it knows -------------------------------------------------------------------------
-@answering
+@or_a_sentence
 def kwik_samples(context_dim: int, alpha: float, norm: float = 1.0) -> int:
     """How often ||x||_{Z^-1} > alpha can happen if Z starts at I and grows by x x' each time, ||x|| <= norm.
 
@@ -193,7 +192,7 @@ def kwik_samples(context_dim: int, alpha: float, norm: float = 1.0) -> int:
     return int(low)
 
 
-@answering
+@or_a_sentence
 def kwik_errors(
     alpha: float, context_dim: int, n_outcomes: int, reward_bound: float, log: float, norm: float = 1.0
 ) -> tuple[float, float]:
@@ -224,7 +223,7 @@ def kwik_errors(
     return reward * alpha, (bias + noise) * alpha
 
 
-@answering
+@or_a_sentence
 def kwik_threshold(
     horizon: int, epsilon: float, context_dim: int, n_outcomes: int, reward_bound: float, log: float, norm: float = 1.0
 ) -> float:

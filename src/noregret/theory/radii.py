@@ -20,10 +20,11 @@ gradient_sum = sum_i ||a_i||^2 ||x_i||^2_{Z_{i+1}^{-1}}; displacement = sum of t
 
 import math
 
-from ..compiler.jit import answering, formula
+from ..checks import or_a_sentence
+from ..compiler.jit import formula
 
 
-@answering
+@or_a_sentence
 def printed(
     n_outcomes: int,
     weight_norm2: float,

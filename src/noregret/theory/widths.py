@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from .. import checks as check
-from ..compiler.jit import answering, formula
+from ..checks import or_a_sentence
+from ..compiler.jit import formula
 
 
 @formula
@@ -37,7 +38,7 @@ def logit_l1(w: float) -> float:
     return 2.0 * math.tanh(w / (2.0 * math.sqrt(2.0)))
 
 
-@answering
+@or_a_sentence
 def logit_prior_cap(p: ArrayLike, bound: float) -> float:
     """What is known before any data: max ||softmax(y) - p||_1 over the pinned box (y_S = 0, |y_i| <= bound otherwise).
 
@@ -60,7 +61,7 @@ def logit_prior_cap(p: ArrayLike, bound: float) -> float:
     return float(2.0 * max(without.max(), with_pinned.max()))
 
 
-@answering
+@or_a_sentence
 def logit_diameter(n_outcomes: int, bound: float) -> float:
     """No width need be larger: max ||softmax(y) - softmax(z)||_1 over y, z in the pinned box.
 
