@@ -1,14 +1,13 @@
 """The OpenAPI description, made of the operations and their Structs: what is not in them is not said, and what is said
 is what is read. `tests/test_service_api.py` holds a running service against it."""
 
-from http import HTTPStatus
 from typing import Any
 
 import msgspec
 
 from ..storage.version import __version__
 from .messages import ErrorResponse, Failure
-from .operation import Operation
+from .operation import Operation, phrase
 from .wire import BODY
 
 _REF = "#/components/schemas/{name}"
@@ -94,7 +93,7 @@ def _operation(op: Operation, demo: bool) -> dict[str, Any]:
 def _responses(op: Operation) -> dict[str, Any]:
     made: dict[str, Any] = {}
     for status, answer in op.answers.items():
-        part: dict[str, Any] = {"description": HTTPStatus(status).phrase}
+        part: dict[str, Any] = {"description": phrase(status)}
         if isinstance(answer, str):
             schema = {"type": "string"} if answer.startswith("text/") else {}
             part["content"] = {answer: {"schema": schema}}

@@ -257,12 +257,21 @@ def said(status: int, value: Any) -> Reply:
     return Reply(status, msgspec.json.encode(value))
 
 
+# Python 3.13 renamed these; callers compare codes, and the description of the API must not depend on Python's version.
+_PHRASES = {413: "Request Entity Too Large", 422: "Unprocessable Entity"}
+
+
+def phrase(status: int) -> str:
+    """The words of a status, the same on every Python."""
+    return _PHRASES.get(status) or HTTPStatus(status).phrase
+
+
 def as_azure(reply: Reply) -> Reply:
     """An error in the form of Personalizer's: {"error": {"code", "message"}}."""
     if reply.status < 400:
         return reply
     sentence = msgspec.json.decode(reply.body, type=Failure).error
-    code = HTTPStatus(reply.status).phrase.title().replace(" ", "")
+    code = phrase(reply.status).title().replace(" ", "")
     reply.body = msgspec.json.encode(ErrorResponse(PersonalizerError(code, sentence)))
     return reply
 
