@@ -4,6 +4,7 @@ import contextlib
 import io
 import json
 import re
+import select
 import socket
 import subprocess
 import threading
@@ -386,11 +387,13 @@ def test_connections_leave_room_for_the_journal(port, monkeypatch):
     monkeypatch.setattr(wire.Connection, "most", 5)
     held = [socket.create_connection(("127.0.0.1", port)) for _ in range(8)]
     try:
-        for connection in held:
-            connection.settimeout(5)
+        refused, until = {}, time.monotonic() + 20.0  # which of them is the event loop's choice
+        while len(refused) < 3 and time.monotonic() < until:
+            for connection in select.select([c for c in held if c not in refused], [], [], 0.2)[0]:
+                refused[connection] = connection.recv(1000)
         time.sleep(0.2)
-        refused = [c.recv(1000) for c in held[5:]]
-        assert all(got.startswith(b"HTTP/1.1 503") and b"retry-after: 1" in got for got in refused)
+        assert len(refused) >= 3  # and no more than five are kept
+        assert all(got.startswith(b"HTTP/1.1 503") and b"retry-after: 1" in got for got in refused.values())
     finally:
         for connection in held:
             connection.close()
