@@ -10,7 +10,7 @@ from noregret.estimators.likelihood.shared import natural_regularization, shared
 from noregret.estimators.likelihood.shared_visit import learn_shared
 from noregret.numerics.linear_algebra import triangle_times
 from noregret.planning.optimism import bonus, shortfall
-from noregret.planning.shared import bound_shared, largest_first, plan_shared
+from noregret.planning.shared import bound_shared, largest_first, moved, plan_shared
 from reference_shared import SharedSet
 
 TABLES = {
@@ -346,7 +346,7 @@ def test_actions_that_are_ruled_out_change_no_plan(part):
             V = Q.max(1)
             assert np.allclose(values[h], V, rtol=0, atol=1e-12)
             assert (Q[np.arange(4), policy[h]] >= V - 1e-9).all()
-    assert 0 < ruled_out <= 8 * 4 * 2  # two of three actions at most
+    assert 0 < ruled_out < 8 * 4 * 3
 
 
 def test_bounds_side_by_side_are_those_of_every_pair():
@@ -378,6 +378,79 @@ def test_bounds_side_by_side_are_those_of_every_pair():
     assert less > 0.0
 
 
+def sets_at_hand(concentration, H, seed):
+    """An agent whose local sets are made up: next states as from a Dirichlet distribution, small ellipsoids, bounds on
+    first-order terms that are as close as can be."""
+    world = nr.worlds.shared_logit(6, 3, horizon=H, context_dim=2, features=3, bound=2.0)
+    agent, g = nr.LRORL(world.problem), np.random.default_rng(seed)
+    play(agent, world, 2)
+    agent.certify(world.context(5, 0), np.zeros((H, 6), int))
+    local = agent.work.local
+    local.P[:], local.high[:] = g.dirichlet(np.full(6, concentration), (6, 3)), g.uniform(0.0, 0.9, (6, 3))
+    local.low[:], local.half[:] = local.high - 0.1, g.uniform(0.05, 1.0, (6, 3))
+    local.second[:], local.rho[:], local.made[:] = g.uniform(0.0, 0.05, (6, 3)), g.uniform(0.1, 1.0, (6, 3)), 0
+    for s, a in np.ndindex(6, 3):
+        root = np.tril(local.factor[local.block[s, a]]).T @ local.columns[s, a]
+        root = root - (root @ local.P[s, a])[:, None]
+        local.reach[s, a] = local.rho[s, a] * np.sqrt(np.linalg.eigvalsh((root * local.P[s, a]) @ root.T)[-1] + 1e-12)
+    return agent
+
+
+@pytest.mark.parametrize(("concentration", "part"), [(1.0, 1.0), (0.05, 1.0), (0.05, 2.5)])
+def test_what_is_kept_from_the_step_before_changes_no_plan(concentration, part):
+    """Terms that can have moved by rounding alone, and actions that cannot have caught up, over 60 steps, against the
+    bonus of every pair. Where next states are all but certain the best action changes far from the end."""
+    H, stayed, settled, changed = 60, 0, 0, 0
+    for seed in range(20):
+        agent, policy = sets_at_hand(concentration, H, seed), np.zeros((H, 6), int)
+        values = np.zeros((H + 1, 6))
+        par, work, local = agent.par.search, agent.work.search, agent.work.local
+        work.leaders[:] = -1
+        plan_shared(par, local, work, local.low, 3, part, policy, values)
+        stayed += work.leaders[0] >= 0
+        settled += ((work.known < work.first) & (work.first < work.known + 1e-13)).any()
+        V, reward = np.zeros(6), local.low + part * (local.high - local.low)
+        for h in range(H - 1, -1, -1):
+            pairs = np.ndindex(6, 3)
+            b = np.reshape([part * bonus(par, local, s, a, V, 1.0, work) for s, a in pairs], (6, 3))
+            Q = np.clip(reward + local.P @ V + b, 0.0, float(H - h))
+            V = Q.max(1)
+            assert np.allclose(values[h], V, rtol=0, atol=1e-11)
+            assert (values[h] >= V - 1e-12).all()
+            assert (Q[np.arange(6), policy[h]] >= V - 1e-9).all()
+        changed += (policy[:-10] != policy[1:-9]).any()
+    assert stayed > 2
+    assert settled > 5 or concentration < 1.0
+    assert changed > 2 or concentration == 1.0
+
+
+@pytest.mark.parametrize("concentration", [3.0, 0.05])
+def test_what_is_kept_from_the_step_before_changes_no_bound(concentration):
+    """Likewise `bound_shared`, for policies that change once; what is kept makes no upper value smaller, and no lower
+    one larger."""
+    H, kept, g = 60, 0, np.random.default_rng(6)
+    for seed in range(10):
+        agent, policy = sets_at_hand(concentration, H, seed), np.repeat(g.integers(0, 3, (2, 6)), H // 2, axis=0)
+        par, work, local = agent.par.search, agent.work.search, agent.work.local
+        found = np.zeros((5, H + 1, 6))
+        bound_shared(par, local, work, policy, found[2], found[3], 1)
+        kept += ((work.age[1] > 0.0) & (work.both[1] > 0.0)).any()
+        bound_shared(par, local, work, policy, found[0, :0], found[4], 0)
+        kept += ((work.age[1] > 0.0) & (work.both[1] > 0.0)).any()
+        bound_shared(par, local, work, policy, found[0], found[1], 0)
+        kept += ((work.age[0] > 0.0) & (work.both[0] > 0.0)).any()
+        for sign, reward, values in ((1.0, local.high, found[0]), (-1.0, local.low, found[1])):
+            V = np.zeros(6)
+            for h in range(H - 1, -1, -1):
+                pairs = [(s, policy[h, s]) for s in range(6)]
+                b = [local.P[i] @ V + sign * bonus(par, local, *i, V, sign, work) for i in pairs]
+                V = np.clip([reward[i] for i in pairs] + np.array(b), 0.0, float(H - h))
+                assert np.allclose(values[h], V, rtol=0, atol=1e-11)
+                assert (sign * (values[h] - V) >= -1e-12).all()
+        assert np.allclose(found[3:], found[1], rtol=0, atol=1e-11)
+    assert kept > 15 or concentration < 1.0
+
+
 @pytest.mark.parametrize("first", [False, True])
 def test_no_first_order_term_is_beyond_its_reach(first):
     """`largest_first` of what `curve` and `derive_first_shared` say, over random values, some of two points."""
@@ -400,6 +473,9 @@ def test_no_first_order_term_is_beyond_its_reach(first):
             most = largest_first(local.reach[s, a], local.P[s, a] @ V, V.min(), V.max())
             assert terms[i] <= most * (1 + 1e-12)
             closest = max(closest, terms[i] / most)
+        W = 3.0 - V + g.normal() * V + 0.1 * g.random(14)  # another step
+        apart = np.linalg.norm(local.rows[..., :14] @ W, axis=-1) - terms
+        assert (np.abs(apart) <= local.reach.ravel() * moved(V, W) * (1 + 1e-12)).all()
     assert closest > (0.1 if first else 0.4)  # it is a bound that decides something
 
 

@@ -357,7 +357,7 @@ def curve(local, i, root, work):
     (diag P - PP') cov has the eigenvalues, but for zeros, of D = sum_j P_j (root_j - m)(root_j - m)' [Q, Q], m = sum_j
     P_j root_j; second is then that of `derive`. For g = P * (V - <P, V>) Cauchy and Schwarz say that g'cov g is at most
     D's largest eigenvalue times the variance of V, which is at most (max V - <P, V>)(<P, V> - min V) (Bhatia and Davis
-    2000): hence reach, with the Frobenius norm for the eigenvalue."""
+    2000): hence reach, with the bound on the eigenvalue that second has, if that was found, or the Frobenius norm."""
     D, Q, least, squares = work.B, root.shape[0], 0.0, 0.0
     rho, size = merged(local.rho)[i], merged(local.span)[i]
     variances_of(root, merged(local.P)[i], work.mean, D)
@@ -367,11 +367,12 @@ def curve(local, i, root, work):
             square += D[k, m] * D[k, m]
         squares += square
         least += square * square
-    rho2, most = rho * rho, 0.25 * size * size
+    rho2, most, largest = rho * rho, 0.25 * size * size, math.sqrt(squares)
     if rho2 < math.inf and size < FAR and rho2 * math.sqrt(math.sqrt(least)) < most:
-        most = min(most, rho2 * largest_eigenvalue(D, Q, least) * (1.0 + 1e-12))
+        largest = largest_eigenvalue(D, Q, least) * (1.0 + 1e-12)
+        most = min(most, rho2 * largest)
     merged(local.second)[i] = most * upper_curvature(size) if most > 0.0 else 0.0
-    merged(local.reach)[i] = rho * math.sqrt(math.sqrt(squares))
+    merged(local.reach)[i] = rho * math.sqrt(largest)
 
 
 @inlined

@@ -67,14 +67,17 @@ class SearchWork(NamedTuple):
     kept: Floats  # [H, S, A], Q of optimism with all of the bonus, where `shortfall` will ask for it; else empty
     ahead: Floats  # [S], at least the optimal values of the next step
     first: Floats  # [S, A], rho sqrt(g' cov g) of all pairs
+    known: Floats  # [S, A], at least that, where weights are shared
     factor: Floats  # [S, A], on them
     products: Floats  # [M(M-1)/2], of next values
     squares: Floats  # [2, S A Q], where weights are shared, and the next six
     pairs: NDArray[np.int64]  # [S A], some of them
     rows: NDArray[np.int64]  # [S A Q], theirs
     states: NDArray[np.int64]  # [S], likewise
+    leaders: NDArray[np.int64]  # [S], likewise
     ends: Floats  # [2, S A], between which values of actions lie
     both: Floats  # [2, S], first-order terms of upper and lower values
+    age: Floats  # [2, S], by how much they may be too large
     padded: Floats  # [2, .], next values, as long as rows
     ways: Floats  # [4, S, A], and the next [3, S], of `planning.ways`
     along: Floats
@@ -101,9 +104,10 @@ def search_parts(
     f, policy, values = np.zeros, np.zeros((1, 1), np.int64), np.zeros((1, 1))
     n, long = local.rows.shape[0] * local.rows.shape[1], local.rows.shape[2]
     work = SearchWork(
-        f(M), f(M), f(1), f((S, A)), f((S, A)), f((horizon, S, A)), f(S), f((S, A)), np.ones((S, A)),
+        f(M), f(M), f(1), f((S, A)), f((S, A)), f((horizon, S, A)), f(S), f((S, A)), f((S, A)), np.ones((S, A)),
         f(M * (M - 1) // 2),
-        f((2, n)), np.zeros(S * A, np.int64), np.zeros(n, np.int64), np.zeros(S, np.int64), f((2, S * A)), f((2, S)),
+        f((2, n)), np.zeros(S * A, np.int64), np.zeros(n, np.int64), np.zeros(S, np.int64), np.zeros(S, np.int64),
+        f((2, S * A)), f((2, S)), f((2, S)),
         room_for((2, long)), f((4, S, A)), f((3, S)), f((M, M)), maximisation_work(M),
     )  # fmt: skip
     par = SearchPar(layout, seed, TAYLOR if draws > 0.0 else kind, float(draws), int(ways), *[EMPTY] * 7)

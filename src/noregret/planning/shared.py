@@ -6,6 +6,16 @@ between what it is with no first-order term and with that much. So a term is fou
 `plan_shared` only of actions that may be the best: of the one with the largest lower end first, whose value then rules
 out most of the others. What is ruled out is worse by more than ties are told apart by. Policy and values are those of
 all terms. `bound_shared` finds upper and lower values side by side, so that rows are read once for both.
+
+A term is a length of a linear map of V that does not see constants. So from one step to the next it moves by at most
+reach times half the span of V_h - V_{h+1}, which shrinks fast where people are soon anywhere: between what a term can
+be at least and at most nothing is left but rounding. What is known to SETTLED is not found again, and taken to be as
+large as it may be, so that what must be an upper bound is one. Nor can an action that is far behind another catch up
+by so little: then the best actions stay, and only theirs are worked out (`stay`), as MacQueen (1967) leaves out actions
+between two sweeps. With d the span of V_h - V_{h+1}, a pair's value moves by some c in [min, max] of V_h - V_{h+1} that
+all have in common, d at most for its mean and (1 + reach/2) d for its bonus: of the three terms in it the first,
+(max V - min V) min(half, 1), and the last, max V - PV, move by d at most, as does what second adds to a first-order
+term where that decides, second < 1.
 """
 
 import math
@@ -17,6 +27,7 @@ from .bellman import TIED_WITHIN, choose, expectation
 from .bonuses import call_first, call_perturb, call_rows, first_matters, least_of, least_term, low_and_high
 
 ROUNDING = 1e-12  # of values up to 1, in a mean
+SETTLED = 1e-13  # first-order terms, and values, that are known to so much count as known
 
 
 @inlined
@@ -67,24 +78,43 @@ def largest_first(reach, mean, low, high):
 
 
 @inlined
-def ends_of(local, reward, scale, low, high, work):
-    """work.first <- `largest_first` of all pairs, work.ends[0], [1] <- their values in V with no first-order term and
-    with that one; work.Q: means of V."""
-    Q, first, least, most = merged(work.Q), merged(work.first), work.ends[0], work.ends[1]
+def moved(V, before):
+    """Half the span of V - before: a first-order term moves by at most reach times that."""
+    low, high = V[0] - before[0], V[0] - before[0]
+    for s in range(1, V.shape[0]):
+        low, high = min(low, V[s] - before[s]), max(high, V[s] - before[s])
+    return 0.5 * (high - low)
+
+
+@inlined
+def no_terms(work):
+    """work.known, work.first <- of values that are all the same."""
+    known, first = merged(work.known), merged(work.first)
+    for i in range(first.shape[0]):
+        known[i] = first[i] = 0.0
+
+
+@inlined
+def ends_of(local, reward, scale, step, low, high, work):
+    """work.known, work.first <- between which the first-order terms of all pairs lie: `largest_first` at most, and no
+    farther from where they were than step, `moved` since then, allows. work.ends[0], [1] <- their values in V with
+    these; work.Q: means of V."""
+    Q, known, first, least, most = merged(work.Q), merged(work.known), merged(work.first), work.ends[0], work.ends[1]
     second, half, rho, reach = merged(local.second), merged(local.half), merged(local.rho), merged(local.reach)
     for i in range(first.shape[0]):
-        mean = Q[i]
-        v = largest_first(reach[i], mean, low, high)
-        first[i] = v
-        least[i] = reward[i] + mean + scale * least_term(second[i], half[i], rho[i], 0.0, mean, low, high)
+        mean, slack = Q[i], reach[i] * step if step > 0.0 else 0.0
+        u = max(known[i] - slack, 0.0)
+        v = min(first[i] + slack, largest_first(reach[i], mean, low, high))
+        known[i], first[i] = u, v
+        least[i] = reward[i] + mean + scale * least_term(second[i], half[i], rho[i], u, mean, low, high)
         most[i] = reward[i] + mean + scale * least_term(second[i], half[i], rho[i], v, mean, low, high)
 
 
 @inlined
 def first_of_leaders(par, local, V, scale, limit, work):
-    """work.first of the action of every state with the largest value without such a term, where it matters, and
-    work.ends[0] of it <- its value; limit: no value is larger. Returns nothing that is not in work."""
-    (S, A), available = work.first.shape, par.layout.available
+    """work.first of the action of every state with the largest lower end, where it matters, and work.ends[0] of it <-
+    its value; limit: no value is larger. Returns nothing that is not in work."""
+    (S, A), available, known = work.first.shape, par.layout.available, merged(work.known)
     least, most, n = work.ends[0], work.ends[1], 0
     for s in range(S):
         best, leader = -math.inf, 0
@@ -92,7 +122,7 @@ def first_of_leaders(par, local, V, scale, limit, work):
             i = s * A + a
             if available[s, a] and least[i] > best:
                 best, leader = least[i], i
-        if most[leader] > least[leader] and least[leader] < limit:
+        if most[leader] - least[leader] > SETTLED and least[leader] < limit:
             work.pairs[n] = leader
             n += 1
     call_first(par.first, (par, local, V, n, work))
@@ -103,12 +133,13 @@ def first_of_leaders(par, local, V, scale, limit, work):
         i = work.pairs[e]
         value = reward[i] + Q[i] + scale * least_term(second[i], half[i], rho[i], first[i], Q[i], low, high)
         least[i] = most[i] = value
+        known[i] = first[i]
 
 
 @inlined
 def first_of_rivals(par, local, V, limit, work):
     """work.first of all other actions that may be the best of their state, after `first_of_leaders`."""
-    (S, A), available = work.first.shape, par.layout.available
+    (S, A), available, known, first = work.first.shape, par.layout.available, merged(work.known), merged(work.first)
     least, most, n = work.ends[0], work.ends[1], 0
     for s in range(S):
         best = -math.inf
@@ -116,10 +147,13 @@ def first_of_rivals(par, local, V, limit, work):
             best = max(best, least[i] if available[s, i - s * A] else -math.inf)
         best = min(best, limit) - 2.0 * TIED_WITHIN
         for i in range(s * A, s * A + A):
-            if most[i] >= best and most[i] > least[i] and least[i] < limit and available[s, i - s * A]:
+            unknown = most[i] - least[i] > SETTLED
+            if most[i] >= best and unknown and least[i] < limit and available[s, i - s * A]:
                 work.pairs[n] = i
                 n += 1
     call_first(par.first, (par, local, V, n, work))
+    for e in range(n):
+        known[work.pairs[e]] = first[work.pairs[e]]
 
 
 @inlined
@@ -130,6 +164,61 @@ def first_of_all(par, local, V, work):
     call_first(par.first, (par, local, V, work.pairs.shape[0], work))
 
 
+@inlined
+def lead_of(par, limit, work):
+    """The least lead of the best action of a state before the others, by work.ends[1], values before they are clipped;
+    -inf where the best is clipped anywhere."""
+    (S, A), available, values, least = work.first.shape, par.layout.available, work.ends[1], math.inf
+    for s in range(S):
+        best, second = -math.inf, -math.inf
+        for a in range(A):
+            v = values[s * A + a] if available[s, a] else -math.inf
+            second = max(second, min(best, v))
+            best = max(best, v)
+        least = min(least, best - second if best > TIED_WITHIN and best <= limit else -math.inf)
+    return least
+
+
+@inlined
+def pace_of(local, scale):
+    """How fast a lead may shrink, at most, times `moved`."""
+    rho, reach, most = merged(local.rho), merged(local.reach), 0.0
+    for i in range(rho.shape[0]):
+        most = max(most, reach[i] if rho[i] < math.inf else 0.0)
+    return 2.0 * (1.0 + 2.0 * scale * (1.0 + 0.5 * most))
+
+
+@kernel
+def stay(par, local, scale, step, h, policy, values, work):
+    """policy[h], values[h] <- those of the actions of policy[h + 1], where nothing else can be as good; step: `moved`
+    since the step before. False where a value would be clipped: then nothing is worth keeping."""
+    (H, S), A, V, leaders, means = policy.shape, work.first.shape[1], values[h + 1], work.leaders, work.ends[0]
+    known, first, reward = merged(work.known), merged(work.first), merged(work.reward)
+    second, half, rho, reach = merged(local.second), merged(local.half), merged(local.rho), merged(local.reach)
+    (low, high), n = low_and_high(V), 0
+    for s in range(S):
+        leaders[s] = s * A + policy[h + 1, s]
+    chosen_times(merged(local.P), leaders, S, V, means)
+    for s in range(S):
+        i, mean = leaders[s], means[s]
+        slack = reach[i] * step if step > 0.0 else 0.0
+        known[i], first[i] = max(known[i] - slack, 0.0), first[i] + slack
+        least = least_term(second[i], half[i], rho[i], known[i], mean, low, high)
+        if scale * (least_term(second[i], half[i], rho[i], first[i], mean, low, high) - least) > SETTLED:
+            work.pairs[n] = i
+            n += 1
+    call_first(par.first, (par, local, V, n, work))
+    for e in range(n):
+        known[work.pairs[e]] = first[work.pairs[e]]
+    for s in range(S):
+        i, mean = leaders[s], means[s]
+        v = reward[i] + mean + scale * least_term(second[i], half[i], rho[i], first[i], mean, low, high)
+        if not (v > TIED_WITHIN and v <= float(H - h)):
+            return False
+        values[h, s], policy[h, s] = v, policy[h + 1, s]
+    return True
+
+
 @kernel
 def plan_shared(par, local, work, mean, k, scale, policy, values):
     """`optimism.plan_optimistically`."""
@@ -138,25 +227,35 @@ def plan_shared(par, local, work, mean, k, scale, policy, values):
     second, half, rho = merged(local.second), merged(local.half), merged(local.rho)
     upper, estimate, matters = merged(local.high), merged(mean), first_matters(par, local, work)
     keeps = work.kept.shape[0] == H and scale == 1.0
+    all_terms = keeps or par.draws > 0.0
+    lead, pace, far, raw = -math.inf, pace_of(local, scale), 0.0, work.ends[1]
     for s in range(S):
         values[H, s] = 0.0
     for i in range(reward.shape[0]):
         reward[i] = upper[i] if scale == 1.0 else estimate[i] + scale * (upper[i] - estimate[i])
     for h in range(H - 1, -1, -1):
-        V, limit = values[h + 1], float(H - h)
+        V, limit, step = values[h + 1], float(H - h), moved(values[h + 1], values[min(h + 2, H)])
+        far += step
+        if lead > pace * far + 2.0 * TIED_WITHIN and stay(par, local, scale, step, h, policy, values, work):
+            continue
         low, high = low_and_high(V)
         if par.draws > 0.0:
             call_perturb(par.perturb, (par.seed, par.draws, k, h, work.factor))
         rows_times(merged(local.P), V, Q)
-        if matters and (keeps or par.draws > 0.0):  # terms of all actions, not of the best alone
+        if matters and all_terms:  # of all actions, not of the best alone
             first_of_all(par, local, V, work)
-        elif matters and high > low:
-            ends_of(local, reward, scale, low, high, work)
+        elif matters and high <= low:  # so before the first step from the end
+            no_terms(work)
+        elif matters:
+            ends_of(local, reward, scale, far, low, high, work)
             first_of_leaders(par, local, V, scale, limit, work)
             first_of_rivals(par, local, V, limit, work)
         for i in range(reward.shape[0]):
             b = least_term(second[i], half[i], rho[i], factor[i] * first[i], Q[i], low, high)
-            Q[i] = min(max(reward[i] + Q[i] + scale * b, 0.0), limit)
+            raw[i] = reward[i] + Q[i] + scale * b
+            Q[i] = min(max(raw[i], 0.0), limit)
+        if matters and not all_terms:
+            lead, far = lead_of(par, limit, work), 0.0
         if keeps:
             kept = merged(work.kept[h])
             for i in range(reward.shape[0]):
@@ -165,39 +264,68 @@ def plan_shared(par, local, work, mean, k, scale, policy, values):
 
 
 @inlined
-def narrow_pairs(local, policy, work):
-    """work.pairs, work.states <- the pairs (s, policy[s]) where second < half: elsewhere a first-order term decides
-    nothing. Their number."""
-    n, A = 0, local.rho.shape[1]
-    for s in range(policy.shape[0]):
-        if local.second[s, policy[s]] < local.half[s, policy[s]]:
-            work.pairs[n], work.states[n] = s * A + policy[s], s
-            n += 1
+def no_terms_along(work):
+    """work.both, work.age <- of values that are all the same."""
+    for s in range(work.both.shape[1]):
+        work.both[0, s] = work.both[1, s] = work.age[0, s] = work.age[1, s] = 0.0
+
+
+@inlined
+def moved_pairs(local, policy, h, way, steps, work):
+    """work.pairs, work.states <- the pairs (s, policy[h, s]) whose terms must be found, and their number. Not those
+    where second >= half: there a first-order term decides nothing. Nor those of the step before whose terms, in
+    work.both, are no more than SETTLED too large still; steps: `moved` of U and of L. way=1: of L alone, 0: of
+    both."""
+    n, A, both, age = 0, local.rho.shape[1], work.both, work.age
+    for s in range(policy.shape[1]):
+        a = policy[h, s]
+        if local.second[s, a] < local.half[s, a]:
+            again = policy[h + 1, s] == a
+            for w in range(way, 2):
+                slack = local.reach[s, a] * steps[w]
+                both[w, s] += slack
+                age[w, s] += slack
+                again = again and age[w, s] <= SETTLED
+            if not again:
+                work.pairs[n], work.states[n] = s * A + a, s
+                age[0, s] = age[1, s] = 0.0
+                n += 1
+        else:
+            both[0, s] = both[1, s] = 0.0
     return n
+
+
+@inlined
+def terms_below(par, local, L, n, work):
+    """work.both[1] at the states in work.states <- first-order terms for L of the first n pairs in work.pairs."""
+    first = merged(work.first)
+    call_first(par.first, (par, local, L, n, work))
+    for e in range(n):
+        work.both[1, work.states[e]] = first[work.pairs[e]]
 
 
 @inlined
 def bound_below(par, local, work, policy, lower):
     """Lower values alone."""
     (H, S), matters = policy.shape, first_matters(par, local, work)
+    no_terms_along(work)
     for s in range(S):
         lower[H, s] = 0.0
     for h in range(H - 1, -1, -1):
         L = lower[h + 1]
         bottom, top = low_and_high(L)
-        for s in range(S):
-            work.first[s, policy[h, s]] = 0.0
-        if matters:
-            call_first(par.first, (par, local, L, narrow_pairs(local, policy[h], work), work))
+        if matters and h < H - 1:
+            steps = (0.0, moved(L, lower[h + 2]))
+            terms_below(par, local, L, moved_pairs(local, policy, h, 1, steps, work), work)
         for s in range(S):
             a = policy[h, s]
             mean = expectation(local.P, par.layout, s, a, L)
-            less = least_of(local, s, a, work.first[s, a], -mean, -top, -bottom)
+            less = least_of(local, s, a, work.both[1, s], -mean, -top, -bottom)
             lower[h, s] = min(max(local.low[s, a] + mean - less, 0.0), float(H - h))
 
 
 @inlined
-def first_of_both(par, local, U, L, n, work):
+def terms_of_both(par, local, U, L, n, work):
     """work.both [2, S] at the states in work.states <- first-order terms for U and for L of the first n pairs in
     work.pairs."""
     rank = local.rows.shape[1]
@@ -216,22 +344,21 @@ def bound_both(par, local, work, policy, upper, lower, rough):
     """Upper and lower values side by side: rows are read once for both. rough=1: upper ones without their first-order
     terms, at most what they are with them."""
     (H, S), A, matters = policy.shape, work.first.shape[1], first_matters(par, local, work)
-    P, both, first = merged(local.P), work.both, merged(work.first)
+    P, both = merged(local.P), work.both
+    no_terms_along(work)
     for s in range(S):
         upper[H, s] = lower[H, s] = 0.0
     for h in range(H - 1, -1, -1):
         U, L = upper[h + 1], lower[h + 1]
         low, high = low_and_high(U)
         bottom, top = low_and_high(L)
-        for s in range(S):
-            both[0, s] = both[1, s] = 0.0
-        n = narrow_pairs(local, policy[h], work) if matters else 0
-        if n > 0 and rough == 0:
-            first_of_both(par, local, U, L, n, work)
-        elif n > 0:
-            call_first(par.first, (par, local, L, n, work))
-            for e in range(n):
-                both[1, work.states[e]] = first[work.pairs[e]]
+        if matters and h < H - 1:
+            steps = (moved(U, upper[h + 2]), moved(L, lower[h + 2]))
+            n = moved_pairs(local, policy, h, rough, steps, work)
+            if rough == 0:
+                terms_of_both(par, local, U, L, n, work)
+            else:
+                terms_below(par, local, L, n, work)
         for s in range(S):
             a, above, below = policy[h, s], 0.0, 0.0
             i = s * A + a
