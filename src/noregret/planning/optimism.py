@@ -143,7 +143,7 @@ def optimum(par, local, work, mean, k, scale, policy, values):
 @inlined
 def assess(par, local, work, policy, upper, lower, rough):
     """upper, lower [H+1, S] <- bounds on the values of a policy [H, S]; the upper ones only where there is room.
-    rough=1: they may be smaller than they are otherwise, where that takes less time."""
+    rough=1: upper values may lack first-order terms, where that takes less time; the gate alone uses those."""
     _call_assess(par.assess, (par, local, work, policy, upper, lower, rough))
 
 

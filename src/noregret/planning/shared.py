@@ -342,7 +342,7 @@ def terms_of_both(par, local, U, L, n, work):
 @inlined
 def bound_both(par, local, work, policy, upper, lower, rough):
     """Upper and lower values side by side: rows are read once for both. rough=1: upper ones without their first-order
-    terms, at most what they are with them."""
+    terms; they are no bounds on the policy's value then, and serve the gate alone."""
     (H, S), A, matters = policy.shape, work.first.shape[1], first_matters(par, local, work)
     P, both = merged(local.P), work.both
     no_terms_along(work)

@@ -37,9 +37,10 @@ def passes(starts, kappa, top, upper, lower):
 @inlined
 def climb(par, work, k, policy, top):
     """policy [H, S] <- itself if it passes the gate, else the first of the rungs that does; returns how many rungs were
-    tried, RUNGS + 1 if none passes. Where weights are shared the draw is first judged by upper values that are cheaper,
-    and smaller: what passes with these passes with its own. If it does not, it is judged again, exactly, before any
-    rung is tried. Close certificates need the exact ones, so there is no cheap judgement then."""
+    tried, RUNGS + 1 if none passes. Where weights are shared the draw is first judged by a U that takes less time,
+    without first-order terms. It is nearly always smaller, and Theorem 8 asks nothing of U: V* - V^pi <= V~ - L =
+    (V~ - U) + (U - L), so what passes with any U is short by at most (1 + kappa)(U - L) of the same U. If it does not
+    pass, it is judged again, with all terms, before any rung is tried. Close certificates need those anyway."""
     search, local, scratch, upper, lower = par.search, work.local, work.search, work.upper, work.lower
     rough, tried = 1 if par.close == 0 and is_shared(local) else 0, 0
     assess(search, local, scratch, policy, upper, lower, rough)
