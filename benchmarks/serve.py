@@ -3,6 +3,7 @@
 python -m benchmarks.serve load --mode open --rate 500             # decisions a second, Poisson
 python -m benchmarks.serve load --mode closed --callers 32 --postgres
 python -m benchmarks.serve windows                                 # while it learns, takes snapshots, refreshes
+python -m benchmarks.serve stored                                  # stored sets, without learning and with
 python -m benchmarks.serve ready                                   # how long until ready, by length of journal
 python -m benchmarks.serve million                                 # 10^6 requests, duplicates, out of order
 python -m benchmarks.serve faults kill --times 1000
@@ -12,6 +13,7 @@ python -m benchmarks.serve generator                               # what the ge
 
 import asyncio
 import json
+import math
 import multiprocessing
 import statistics
 import tempfile
@@ -25,6 +27,7 @@ import numpy as np
 import typer
 import uvloop
 
+import noregret
 from benchmarks.serving.books import balance
 from benchmarks.serving.faults import MIXED, NAME, database_restarts, disk_full, kills, programme_file, takeovers
 from benchmarks.serving.load import Load
@@ -86,7 +89,7 @@ async def _course(server: Server, pids: dict[str, int], folder: Path, plan: dict
 def _run(postgres: bool, plan: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
     with service(postgres, **settings) as (server, pids, folder):
         load, since, until, sent, beside, warm = uvloop.run(_course(server, pids, folder, plan))
-        mib = memory(server.pid)
+        mib, events = memory(server.pid), json.loads(server.get(f"/v1/programmes/{NAME}")[1])["facts"]["events"]
         server.stop()
         books = balance(server.url, NAME, load.record, replay=plan.get("replay", True))
     took = load.record.quantiles(since, until)
@@ -94,7 +97,7 @@ def _run(postgres: bool, plan: dict[str, Any], settings: dict[str, Any]) -> dict
     row = {
         "decisions/s": round(took["decide"]["n"] / (until - since), 1), "requests/s": round(sent / (until - since), 1),
         "latency": took, "late p99": round(float(np.quantile(late, 0.99)), 2), "by": dict(load.record.by),
-        "MiB": round(mib), "books": books.sentence(), "balanced": books.balanced,
+        "MiB": round(mib), "events": events, "books": books.sentence(), "balanced": books.balanced,
     }  # fmt: skip
     return row | beside.row(sent)
 
@@ -147,6 +150,52 @@ def load(
     _print(_show(rows))
     if out is not None:
         out.write_text(json.dumps(rows, indent=1))
+
+
+def learned(folder: Path, people: int) -> Path:
+    """The file of an agent with stored sets that has learned from so many people, each action as likely as another."""
+    world = medium()
+    agent = noregret.CertifiedPSRL(world.problem, sets="stored", seed=1)
+    if people:
+        rule = [[0] * world.problem.n_states] * world.problem.horizon
+        agent.learn_from(world.log(people, seed=1, explore=1.0, rule=rule))
+        agent.refresh()
+    agent.save(folder / f"learned {people}.npz")
+    return folder / f"learned {people}.npz"
+
+
+@app.command()
+def stored(
+    rates: str = "300,500", seconds: Seconds = 6.0, runs: Runs = 5, people: str = "0,300", first_seed: int = 0,
+    free: Free = 0.0,
+) -> None:  # fmt: skip
+    """Stored sets: the same agent, which has met so many people, and the same arrivals, without learning and with; run
+    by run. Latency of all verbs from when a request was due."""
+    with tempfile.TemporaryDirectory(prefix="noregret-stored-") as name:
+        files = {n: learned(Path(name), n) for n in map(int, people.split(","))}
+        for run in range(first_seed, first_seed + runs):
+            for rate in map(float, rates.split(",")):
+                for n, file in files.items():
+                    for kind, wait in (("idle", "close"), ("refreshed", 0)):
+                        settings = {
+                            "service": {"snapshot_every": 10**7},
+                            "learning": {"wait": wait},
+                            "agent_file": file,
+                        }
+                        plan = {
+                            "mode": "open", "rate": rate, "seconds": seconds, "warm": 3.0, "seed": run,
+                            "population": population_of(rate), "mixed": {}, "replay": False,
+                        }  # fmt: skip
+                        before = wait_for_free(free, 120.0) if free else math.nan
+                        row = _run(False, plan, settings)
+                        q, by, done = row["latency"], row["by"], sum(row["by"].values())
+                        print(
+                            f"{rate:g}/s, {n} people, {kind:9} all p50 {q['all']['p50']} p99 {q['all']['p99']}; begin "
+                            f"p50 {q['begin']['p50']} p99 {q['begin']['p99']}; decide p99 {q['decide']['p99']}; house "
+                            f"{1.0 - by.get('agent', 0) / done:.1%}; {row['events'].get('refresh', 0)} refreshes; free "
+                            f"{before:.2f}/{row['free']} disk {row['fdatasync_p50_ms']}; balanced {row['balanced']}",
+                            flush=True,
+                        )
 
 
 @app.command()
