@@ -4,6 +4,7 @@ python -m benchmarks.serve load --mode open --rate 500             # decisions a
 python -m benchmarks.serve load --mode closed --callers 32 --postgres
 python -m benchmarks.serve windows                                 # while it learns, takes snapshots, refreshes
 python -m benchmarks.serve stored                                  # stored sets, without learning and with
+python -m benchmarks.serve player                                  # what a player does with them, in processor time
 python -m benchmarks.serve ready                                   # how long until ready, by length of journal
 python -m benchmarks.serve million                                 # 10^6 requests, duplicates, out of order
 python -m benchmarks.serve faults kill --times 1000
@@ -13,7 +14,6 @@ python -m benchmarks.serve generator                               # what the ge
 
 import asyncio
 import json
-import math
 import multiprocessing
 import statistics
 import tempfile
@@ -153,49 +153,88 @@ def load(
 
 
 def learned(folder: Path, people: int) -> Path:
-    """The file of an agent with stored sets that has learned from so many people, each action as likely as another."""
-    world = medium()
-    agent = noregret.CertifiedPSRL(world.problem, sets="stored", seed=1)
-    if people:
-        rule = [[0] * world.problem.n_states] * world.problem.horizon
-        agent.learn_from(world.log(people, seed=1, explore=1.0, rule=rule))
-        agent.refresh()
-    agent.save(folder / f"learned {people}.npz")
-    return folder / f"learned {people}.npz"
+    """The file of an agent with stored sets that has treated so many people, and learned from them; made once."""
+    file = folder / f"learned {people}.npz"
+    if not file.exists():
+        world = medium()
+        agent = noregret.CertifiedPSRL(world.problem, sets="stored", seed=1)
+        for k in range(people):
+            someone = world.individual(k, 1)
+            agent.begin_episode(someone.context)
+            while someone.steps < world.problem.horizon:
+                agent.observe(*someone.step(agent.act(someone.state)))
+            agent.end_episode()
+        agent.save(file)
+    return file
 
 
 @app.command()
 def stored(
-    rates: str = "300,500", seconds: Seconds = 6.0, runs: Runs = 5, people: str = "0,300", first_seed: int = 0,
-    free: Free = 0.0,
+    rates: str = "300,500", seconds: Seconds = 6.0, runs: Runs = 5, people: int = 300, first_seed: int = 0,
+    folder: Path | None = None,
 ) -> None:  # fmt: skip
-    """Stored sets: the same agent, which has met so many people, and the same arrivals, without learning and with; run
-    by run. Latency of all verbs from when a request was due."""
+    """Stored sets: the same arrivals without learning and with, run by run. With, the agent has learned from so many
+    people when it begins; without, it is the one that the other is in the middle of what is measured, for a plan takes
+    more or less long by what is known. folder: where the agents are kept for the next time."""
     with tempfile.TemporaryDirectory(prefix="noregret-stored-") as name:
-        files = {n: learned(Path(name), n) for n in map(int, people.split(","))}
+        kept = folder or Path(name)
         for run in range(first_seed, first_seed + runs):
             for rate in map(float, rates.split(",")):
-                for n, file in files.items():
-                    for kind, wait in (("idle", "close"), ("refreshed", 0)):
-                        settings = {
-                            "service": {"snapshot_every": 10**7},
-                            "learning": {"wait": wait},
-                            "agent_file": file,
-                        }
-                        plan = {
-                            "mode": "open", "rate": rate, "seconds": seconds, "warm": 3.0, "seed": run,
-                            "population": population_of(rate), "mixed": {}, "replay": False,
-                        }  # fmt: skip
-                        before = wait_for_free(free, 120.0) if free else math.nan
-                        row = _run(False, plan, settings)
-                        q, by, done = row["latency"], row["by"], sum(row["by"].values())
-                        print(
-                            f"{rate:g}/s, {n} people, {kind:9} all p50 {q['all']['p50']} p99 {q['all']['p99']}; begin "
-                            f"p50 {q['begin']['p50']} p99 {q['begin']['p99']}; decide p99 {q['decide']['p99']}; house "
-                            f"{1.0 - by.get('agent', 0) / done:.1%}; {row['events'].get('refresh', 0)} refreshes; free "
-                            f"{before:.2f}/{row['free']} disk {row['fdatasync_p50_ms']}; balanced {row['balanced']}",
-                            flush=True,
-                        )
+                middle = people + round(rate / 10 * (3.0 + seconds / 2))
+                for kind, wait, known in (("idle", "close", middle), ("refreshed", 0, people)):
+                    settings: dict[str, Any] = {"service": {"snapshot_every": 10**7}, "learning": {"wait": wait}}
+                    settings["agent_file"] = learned(kept, known)
+                    plan = {
+                        "mode": "open", "rate": rate, "seconds": seconds, "warm": 3.0, "seed": run,
+                        "population": population_of(rate), "mixed": {}, "replay": False,
+                    }  # fmt: skip
+                    row = _run(False, plan, settings)
+                    q, by = row["latency"], row["by"]
+                    house = 1.0 - by.get("agent", 0) / sum(by.values())
+                    print(
+                        f"{rate:g}/s {kind:9} all p50 {q['all']['p50']} p99 {q['all']['p99']}; begin p50 "
+                        f"{q['begin']['p50']} p99 {q['begin']['p99']}; decide p99 {q['decide']['p99']}; "
+                        f"house {house:.1%}; {row['events'].get('refresh', 0)} refreshes; free {row['free']} "
+                        f"disk {row['fdatasync_p50_ms']}",
+                        flush=True,
+                    )
+
+
+def _spent(call: Any, *args: Any) -> float:
+    """Milliseconds of processor time."""
+    begun = time.thread_time()
+    call(*args)
+    return 1e3 * (time.thread_time() - begun)
+
+
+@app.command()
+def player(people: int = 300, known: int = 0, seed: int = 1) -> None:
+    """Stored sets: processor time of what a player does, person by person, with refreshes in `end` and put off; after
+    `known` people were learned. It says little of a queue, and is the same on a busy machine."""
+    world, took = medium(), dict[str, list[float]]()
+    with tempfile.TemporaryDirectory(prefix="noregret-player-") as name:
+        file = learned(Path(name), known)
+        for how in ("at once", "asked"):
+            live = noregret.Live(noregret.load(file), audit=False, at_once=4, refreshes=how)
+            took = {what: [] for what in ("begin", "end", "hold and put", "compute beside")}
+            for k in range(people):
+                someone = world.individual(10**6 + k, seed)
+                took["begin"].append(_spent(live.begin, k, someone.context))
+                while someone.steps < world.problem.horizon:
+                    made = live.act(k, someone.state)
+                    reward, after = someone.step(made.action)
+                    live.observe(k, reward, after, step=made.step)
+                took["end"].append(_spent(live.end, k))
+                begun = time.thread_time()
+                due = live.due_refresh()
+                held = 1e3 * (time.thread_time() - begun)
+                if due is not None:
+                    took["compute beside"].append(_spent(due.compute))
+                    took["hold and put"].append(held + _spent(live.refresh_again, due.told, due))
+            for what, ms in took.items():
+                if ms:
+                    half, most = np.quantile(ms, [0.5, 0.99])
+                    print(f"{how:8} {what:15} mean {np.mean(ms):5.2f} ms, half below {half:5.2f}, p99 {most:5.2f}")
 
 
 @app.command()
