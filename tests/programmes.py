@@ -59,7 +59,7 @@ def running(url, told=None, ready=True, **options):
     would look at all that a test session holds, for half a second."""
     with mock.patch.object(Player, "_settle_memory"), Programme(told or settings(), url, **options) as programme:
         if ready:
-            until(lambda: programme.state in ("ready", "paused"))
+            until(lambda: programme.state in ("ready", "paused"), 240.0)  # it may have to compile
         yield programme
 
 

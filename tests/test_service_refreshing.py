@@ -62,7 +62,7 @@ class Held:
         def waits(refresh):
             if threading.current_thread().name == "refresher":
                 self.begun.set()
-                assert self.go.wait(60.0)
+                assert self.go.wait(120.0)
             return compute(refresh)
 
         monkeypatch.setattr(Refresh, "compute", waits)
@@ -74,7 +74,7 @@ def test_nobody_waits_for_a_refresh(url, monkeypatch):
     with running(url, stored()) as programme:
         tell = Caller(programme)
         assert treated(tell, "first") == {"agent"}
-        assert held.begun.wait(30.0)
+        assert held.begun.wait(120.0)
         for k in range(5):
             assert treated(tell, f"p{k}", k) == {"agent"}
         until(lambda: programme.read(lambda live: live.agent.state.store.visits.sum()) == 6 * P.horizon)
@@ -95,7 +95,7 @@ def test_stopped_in_the_middle_of_a_refresh_it_goes_on_where_it_was(url, snapsho
         tell = Caller(programme)
         for k in range(4):
             treated(tell, f"p{k}", k)
-        assert held.begun.wait(30.0)
+        assert held.begun.wait(120.0)
         if snapshot:
             player = programme._tenure.player
             number, sealed = programme.read(lambda live: (player.folded, live.snapshot()))
