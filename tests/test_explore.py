@@ -38,6 +38,11 @@ def world(name):
         return masked(nr.MultinomialLogit(), certain=True)
     if name == "linear":
         return nr.worlds.random_linear(3, 3, 5, 2, seed=4)
+    if name in ("sure", "sure-2"):  # every pair leads to one state, some to themselves; d = 1, or people are alike
+        g, d = np.random.default_rng(5), 1 if name == "sure" else 2
+        weights, theta = np.repeat(np.eye(5)[g.integers(5, size=(5, 3))][..., None], d, -1), np.zeros((5, 3, d))
+        theta[4], theta[1, 0] = 1.0, 0.3
+        return nr.World(nr.Problem(5, 3, 6, d, nr.LinearCombination(), reward_bound=1.5), weights, theta)
     if name == "linear-masked":
         return masked(nr.LinearCombination(), certain=True)
     if name == "zero":  # contexts of many lengths, 0 among them
@@ -76,7 +81,7 @@ def world(name):
 
 
 WORLDS = (
-    "dense", "clinic", "masked", "linear", "linear-masked", "zero", "known", "logistic", "one-step", "bandit", "design",
+    "dense", "clinic", "masked", "linear", "sure", "sure-2", "linear-masked", "zero", "known", "logistic", "one-step", "bandit", "design",
     "reward-design", "design-pairs", "design-logistic",
 )  # fmt: skip
 
