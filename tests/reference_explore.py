@@ -264,7 +264,7 @@ class Explorer:
             return (mean, spread, share), t
         led, paid = self.chance.led[pair], self.chance.paid[pair]
         steps, pays = self.chance.part(phi[0], led), self.chance.part(phi[1], paid)
-        if paid:
+        if paid and self.problem.known_rewards is None:
             mean, spread, share = pays * mean + (1 - pays) * paid[-1], math.sqrt(pays) * spread, pays * share
         if led and len(t.P) > 1:
             t.P, t.cov = steps * t.P + (1 - steps) * (self.outcomes[pair] == led[-1]), steps * t.cov

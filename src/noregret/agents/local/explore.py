@@ -38,6 +38,7 @@ from ...estimators.likelihood.kron import kron_form
 from ...estimators.likelihood.precision import covariance_at, products_of
 from ...estimators.likelihood.shared import describe_blocks
 from ...estimators.linear.sign_union import sign_union_sets
+from ...estimators.rewards.regression import KNOWN
 from ...numerics.linear_algebra import pair_predictors
 from ...numerics.random import POSTERIOR, normals
 from ...planning.optimism import optimum
@@ -155,17 +156,21 @@ def prepare(par, state, work, x):
     chance, phi, paid = state.chance, 1.0, 1.0
     if chance.steps.shape[0] > 0:
         phi, paid = shares_of(chance, par.layout.count)
+        paid = 1.0 if par.means.form == KNOWN else paid
     if phi < 1.0:
         apply_trust(par.trust, (par, state, work, phi))
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
-            reward, share, deviation = mean[s, a], work.share[s, a], work.deviation[s, a]
-            if paid < 1.0 and chance.rewards[s, a] > 0 and chance.varied[s, a] == 0:
-                part = part_of(paid, chance.rewards[s, a])
-                reward = part * reward + (1.0 - part) * chance.paid[s, a]
-                share, deviation = part * share, math.sqrt(part) * deviation
-            hope[s, a] = reward + start * (1.0 - reward) * share
-            local.high[s, a] = hope[s, a] + deviation
+            hope[s, a] = mean[s, a] + start * (1.0 - mean[s, a]) * work.share[s, a]
+            local.high[s, a] = hope[s, a] + work.deviation[s, a]
+    if paid < 1.0:
+        for s in range(mean.shape[0]):
+            for a in range(mean.shape[1]):
+                if chance.rewards[s, a] > 0 and chance.varied[s, a] == 0:
+                    part = part_of(paid, chance.rewards[s, a])
+                    reward = part * mean[s, a] + (1.0 - part) * chance.paid[s, a]
+                    hope[s, a] = reward + start * (1.0 - reward) * part * work.share[s, a]
+                    local.high[s, a] = hope[s, a] + math.sqrt(part) * work.deviation[s, a]
 
 
 @inlined
