@@ -483,7 +483,7 @@ def test_pairs_with_one_possible_next_state_say_nothing_of_chance():
 
 
 def test_what_is_always_the_same_becomes_sure():
-    """Next states and rewards of 5 states and 3 actions, those of the last steps not looked at; contexts say nothing."""
+    """Next states and rewards of 5 states and 3 actions, those of the last steps not looked at."""
     for name in ("sure", "sure-2"):
         w = world(name)
         agent = nr.PSRLGLM(w.problem, seed=1)

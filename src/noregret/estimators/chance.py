@@ -2,21 +2,21 @@
 
 Of every pair is kept where its last step led and what its last reward was, and how often either was another than the
 one before. A pair whose n steps all led to the same state, or whose n rewards were all the same, is one of two kinds:
-without chance, or with chance and so far without a change, which for an unknown chance has the probability L = 2/(n + 1)
-(uniform prior, two outcomes). What share of pairs has chance is measured on all of them together,
+without chance, or with chance and so far without a change, which has the probability L = 2/(n + 1) (two outcomes, the
+chance of one uniform). What share of pairs has chance is measured on all of them together,
 
     phi = (W + m) / (W + m + sum of weights)
 
-with m pairs that changed, and of every pair that did not 1 - L for steps, 1 - sqrt(L) for rewards: nothing for one look,
-nearly 1 for many. (With phi small it is the most likely share; it is 1 before any data, and where every pair changes.)
-Then a pair without a change has chance with the probability
+with m pairs that changed, and of every pair that did not 1 - L for steps, 1 - sqrt(L) for rewards: nothing for one
+look, nearly 1 for many. It is 1 before any data, and where every pair changes. Then a pair without a change has chance
+with the probability
 
     part = phi L / (phi L + 1 - phi)
 
-W is PAIRS = 2 for steps. Rewards are believed to be sure only where steps are, too: their phi is the larger one of those
-of steps and of rewards, both with W = PAID = 16. An arm that paid nothing may pay in one case of five, and arms lead
-nowhere: the last step of an episode, and pairs with one possible next state, say nothing. Contexts are not looked at: a
-pair that leads different people to different places has chance.
+W is PAIRS = 2 for steps. Rewards are believed to be sure only where steps are, too: their phi is the larger one of
+those of steps and of rewards, both with W = PAID = 16. An arm that paid nothing may pay in one case of five, and arms
+lead nowhere: the last step of an episode, and pairs with one possible next state, say nothing. Contexts are not looked
+at: a pair that leads different people to different places has chance.
 
 Nothing is proved about it: plans explore by it (`agents.local.explore`), and neither draws nor sets know of it.
 """
@@ -58,8 +58,10 @@ class ChanceState(NamedTuple):
 
 def chance_state(n_states: int, n_actions: int) -> ChanceState:
     """Before any data."""
-    counts = [np.zeros((n_states, n_actions), np.int64) for _ in range(5)]
-    return ChanceState(*counts[:3], np.zeros((n_states, n_actions)), *counts[3:])
+    f, size = np.zeros, (n_states, n_actions)
+    return ChanceState(
+        f(size, np.int64), f(size, np.int64), f(size, np.int64), f(size), f(size, np.int64), f(size, np.int64)
+    )
 
 
 @inlined
