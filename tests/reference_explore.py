@@ -198,6 +198,49 @@ class Transitions:
         return SimpleNamespace(P=softmax(self.of[pair].logits(x)), cov=self.of[pair].cov(x))
 
 
+# Chance --------------------------------------------------------------------------------------------------------------
+def changes(of):
+    return sum(one != before for before, one in itertools.pairwise(of))
+
+
+class Chance:
+    """What every pair led to, without the last steps of episodes, and paid, in lists."""
+
+    def __init__(self, problem, outcomes):
+        self.led, self.paid = {pair: [] for pair in outcomes}, {pair: [] for pair in outcomes}
+        self.horizon, self.more = problem.horizon, {pair: len(states) > 1 for pair, states in outcomes.items()}
+
+    def learn(self, path):
+        for h, (s, a, reward, after) in enumerate(path):
+            if h + 1 < self.horizon:
+                self.led[s, a].append(after)
+            if not math.isnan(reward):
+                self.paid[s, a].append(reward)
+
+    def shares(self):
+        """(phi of steps, phi of rewards)."""
+        varied = {name: sum(changes(of) > 0 for of in seen.values()) for name, seen in self.named}
+        first = [len(of) for pair, of in self.led.items() if of and not changes(of) and self.more[pair]]
+        second = [len(of) for of in self.paid.values() if of and not changes(of)]
+        straight = sum((n - 1) / (n + 1) for n in first)
+        equal = sum(1 - math.sqrt(2 / (n + 1)) for n in second)
+        of_steps, m = (2 + varied["led"]) / (2 + varied["led"] + straight), varied["paid"]
+        both = (16 + varied["led"]) / (16 + varied["led"] + straight), (16 + m) / (16 + m + equal)
+        return of_steps, max(both)
+
+    @property
+    def named(self):
+        return ("led", self.led), ("paid", self.paid)
+
+    @staticmethod
+    def part(phi, of):
+        """The probability that a pair with these looks has chance; 1 without any."""
+        if not of or changes(of):
+            return 1.0
+        L = 2 / (len(of) + 1)
+        return phi * L / (phi * L + 1 - phi)
+
+
 # The agent -----------------------------------------------------------------------------------------------------------
 class Explorer:
     """`plan(x, k)` and `learn(x, path)`."""
@@ -210,7 +253,24 @@ class Explorer:
         self.transitions = Transitions(problem, form, regularization)
         self.rewards = Rewards(problem, reward_regularization)
         self.outcomes, self.decisions, self.ties, self.bold, self.capped = self.transitions.outcomes, 0, 0, 0, 0
+        self.chance = Chance(problem, self.outcomes)
+        self.trusted = {"led": 0, "paid": 0}  # pairs without a change, where that changed anything
         self.summed = self.added = 0  # pairs and steps where standard deviations add, or variances
+
+    def known_of(self, pair, x, phi):
+        """((mean, spread, share), transitions) of a pair, with what is known of chance."""
+        (mean, spread, share), t = self.rewards.at(pair, x), self.transitions.at(pair, x)
+        if self.problem.design is not None or self.problem.reward_design is not None:
+            return (mean, spread, share), t
+        led, paid = self.chance.led[pair], self.chance.paid[pair]
+        steps, pays = self.chance.part(phi[0], led), self.chance.part(phi[1], paid)
+        if paid and self.problem.known_rewards is None:
+            mean, spread, share = pays * mean + (1 - pays) * paid[-1], math.sqrt(pays) * spread, pays * share
+        if led and len(t.P) > 1:
+            t.P, t.cov = steps * t.P + (1 - steps) * (self.outcomes[pair] == led[-1]), steps * t.cov
+        self.trusted["led"] += steps < 0.9
+        self.trusted["paid"] += pays < 0.9
+        return (mean, spread, share), t
 
     def values_of(self, x, k):
         """Q_h(s, a) from V_{h+1} [S]; told by q.chosen(h, s, a) which action the plan takes there."""
@@ -218,7 +278,8 @@ class Explorer:
         self.bold += abs(other) > BOLD
         times = self.scale * abs(z) * (1.0 if abs(other) > BOLD else 0.5)
         pairs = list(itertools.product(range(p.n_states), range(p.n_actions)))
-        about = {pair: (self.rewards.at(pair, x), self.transitions.at(pair, x)) for pair in pairs}
+        phi = self.chance.shares()
+        about = {pair: self.known_of(pair, x, phi) for pair in pairs}
         S, H, made = p.n_states, p.horizon, {}
         along = np.zeros((H + 1, S, 3))  # mean, variance and sum of standard deviations of the plan from there on
         apart = p.design is None and p.reward_design is None
@@ -268,6 +329,7 @@ class Explorer:
 
     def learn(self, x, path):
         x = np.asarray(x, float)
+        self.chance.learn(path)
         for s, a, reward, after in path:
             self.transitions.update((s, a), x, after)
             if not math.isnan(reward):

@@ -14,11 +14,13 @@ from scipy import stats
 import calibration
 import noregret as nr
 import reference_explore
+from benchmarks.beds import Size, WorldBed, deep_sea
 from live import arrays_of, differing, follow, played, saved_and_continued
 from mutations import Source, changed_array, used
 from noregret.agents.local.explore import BOLD
 from noregret.beliefs.local import MORE, local_sets
 from noregret.compiler.jit import direct, kernel
+from noregret.estimators.chance import shares_of
 from noregret.estimators.rewards.calibrated import noise_of_all
 from noregret.numerics.random import POSTERIOR, normals
 from noregret.planning.optimism import TAYLOR, optimum, search_parts
@@ -38,6 +40,15 @@ def world(name):
         return masked(nr.MultinomialLogit(), certain=True)
     if name == "linear":
         return nr.worlds.random_linear(3, 3, 5, 2, seed=4)
+    if name in ("sure", "sure-2"):  # every pair leads to one state, some to themselves; d = 1, or people are alike
+        g, d = np.random.default_rng(5), 1 if name == "sure" else 2
+        weights, theta = np.repeat(np.eye(5)[g.integers(5, size=(5, 3))][..., None], d, -1), np.zeros((5, 3, d))
+        theta[4], theta[1, 0] = 1.0, 0.3
+        return nr.World(nr.Problem(5, 3, 6, d, nr.LinearCombination(), reward_bound=1.5), weights, theta)
+    if name == "sure-known":
+        w = world("sure")
+        problem = dataclasses.replace(w.problem, known_rewards=w.reward_weights)
+        return nr.World(problem, w.weights, w.reward_weights, w.contexts)
     if name == "linear-masked":
         return masked(nr.LinearCombination(), certain=True)
     if name == "zero":  # contexts of many lengths, 0 among them
@@ -76,7 +87,8 @@ def world(name):
 
 
 WORLDS = (
-    "dense", "clinic", "masked", "linear", "linear-masked", "zero", "known", "logistic", "one-step", "bandit", "design",
+    "dense", "clinic", "masked", "linear", "sure", "sure-2", "sure-known",
+    "linear-masked", "zero", "known", "logistic", "one-step", "bandit", "design",
     "reward-design", "design-pairs", "design-logistic",
 )  # fmt: skip
 
@@ -418,6 +430,96 @@ def test_one_episode_of_fifty_is_bold():
     assert stats.binomtest(int(bold[large].sum()), int(large.sum()), 0.02).pvalue > 1e-6
 
 
+# Chance --------------------------------------------------------------------------------------------------------------
+@kernel
+def shares_kernel(chance, count, out):
+    out[0], out[1] = shares_of(chance, count)
+
+
+def shares(agent):
+    """phi of steps and of rewards."""
+    args = agent.state.chance, agent.problem.layout.count, np.zeros(2)
+    direct(shares_kernel, *args)(*args)
+    return args[2]
+
+
+def test_where_every_pair_changes_all_is_chance():
+    """Steps that go back and forth; exactly 1, so that nothing else is planned, though rewards are always 0."""
+    agent = nr.PSRLGLM(nr.Problem(2, 1, 6, 1, nr.LinearCombination(), reward_bound=1.0))
+    for k in range(30):
+        agent.begin_episode([1.0])
+        state = 0
+        for h in range(6):
+            agent.act(state)
+            state = (h // 2 + k) % 2
+            agent.observe(0.0, state)
+        agent.end_episode()
+    assert agent.state.chance.turned.min() > 0
+    assert agent.state.chance.varied.max() == 0
+    assert np.array_equal(shares(agent), [1.0, 1.0])
+
+
+def test_arms_say_nothing_of_chance():
+    """Whatever they pay: steps say nothing there, and rewards are believed to be sure only where steps are."""
+    agent = nr.PSRLGLM(one_state(actions=5))
+    fed(agent, [[0.6, 0.3]] * 100, lambda k, a: 0.0)
+    assert agent.state.chance.rewards.sum() == 100
+    assert agent.state.chance.steps.sum() == 0
+    assert np.array_equal(shares(agent), [1.0, 1.0])
+
+
+def test_pairs_with_one_possible_next_state_say_nothing_of_chance():
+    support = np.zeros((3, 2, 3), bool)
+    support[[0, 1, 2], :, [1, 2, 0]] = True
+    problem = nr.Problem(3, 2, 6, 1, nr.LinearCombination(), reward_bound=1.0, support=support, initial_states=(0,))
+    agent = nr.PSRLGLM(problem)
+    for _ in range(30):
+        agent.begin_episode([1.0])
+        for h in range(6):
+            agent.act(h % 3)
+            agent.observe(0.0, (h + 1) % 3)
+        agent.end_episode()
+    assert agent.state.chance.steps.sum() == 150
+    assert np.array_equal(shares(agent), [1.0, 1.0])
+
+
+def test_what_is_always_the_same_becomes_sure():
+    """Next states and rewards of 5 states and 3 actions, those of the last steps not looked at."""
+    for name in ("sure", "sure-2"):
+        w = world(name)
+        agent = nr.PSRLGLM(w.problem, seed=1)
+        played(agent, w, range(100))
+        chance, (steps, pays) = agent.state.chance, shares(agent)
+        assert chance.turned.sum() == 0
+        assert chance.steps.sum() == 500
+        n = chance.steps[chance.steps > 0]
+        close(steps, 2.0 / (2.0 + (1.0 - 2.0 / (n + 1.0)).sum()))
+        assert steps < 0.4
+        assert steps < pays < 1.0
+        agent.begin_episode(w.context(0, 0))
+        part = steps / (steps + (1.0 - steps) * (chance.steps + 1.0) / 2.0)
+        seen = np.take_along_axis(agent.work.local.P, chance.led[..., None], -1)[..., 0]
+        often = chance.steps > 0
+        assert np.all(seen[often] >= 1.0 - part[often])
+
+
+def test_known_rewards_stay_known():
+    """Whatever was paid: a mean of .3 is seen as 0 or 1."""
+    w = world("sure-known")
+    agent = nr.PSRLGLM(w.problem, seed=1)
+    played(agent, w, range(60))
+    assert shares(agent)[0] < 1.0
+    agent.begin_episode(w.context(0, 0))
+    close(agent.work.hope, w.reward_weights[..., 0])
+
+
+def test_a_deep_sea_is_not_searched_twice():
+    """Fixed seeds; 36 before chance was measured, 18 since."""
+    w = WorldBed("deep-sea", Size(600, 4), Size(600, 4), make=functools.partial(deep_sea, rows=5))
+    lost = [nr.simulate(nr.PSRLGLM(w.problem(s)), w.world(s), 600, seeds=[s]).final[0] for s in range(4)]
+    assert np.mean(lost) < 27.0
+
+
 # What is drawn -------------------------------------------------------------------------------------------------------
 def drawn_and_expected(name, x, episodes=15, draws=400):
     """Draws of an agent with some data, transitions [n, S, A, S'] and rewards [n, S, A], and the twin that saw it."""
@@ -517,6 +619,12 @@ DAMAGE = [
     *[("squares", v) for v in (-1.0, 1e6, math.nan)],
     *[("measured", v) for v in (-1, 10**6)],
 ]
+OF_CHANCE = [
+    *[("led", v) for v in (-1, 10**6)],
+    *[(name, v) for name in ("turned", "varied") for v in (-1, 10**6)],
+    *[(name, -1) for name in ("steps", "rewards")],
+    *[("paid", v) for v in (-0.1, 1.5, math.nan)],
+]
 
 
 @pytest.mark.parametrize("where", ["dense", "design"])
@@ -525,8 +633,9 @@ def test_damaged_numbers_in_a_file(where, tmp_path):
     played(agent, world(where), range(8))
     agent.save(path)
     nr.load(path)
-    for name, value in DAMAGE:
-        (tmp_path / "b.npz").write_bytes(damaged(path, f"state.means.{name}", first_to(value)))
+    own = [(f"chance.{name}", value) for name, value in OF_CHANCE if where == "dense"]
+    for name, value in [*((f"means.{name}", value) for name, value in DAMAGE), *own]:
+        (tmp_path / "b.npz").write_bytes(damaged(path, f"state.{name}", first_to(value)))
         with pytest.raises(ValueError, match=r"b\.npz") as error:
             nr.load(tmp_path / "b.npz")
         assert "\n" not in str(error.value)

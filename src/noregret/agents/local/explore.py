@@ -19,18 +19,26 @@ whatever PART would take too long to find out.
 An unseen pair begins half way to the largest reward, r = r_hat + start (1 - r_hat) share, where share is what is left
 of the prior variance: 1 before any data. start is 1/2, or 1/4 for logistic rewards, whose estimate begins at 1/2.
 
+What always was the same may be so without chance (`estimators.chance`). If q is the probability that a pair that always
+led to state y has chance after all, P = q P_hat + (1 - q) 1{y}, and cov is multiplied by q; if q is that of a pair that
+always paid v, r_hat and its standard deviation become q r_hat + (1 - q) v and sqrt(q) c, and share q share.
+
 This is no posterior sampling, and nothing is proved about it; behind the gate of `CertifiedPSRL` any plan is safe.
 """
 
+import math
+
 import numpy as np
 
-from ...beliefs.local import derive_first, derive_first_shared
+from ...beliefs.local import derive_first, derive_first_shared, scaled_curvature, slopes_of
 from ...compiler.jit import inlined, kernel
 from ...compiler.slots import slot
+from ...estimators.chance import part_of, shares_of
 from ...estimators.likelihood.kron import kron_form
 from ...estimators.likelihood.precision import covariance_at, products_of
 from ...estimators.likelihood.shared import describe_blocks
 from ...estimators.linear.sign_union import sign_union_sets
+from ...estimators.rewards.regression import KNOWN
 from ...numerics.linear_algebra import pair_predictors
 from ...numerics.random import POSTERIOR, normals
 from ...planning.optimism import optimum
@@ -107,11 +115,35 @@ def believe_linear(par, state, work, x):
 apply_believe = slot("believe")
 
 
+@kernel
+def trust(par, state, work, phi):
+    """work.local: pairs that always led to the same state do so with chance only in `part_of` of all cases."""
+    local, chance, layout = work.local, state.chance, par.layout
+    for s in range(local.P.shape[0]):
+        for a in range(local.P.shape[1]):
+            n, looks = layout.count[s, a], chance.steps[s, a]
+            if n > 1 and looks > 0 and chance.turned[s, a] == 0:
+                part, P, cov = part_of(phi, looks), local.P[s, a], local.cov[s, a]
+                for j in range(n):
+                    P[j] = part * P[j] + (1.0 - part if layout.outcomes[s, a, j] == chance.led[s, a] else 0.0)
+                    for i in range(n):
+                        cov[j, i] *= part
+                if local.slopes.shape[0] > 0:
+                    scaled_curvature(P, cov, n, work.derive)
+                    slopes_of(local.slopes, s * local.P.shape[1] + a, 1.0, work.derive)
+
+
+apply_trust = slot("trust")
+
+
 def with_belief(problem: Problem, par: SetPar, state: SetState, work: SetWork) -> SetPar:
     """par with what fills in the posterior of one individual in its slot."""
     linear = isinstance(problem.link, LinearCombination)
     believe = believe_linear if linear else believe_pairs if problem.design is None else believe_blocks
-    return par._replace(believe=apply_believe.fill(believe, par, state, work, np.zeros(problem.context_dim)))
+    par = par._replace(believe=apply_believe.fill(believe, par, state, work, np.zeros(problem.context_dim)))
+    if state.chance.steps.shape[0] > 0:
+        par = par._replace(trust=apply_trust.fill(trust, par, state, work, 1.0))
+    return par
 
 
 @inlined
@@ -121,10 +153,24 @@ def prepare(par, state, work, x):
     reward_means(par, state, work, x)
     local, mean, hope = work.local, work.mean, work.hope
     start = LOGISTIC_START if par.means.logistic == 1 else START
+    chance, phi, paid = state.chance, 1.0, 1.0
+    if chance.steps.shape[0] > 0:
+        phi, paid = shares_of(chance, par.layout.count)
+        paid = 1.0 if par.means.form == KNOWN else paid
+    if phi < 1.0:
+        apply_trust(par.trust, (par, state, work, phi))
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
             hope[s, a] = mean[s, a] + start * (1.0 - mean[s, a]) * work.share[s, a]
             local.high[s, a] = hope[s, a] + work.deviation[s, a]
+    if paid < 1.0:
+        for s in range(mean.shape[0]):
+            for a in range(mean.shape[1]):
+                if chance.rewards[s, a] > 0 and chance.varied[s, a] == 0:
+                    part = part_of(paid, chance.rewards[s, a])
+                    reward = part * mean[s, a] + (1.0 - part) * chance.paid[s, a]
+                    hope[s, a] = reward + start * (1.0 - reward) * part * work.share[s, a]
+                    local.high[s, a] = hope[s, a] + math.sqrt(part) * work.deviation[s, a]
 
 
 @inlined

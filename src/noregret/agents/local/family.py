@@ -13,6 +13,7 @@ from ...compiler.announcements import announced
 from ...compiler.jit import direct
 from ...compiler.slots import EMPTY
 from ...estimators.audit import ALONG, audit_parts
+from ...estimators.chance import chance_state
 from ...estimators.likelihood.kron import learn_kron_outcomes
 from ...estimators.likelihood.sets import PREDICTORS, likelihood_parts
 from ...estimators.likelihood.shared import natural_regularization, shared_parts
@@ -237,14 +238,16 @@ class SetAgent(Betting, Agent):
                 explores = search_parts(p.layout, local, self.seed, TAYLOR, bounds=False, ways=apart)[0]
         par = SetPar(
             seed=self.seed, layout=p.layout, starts=p.starts, describe=EMPTY, derive=EMPTY, outcomes=EMPTY, draw=EMPTY,
-            believe=EMPTY, propose=EMPTY, lifted=EMPTY, planner=planner_address(p.layout), several=EMPTY,
+            believe=EMPTY, trust=EMPTY, propose=EMPTY, lifted=EMPTY, planner=planner_address(p.layout), several=EMPTY,
             best_draw=EMPTY, proposals=EMPTY, zero=EMPTY, search=search, explore=explores,
             transitions=transitions[0], sampler=sampler_par, audit=audit_par, bets=EMPTY, rewards=reward_par,
             means=mean_par, log_transition=log_p,
             logits=int(not linear), scale=self.bonus_scale, kappa=self.gate_kappa, posterior_scale=self.posterior_scale,
             floor=self.floor, certify=int(self.bounds_values), close=int(close), estimates=int(self._estimates()),
         )  # fmt: skip
-        state = SetState(transitions[1], sampler, rewards, means, store, np.zeros(RUNGS + 2, np.int64), audit)
+        chance = chance_state(S if self.explores and apart else 0, A)
+        gate = np.zeros(RUNGS + 2, np.int64)
+        state = SetState(transitions[1], sampler, rewards, means, store, gate, audit, chance)
         table, value = (S, A), (H + 1, S)
         work = SetWork(
             transitions=transitions[2], sampler=sampler_work, rewards=reward_work, local=local,

@@ -39,6 +39,7 @@ from ...checks import Floats
 from ...compiler.jit import inlined, kernel
 from ...compiler.slots import filled, slot
 from ...estimators.audit import AuditPar, AuditState, AuditWork
+from ...estimators.chance import ChanceState, learn_chance
 from ...estimators.likelihood.kron import kron_form
 from ...estimators.likelihood.precision import covariance_at, products_of
 from ...estimators.likelihood.sets import rho_of
@@ -90,6 +91,7 @@ class SetPar(NamedTuple):
     outcomes: Any  # slot of `estimators.likelihood.visit.learn_outcomes`
     draw: Any  # slot of the kernel that fills work.P and work.r
     believe: Any  # slot of the kernel of `agents.local.explore` that fills work.local, where plans explore
+    trust: Any  # slot of `agents.local.explore.trust`, likewise, where pairs share no weights
     propose: Any  # slot of what makes the plan that explores
     proposals: Any  # slot of what makes several plans, of a lottery
     zero: Any  # slot of `agents.local.zero.from_zero`, where plans are certified closely and rewards have a design
@@ -126,6 +128,7 @@ class SetState(NamedTuple):
     store: Store
     gate: NDArray[np.int64]  # [8], episodes in which the draw, one of six rungs, or the optimistic policy was played
     audit: AuditState  # of no pairs where the model is not bet against
+    chance: ChanceState  # of no pairs where no plan explores by it
 
 
 class SetWork(NamedTuple):
@@ -269,8 +272,12 @@ def judge_closely(par, state, work, x, k, policy, values):
 # Learning -------------------------------------------------------------------------------------------------------------
 @inlined
 def learn_rest(par, state, work, x, k, h, path):
-    """What all kinds learn of step h: the store, the reward. (Only Bernstein sets of rewards are refreshed.)"""
+    """What all kinds learn of step h: whether it was chance, the store, the reward. (Only Bernstein sets of rewards are
+    refreshed.)"""
     s, a, reward = path.states[h], path.actions[h], path.rewards[h]
+    if state.chance.steps.shape[0] > 0:
+        last = 1 if h == work.policy.shape[0] - 1 else 0
+        learn_chance(state.chance, s, a, path.states[h + 1], reward, last)
     if state.store.contexts.shape[0] > 0:
         y = slot_of(par.layout, s, a, path.states[h + 1])
         remember(state.store, k, h, s, a, y, -1.0 if math.isnan(reward) else reward)
