@@ -3,8 +3,6 @@
 python -m benchmarks.serve load --mode open --rate 500             # decisions a second, Poisson
 python -m benchmarks.serve load --mode closed --callers 32 --postgres
 python -m benchmarks.serve windows                                 # while it learns, takes snapshots, refreshes
-python -m benchmarks.serve stored                                  # stored sets, without learning and with
-python -m benchmarks.serve player                                  # what a player does with them, in processor time
 python -m benchmarks.serve ready                                   # how long until ready, by length of journal
 python -m benchmarks.serve million                                 # 10^6 requests, duplicates, out of order
 python -m benchmarks.serve faults kill --times 1000
@@ -27,7 +25,6 @@ import numpy as np
 import typer
 import uvloop
 
-import noregret
 from benchmarks.serving.books import balance
 from benchmarks.serving.faults import MIXED, NAME, database_restarts, disk_full, kills, programme_file, takeovers
 from benchmarks.serving.load import Load
@@ -89,7 +86,7 @@ async def _course(server: Server, pids: dict[str, int], folder: Path, plan: dict
 def _run(postgres: bool, plan: dict[str, Any], settings: dict[str, Any]) -> dict[str, Any]:
     with service(postgres, **settings) as (server, pids, folder):
         load, since, until, sent, beside, warm = uvloop.run(_course(server, pids, folder, plan))
-        mib, events = memory(server.pid), json.loads(server.get(f"/v1/programmes/{NAME}")[1])["facts"]["events"]
+        mib = memory(server.pid)
         server.stop()
         books = balance(server.url, NAME, load.record, replay=plan.get("replay", True))
     took = load.record.quantiles(since, until)
@@ -97,7 +94,7 @@ def _run(postgres: bool, plan: dict[str, Any], settings: dict[str, Any]) -> dict
     row = {
         "decisions/s": round(took["decide"]["n"] / (until - since), 1), "requests/s": round(sent / (until - since), 1),
         "latency": took, "late p99": round(float(np.quantile(late, 0.99)), 2), "by": dict(load.record.by),
-        "MiB": round(mib), "events": events, "books": books.sentence(), "balanced": books.balanced,
+        "MiB": round(mib), "books": books.sentence(), "balanced": books.balanced,
     }  # fmt: skip
     return row | beside.row(sent)
 
@@ -150,91 +147,6 @@ def load(
     _print(_show(rows))
     if out is not None:
         out.write_text(json.dumps(rows, indent=1))
-
-
-def learned(folder: Path, people: int) -> Path:
-    """The file of an agent with stored sets that has treated so many people, and learned from them; made once."""
-    file = folder / f"learned {people}.npz"
-    if not file.exists():
-        world = medium()
-        agent = noregret.CertifiedPSRL(world.problem, sets="stored", seed=1)
-        for k in range(people):
-            someone = world.individual(k, 1)
-            agent.begin_episode(someone.context)
-            while someone.steps < world.problem.horizon:
-                agent.observe(*someone.step(agent.act(someone.state)))
-            agent.end_episode()
-        agent.save(file)
-    return file
-
-
-@app.command()
-def stored(
-    rates: str = "300,500", seconds: Seconds = 6.0, runs: Runs = 5, people: int = 300, first_seed: int = 0,
-    folder: Path | None = None,
-) -> None:  # fmt: skip
-    """Stored sets: the same arrivals without learning and with, run by run. With, the agent has learned from so many
-    people when it begins; without, it is the one that the other is in the middle of what is measured, for a plan takes
-    more or less long by what is known. folder: where the agents are kept for the next time."""
-    with tempfile.TemporaryDirectory(prefix="noregret-stored-") as name:
-        kept = folder or Path(name)
-        for run in range(first_seed, first_seed + runs):
-            for rate in map(float, rates.split(",")):
-                middle = people + round(rate / 10 * (3.0 + seconds / 2))
-                for kind, wait, known in (("idle", "close", middle), ("refreshed", 0, people)):
-                    settings: dict[str, Any] = {"service": {"snapshot_every": 10**7}, "learning": {"wait": wait}}
-                    settings["agent_file"] = learned(kept, known)
-                    plan = {
-                        "mode": "open", "rate": rate, "seconds": seconds, "warm": 3.0, "seed": run,
-                        "population": population_of(rate), "mixed": {}, "replay": False,
-                    }  # fmt: skip
-                    row = _run(False, plan, settings)
-                    q, by = row["latency"], row["by"]
-                    house = 1.0 - by.get("agent", 0) / sum(by.values())
-                    print(
-                        f"{rate:g}/s {kind:9} all p50 {q['all']['p50']} p99 {q['all']['p99']}; begin p50 "
-                        f"{q['begin']['p50']} p99 {q['begin']['p99']}; decide p99 {q['decide']['p99']}; "
-                        f"house {house:.1%}; {row['events'].get('refresh', 0)} refreshes; free {row['free']} "
-                        f"disk {row['fdatasync_p50_ms']}",
-                        flush=True,
-                    )
-
-
-def _spent(call: Any, *args: Any) -> float:
-    """Milliseconds of processor time."""
-    begun = time.thread_time()
-    call(*args)
-    return 1e3 * (time.thread_time() - begun)
-
-
-@app.command()
-def player(people: int = 300, known: int = 0, seed: int = 1) -> None:
-    """Stored sets: processor time of what a player does, person by person, with refreshes in `end` and put off; after
-    `known` people were learned. It says little of a queue, and is the same on a busy machine."""
-    world, took = medium(), dict[str, list[float]]()
-    with tempfile.TemporaryDirectory(prefix="noregret-player-") as name:
-        file = learned(Path(name), known)
-        for how in ("at once", "asked"):
-            live = noregret.Live(noregret.load(file), audit=False, at_once=4, refreshes=how)
-            took = {what: [] for what in ("begin", "end", "hold and put", "compute beside")}
-            for k in range(people):
-                someone = world.individual(10**6 + k, seed)
-                took["begin"].append(_spent(live.begin, k, someone.context))
-                while someone.steps < world.problem.horizon:
-                    made = live.act(k, someone.state)
-                    reward, after = someone.step(made.action)
-                    live.observe(k, reward, after, step=made.step)
-                took["end"].append(_spent(live.end, k))
-                begun = time.thread_time()
-                due = live.due_refresh()
-                held = 1e3 * (time.thread_time() - begun)
-                if due is not None:
-                    took["compute beside"].append(_spent(due.compute))
-                    took["hold and put"].append(held + _spent(live.refresh_again, due.told, due))
-            for what, ms in took.items():
-                if ms:
-                    half, most = np.quantile(ms, [0.5, 0.99])
-                    print(f"{how:8} {what:15} mean {np.mean(ms):5.2f} ms, half below {half:5.2f}, p99 {most:5.2f}")
 
 
 @app.command()

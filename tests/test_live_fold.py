@@ -69,7 +69,7 @@ def everything(live):
 def test_every_kind_of_event_is_its_verb():
     by_verbs, by_events = fresh(draws=5), fresh(draws=5)
     made, told = lived(by_verbs)
-    assert {e.kind for e in told} == set(FOLDED) - {"refresh"}  # of stored sets: `test_put_off`
+    assert {e.kind for e in told} == set(FOLDED)
     folded = [fold(by_events, e) for e in told]
     assert [f for f in folded if isinstance(f, nr.Decision)] == made
     assert all(f.time == NOON for f in folded if isinstance(f, nr.Decision))

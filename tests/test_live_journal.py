@@ -22,13 +22,7 @@ from test_live_fold import WORLD, lived
 
 VERBS = {verb: call for verb, call in VERBS.items() if verb != "save"}
 CASES = [pytest.param("certified-psrl", verb, 9) for verb in ("begin", "act", "observe", "end", "abandon")]
-CASES += [pytest.param("asked", "refresh", 5)]
-CASES += [
-    pytest.param(name, verb, 1, marks=pytest.mark.slow)
-    for name in AGENTS
-    for verb in VERBS
-    if verb != "refresh" or name == "asked"
-]
+CASES += [pytest.param(name, verb, 1, marks=pytest.mark.slow) for name in AGENTS for verb in VERBS]
 
 
 def code(name):
@@ -158,7 +152,7 @@ def everything_else(live):
 @pytest.mark.filterwarnings("ignore")
 def test_a_write_that_fails_was_done_or_not(wards, verb, when):
     """The database is away before the commit, or goes away after it: what is in the journal then is what counts."""
-    before = wards("asked" if verb == "refresh" else "certified-psrl")
+    before = wards("certified-psrl")
     live, after = copy.deepcopy(before), copy.deepcopy(before)
     VERBS[verb](after, None)
     if verb == "again":  # nothing new, nothing written

@@ -21,9 +21,8 @@ from noregret.worlds import World
 def programme_text(world: World, name: str = "load", **settings: Any) -> str:
     """A programme file for a world's problem: CertifiedPSRL, and a house rule that takes action 0 or 1.
 
-    settings   of the tables: agent={...}, service={...}, house={...}, learning={...}; agent_file: an agent that has
-    learned, in place of one that has not"""
-    p, file = world.problem, settings.pop("agent_file", None)
+    settings   of the tables: agent={...}, service={...}, house={...}, learning={...}"""
+    p = world.problem
     tables: dict[str, dict[str, Any]] = {
         "programme": {"name": name, "title": "Simulated people", "seed": 1},
         "problem": {
@@ -33,9 +32,6 @@ def programme_text(world: World, name: str = "load", **settings: Any) -> str:
         "agent": {"name": "certified-psrl"},
         "house": {"rule": {str(s): s % 2 for s in range(p.n_states)}},
     }  # fmt: skip
-    if file is not None:
-        tables["problem"] = {"agent_file": str(file)}
-        del tables["agent"]
     for table, more in settings.items():
         tables[table] = tables.get(table, {}) | more
     return "\n".join(f"[{t}]\n" + "".join(f"{k} = {_toml(v)}\n" for k, v in rows.items()) for t, rows in tables.items())

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Any
 
 # Kinds that the agent is a fold of; the service, `Live` and `replay` give them the same meaning (`live.fold`).
-FOLDED = ("begin", "decide", "outcome", "reward", "correction", "end", "close", "withdraw", "refresh")
+FOLDED = ("begin", "decide", "outcome", "reward", "correction", "end", "close", "withdraw")
 # Kinds that are kept and change nothing in the agent.
 KEPT = ("made", "snapshot", "erased", "pause", "resume", "alarm", "note")
 KINDS = FOLDED + KEPT

@@ -10,7 +10,6 @@
     end         {"wait": 0, n or null}                                          end(who, wait)
     close       {}                                                              close(who)
     withdraw    {"learn": bool}                                                 abandon(who, learn)
-    refresh     {"part", "place", "visits"}                                     the refresh of one stored set
 
 `by` says whose choice an action was: "agent", "caller" or "house"; the last two are somebody else's. A reward that is
 null is not known. All other kinds change nothing. The order of the events alone decides what the agent knows: time
@@ -65,7 +64,7 @@ def fold(live: Any, event: Entry) -> Folded:
         if event.kind in KEPT:
             return None
         raise FoldError(f"{_named(event)} is of no kind that is known")
-    if event.payload is None or (event.who is None and event.kind != "refresh"):
+    if event.payload is None or event.who is None:
         if getattr(event, "erased", False):
             raise ErasedError(f"{_named(event)} was erased")
         raise FoldError(f"{_named(event)} lacks who it is about, or what it says")
@@ -145,11 +144,7 @@ def _withdraw(live: Any, who: Any, told: dict[str, Any], event: Entry) -> None:
     live.abandon(who, told.get("learn", False))
 
 
-def _refresh(live: Any, who: Any, told: dict[str, Any], event: Entry) -> None:
-    live.refresh_again(told, getattr(event, "made", None))  # a service has made it already
-
-
 _MEANING: dict[str, Callable[[Any, Any, dict[str, Any], Entry], Folded]] = {
     "begin": _begin, "decide": _decide, "outcome": _outcome, "correction": _outcome, "reward": _outcome, "end": _end,
-    "close": _close, "withdraw": _withdraw, "refresh": _refresh,
+    "close": _close, "withdraw": _withdraw,
 }  # fmt: skip

@@ -222,7 +222,7 @@ def people_in(
     agent = rebuilt(path, header, arrays, link, expert, memory, own)
     try:
         own = header["live"]
-        check.fits("live", lambda draws, order, audit, rows, belief=0, at_once=None, refreshes="at once": None, **own)
+        check.fits("live", lambda draws, order, audit, rows, belief=0, at_once=None: None, **own)
         draws = draws_in(agent, check.integer("draws", own["draws"], 0))
         people = _people(header["people"], arrays, agent, draws)
         numbers = [q.episode for q in people]

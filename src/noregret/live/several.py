@@ -34,7 +34,6 @@ regret that a theorem states for one individual after another are not claimed fo
 certificate is. Agents that plan again within an episode (`pause`) are refused."""
 
 import json
-import math
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import datetime
@@ -48,7 +47,6 @@ from ..agents.base import Agent
 from ..agents.composed.own import has_player
 from ..agents.contents import fingerprint
 from ..agents.explaining import check_belief
-from ..agents.local.put_off import PutOff, Refresh
 from ..agents.probabilities import check_draws, known_exactly, plans_ahead
 from ..journal.event import Entry
 from ..planning.plans import Plan
@@ -99,9 +97,6 @@ class Live(Ward):
     at_once how many people a verb learns from at most; None: everybody who is due. With order="begin" many may become
             due together, when the slowest of them ends, and whoever asks next waits until all are learned. Those who
             are left are learned by the next `begin`, `end`, `close` and `abandon`, so many each
-    refreshes  "at once": stored sets (sets="stored") are made anew by the verb that learned what it takes, which may
-            last tenths of a second; "asked": by `refresh`, whenever that is called, and until then the sets of before
-            are used, which hold as well and know less
 
     Keys are integers of 64 bits or text of at most 200 characters. The module docstring says what is guaranteed. Memory
     for each open individual: a plan, and 2 H S bytes per draw.
@@ -133,7 +128,6 @@ class Live(Ward):
         *,
         journal: Any = None,
         at_once: int | None = None,
-        refreshes: str = "at once",
     ) -> None:
         if not isinstance(agent, Agent):
             raise ValueError(f"agent must be an agent of noregret, got {type(agent).__name__}")
@@ -155,17 +149,12 @@ class Live(Ward):
         self._described = plainly(agent)
         self.on_plan: Callable[[Plan], Any] | None = None  # told of a plan before `begin` learns from others
         book = None if journal is None else Book(journal, reader(type(self), agent, clock))
-        self.refreshes = check.one_of("refreshes", refreshes, ("at once", "asked"))
         super().__init__(agent, order, None if at_once is None else check.integer("at_once", at_once, 1))
-        put_off = PutOff(agent) if refreshes == "asked" else None
         if book is not None:
             self._book = book
             self._stale = book.start(agent, self._options(), self._frozen(), self._now())
-        if put_off is not None:
-            self._put_off = put_off
-            put_off.take()
-        if self._stale:
-            self._fold_again()
+            if self._stale:
+                self._fold_again()
 
     @property
     def guarantee(self) -> str | None:
@@ -371,56 +360,6 @@ class Live(Ward):
             self._left = self._most
         self._stale = False
 
-    # Refreshes ----------------------------------------------------------------------------------------------------
-    @verb
-    def refresh(self, most: int | None = None) -> int:
-        """With refreshes="asked": make stored sets anew whose data has grown by 15%, or by enough to matter, one after
-        another; how many that were. most: at most so many. Certificates hold before and after: the sets hold after
-        every number of steps at once.
-
-        >>> import noregret as nr
-        >>> world = nr.worlds.clinic()
-        >>> live = nr.Live(nr.CertifiedPSRL(world.problem, sets="stored"), refreshes="asked")
-        >>> plan = live.begin("Ms B", world.context(seed=0, episode=0))
-        >>> decision = live.act("Ms B", "moderate")
-        >>> live.observe("Ms B", 1.0, "mild")
-        >>> live.end("Ms B")
-        >>> live.refresh(), live.refresh()  # of the one pair that was seen
-        (1, 0)
-        """
-        left = math.inf if most is None else check.integer("most", most, 0)
-        if self._put_off is None:
-            raise RuntimeError('refresh: this Live was made with refreshes="at once"')
-        self._settle()
-        done = 0
-        while done < left and (due := self._put_off.next()) is not None:
-            self._refreshed(due.compute())
-            done += 1
-        return done
-
-    def _refreshed(self, due: Refresh) -> None:
-        put_off = cast(PutOff, self._put_off)
-        if self._book is not None:
-            self._tell([Entry("refresh", self._now(), None, due.told)])
-        put_off.put(due)
-        self._stale = False
-
-    @verb
-    def due_refresh(self) -> Refresh | None:
-        """The refresh that is due most, begun: its `compute` may run in any thread, beside all verbs; `refresh_again`
-        puts it in place. None where none is due."""
-        self._settle()
-        return None if self._put_off is None else self._put_off.next()
-
-    @verb
-    def refresh_again(self, told: Any, made: Refresh | None = None) -> None:
-        """The refresh that an event of a journal tells of; made: it, where it was made here already."""
-        self._settle()
-        if self._put_off is None:
-            raise ValueError('a refresh is of a Live with refreshes="asked"')
-        known = made is not None and made.told == told and self._put_off.fits(made)
-        self._refreshed(cast(Refresh, made) if known else self._put_off.begun(told).compute())
-
     # The journal --------------------------------------------------------------------------------------------------
     @classmethod
     def resume(
@@ -487,8 +426,7 @@ class Live(Ward):
     # Files --------------------------------------------------------------------------------------------------------
     def _options(self) -> dict[str, Any]:
         own = {"draws": self.draws, "order": self.order, "audit": self.audit, "rows": self.rows}
-        asked = None if self.refreshes == "at once" else self.refreshes
-        later = {"belief": self.belief or None, "at_once": self.at_once, "refreshes": asked}  # not in earlier files
+        later = {"belief": self.belief or None, "at_once": self.at_once}  # files of earlier versions are without them
         return own | {name: value for name, value in later.items() if value is not None}
 
     @verb

@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from .. import checks as check
 from ..agents.base import Agent
 from ..agents.explaining import askable
-from ..agents.local.put_off import PutOff
 from ..journal.event import Entry
 from ..planning.plans import Plan
 from ..problem.masks import barred
@@ -77,7 +76,6 @@ class Ward:
         self._unexamined = False  # whether somebody was learned and the tests of what is assumed were not asked since
         self._book: Book | None = None  # the journal
         self._stale = False  # whether memory may differ from it
-        self._put_off: PutOff | None = None  # refreshes that wait until they are asked for
         agent.hand_to(self)
 
     @property
@@ -230,7 +228,7 @@ class Ward:
         agent.share_lock(self.lock)
         agent.hand_to(self)
         self.agent, self._people, self._hints = agent, other._people, other._hints
-        self._left, self._put_off = other._left, other._put_off
+        self._left = other._left
         self._coming, self._plan, self._about, self._loose, self._unexamined = None, None, (), False, False
 
     def _shelve(self) -> None:

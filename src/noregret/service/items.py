@@ -14,7 +14,7 @@ from .asking import Ask
 from .standing import Standing
 from .waiting import gate
 
-LONG = frozenset(("begin", "end", "close", "withdraw", "refresh"))  # kinds that plan, learn, or change a set
+LONG = frozenset(("begin", "end", "close", "withdraw"))  # kinds that make a plan, or may have somebody learned
 AGENT, HOUSE, CALLER, TAKEN, REFUSED, GIVEN_UP = "agent", "house", "caller", "taken", "refused", "given up"
 
 
@@ -24,7 +24,7 @@ class Item:
     ask     whom to answer, None for the writer's own events; late: whether it depends on people learned (`standing`)
     by      None until claimed. "agent", "house", "caller" of begin and decide; of late ones "taken" while the player
             has it, then "agent", or "refused"; "given up": nobody came in time, it is not written
-    reason  why the house rule decided; made: the plan, the decision, the refresh, or the sentence of a refusal
+    reason  why the house rule decided; made: the plan, the decision, or the sentence of a refusal
     standing  of the person, where it is about one
     folded  by the player, where it was handed over; stored: in the journal, or refused"""
 

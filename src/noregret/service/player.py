@@ -14,9 +14,7 @@ What neither plans nor learns is not handed over: the writer folds it itself, on
 whatever it is at (`beside`, `live.fold.beside`): a decision from a plan that is made waits for nobody's learning. So
 events are folded in another order than they are numbered in. Where that matters, for snapshots and for whoever reads,
 the writer puts a mark into the inbox (`mark`) and hands everything over until the thread is past it and all that was
-handed over before is written: at the mark exactly the first `folded` events are folded.
-
-Stored sets are made anew by a thread of their own (`service.refreshing`) and put in place by events."""
+handed over before is written: at the mark exactly the first `folded` events are folded."""
 
 import gc
 import itertools
@@ -33,7 +31,6 @@ from ..live.fold import FoldError, beside, fold
 from ..live.several import Live
 from .items import AGENT, GIVEN_UP, LONG, REFUSED, TAKEN, Batch, Item
 from .programme_file import Settings
-from .refreshing import Refresher
 from .rehearsal import rehearse
 
 NEAR = 200  # events that are left when the writer is asked to attach
@@ -51,7 +48,6 @@ class Office(Protocol):
     def ask_to_attach(self) -> None: ...
     def alarm(self, what: str, sentence: str) -> None: ...
     def wake(self) -> None: ...  # the writer, which has a mark to set
-    def refreshed(self, refresh: Any) -> None: ...  # it is to be written
     def seal(self, number: int, generation: int, sealed: Callable[[], bytes]) -> None: ...
 
 
@@ -79,8 +75,6 @@ class Player:
         self._wanted: deque[tuple[Any, Any]] = deque()  # what is to be read at the next mark
         self._marked = self._met = 0  # marks set, and those that the thread is past
         self._keeping = False  # whether one of them is for a snapshot
-        self.under_way: Any = None  # the refresh that was begun and is not in its place
-        self._refresher = Refresher(office.refreshed, self._not_refreshed)
         self._thread = threading.Thread(target=self._run, name=f"player {settings.name}", daemon=True)
 
     @property
@@ -95,7 +89,6 @@ class Player:
     def stop(self, wait: float = 0.0) -> None:
         """Throw everything away; wait so many seconds for the thread, which may be in the middle of something long."""
         self._stopping = True
-        self._refresher.stop()
         self.detach()
         if wait and self._thread.is_alive():
             self._thread.join(timeout=wait)
@@ -261,10 +254,9 @@ class Player:
     def _follow(self, live: Live, mine: int) -> None:
         inbox = self._next
         assert inbox is not None
-        self._live, self.under_way = live, None
+        self._live = live
         try:
             while True:
-                self._refresh(live)
                 given = inbox.get()
                 if given is None:
                     raise _Dropped
@@ -286,19 +278,7 @@ class Player:
                         _answer(live, *given)
                     self._met += 1
         finally:
-            self._live = self.under_way = None
-
-    def _refresh(self, live: Live) -> None:
-        """Begin the refresh that is due most, where none is under way."""
-        if self.under_way is None and live.refreshes == "asked":
-            self.under_way = live.due_refresh()
-            if self.under_way is not None:
-                self._refresher.begin(self.under_way)
-
-    def _not_refreshed(self, refresh: Any, sentence: str) -> None:
-        self.office.alarm("refresh", sentence)
-        if self.under_way is refresh:
-            self.under_way = None
+            self._live = None
 
     def _play(self, live: Live, item: Item, batch: Batch) -> bool:
         """Fold one item; claim it where it waits to be. Whether it is an event."""
@@ -336,8 +316,6 @@ class Player:
                 live.on_plan = None
         else:
             fold(live, item)  # type: ignore[arg-type]
-            if item.kind == "refresh" and item.made is self.under_way:
-                self.under_way = None
         if item.kind not in ("decide", "reward") and not self._refuted and live.agent.refuted is not None:
             self._refuted = True
             self.office.alarm("refuted", live.agent.refuted)

@@ -1,4 +1,4 @@
-"""A programme at work: its threads, its queue, and what is done when the journal is lost or another's.
+"""A programme at work: its three threads, its queue, and what is done when the journal is lost or another's.
 
 Rounds of the writer run where they are cheapest. On a file they run on the event loop that reads the requests: a round
 then takes no change of threads, and a commit holds the loop up, and whatever else is on it, for as long as the disk

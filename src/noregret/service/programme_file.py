@@ -223,7 +223,7 @@ class Settings(BaseModel):
     def live_options(self) -> dict[str, Any]:
         """Of the `Live` of a new journal, which the journal's first event keeps."""
         own = {"draws": self.service.draws, "order": self.learning.order, "audit": False, "rows": False}
-        return own | {"at_once": AT_ONCE, "refreshes": "asked"}
+        return own | {"at_once": AT_ONCE}
 
     def made_live(self, options: dict[str, Any] | None = None) -> Live:
         """A new agent under a new `Live` with these options, by default `live_options`. Compiles, which may take a

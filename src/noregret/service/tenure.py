@@ -54,7 +54,7 @@ class Tenure:
         self.player = Player(self.settings, self)
         own: dict[str, Callable[[Ask], Item | None]] = {
             "attach": self._attach, "alarm": self._noted, "snapshot": self._noted, "pause": self._pause,
-            "resume": self._pause, "erase": self._erase, "erase now": self._erase_now, "refresh": self._refresh,
+            "resume": self._pause, "erase": self._erase, "erase now": self._erase_now,
         }  # fmt: skip
         self.writer = Writer(
             journal, self.player, desk.house, desk.rules, desk.queue, deliver=desk.deliver, why=self.why,
@@ -101,9 +101,6 @@ class Tenure:
     def wake(self) -> None:
         self.desk.queue.wake()
 
-    def refreshed(self, refresh: Any) -> None:
-        self.desk.note("refresh", refresh=refresh)
-
     def seal(self, number: int, generation: int, sealed: Callable[[], bytes]) -> None:
         self.desk.sealer.seal(number, generation, sealed)
 
@@ -119,15 +116,6 @@ class Tenure:
         else:
             self.desk.counts.alarms.append({"time": now_text()} | told)
         return Item(ask.verb, None, told, "")
-
-    def _refresh(self, ask: Ask) -> Item | None:
-        """The event that puts a set in place; not where it was begun by an agent that is gone."""
-        made = ask.body["refresh"]
-        if self.player.inbox is None or self.player.under_way is not made:
-            return None
-        item = Item("refresh", None, made.told, "")
-        item.made = made
-        return item
 
     def _pause(self, ask: Ask) -> Item:
         self.paused = ask.verb == "pause"
