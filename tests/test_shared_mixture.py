@@ -79,6 +79,33 @@ def components(data, b):
     return made
 
 
+@pytest.mark.parametrize("order", ["backwards", "shuffled"])
+def test_a_refresh_sees_all_steps_in_whatever_order_people_were_learned(order):
+    """Where several people are open, who is learned last need not be who came last."""
+    world, g = designed(), np.random.default_rng(3)
+    told = Data(world.problem)
+    told.play(truth_of(world.problem, g), 120, g)
+    steps = {}
+    for _, (k, s, a, y, x) in told.steps:
+        steps.setdefault(k, []).append((s, a, y, x))
+    people = sorted(steps)
+    orders = {"backwards": people[::-1], "shuffled": g.permutation(people).tolist()}
+    made = []
+    for learned in (people, orders[order]):
+        data = Data(world.problem)
+        for k in learned:
+            for h, (s, a, y, x) in enumerate(steps[k]):
+                data.learn(k * data.horizon + h, s, a, y, x, due=False)
+        for b in range(world.problem.blocks.size.size):
+            shared_refresh.block_refresh(*data.args(b))
+        made.append(data.state)
+    one, other = made
+    assert one.begins.max() > 1
+    assert np.array_equal(one.begins, other.begins)
+    for name in ("map", "information", "radius"):
+        assert np.allclose(getattr(one, name), getattr(other, name), rtol=1e-6, atol=1e-9), name
+
+
 @pytest.mark.long
 @pytest.mark.parametrize(
     "kind", [{}, {"support": mask(3)}, {"moderated": True}, {"bound": 9.0}], ids=["dense", "masked", "moderated", "far"]

@@ -55,11 +55,15 @@ def inverse_by_rows(matrix, size, least, factor, lower, inverse):
 
 @inlined
 def newest_of(par, store, b):
-    """The last episode with a step of block b, -1 if there is none."""
-    of, last = par.shared, -1
+    """The largest number of an episode that was learned and has a step of block b, -1 if there is none. Not the one
+    learned last: where several people are open, they may be learned in another order than they came in."""
+    of, H, newest = par.shared, store.outcomes.shape[1], -1
     for i in range(of.first[b], of.first[b + 1]):
-        last = max(last, store.last[of.pairs[i, 0], of.pairs[i, 1]])
-    return last // store.outcomes.shape[1] if last >= 0 else -1
+        at = store.last[of.pairs[i, 0], of.pairs[i, 1]]
+        while at >= 0:
+            newest = max(newest, at)
+            at = store.previous[at // H, at % H]
+    return newest // H if newest >= 0 else -1
 
 
 @inlined
