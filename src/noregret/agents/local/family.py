@@ -257,15 +257,21 @@ class SetAgent(Betting, Agent):
             Q=f(table), none=f((0, 0, 0)), squares=f((2, M, M)), shared=draw_work(p), tail=f((4, S)), audit=audit_work,
             lottery=lottery_work(p, self._lottery()), zero=zero_work(p, reward_par, close and counts(p, reward_par)),
         )  # fmt: skip
+        return self._with_kernels(par, state, work, kernels), state, work
+
+    def _with_kernels(self, par: SetPar, state: SetState, work: SetWork, kernels: tuple[Any, Any]) -> SetPar:
+        """par with what fills its slots; kernels: what describes an individual, and what draws models."""
+        p, f, linear = self.problem, np.zeros, isinstance(self.problem.link, LinearCombination)
+        H, d = p.horizon, p.context_dim
         with announced(f"the sets of {self.name}"):
             if self.uses_sets and not linear:
                 fill = derive if p.design is None else derive_shared
-                par = par._replace(derive=apply_derive.fill(fill, local, p.layout, 0.0, work.derive, 0, 0))
+                par = par._replace(derive=apply_derive.fill(fill, work.local, p.layout, 0.0, work.derive, 0, 0))
             if not linear and (self.draws_models or self.sets == "online"):
                 path = Trajectory(work.policy[0], work.policy[0], f(H))
                 learn = learn_kron_outcomes if self.form == "kron" else learn_outcomes
                 learn = learn if p.design is None else learn_shared_outcomes
-                like = p.layout, sampler_par, sampler, sampler_work, f(d), 0, path
+                like = p.layout, par.sampler, state.sampler, work.sampler, f(d), 0, path
                 par = par._replace(outcomes=apply_outcomes.fill(learn, *like))
             if self.bets:
                 par = par._replace(bets=self._bets(par, state, work))
@@ -275,7 +281,7 @@ class SetAgent(Betting, Agent):
                 par = self._with_draws(par, state, work)
             if self.uses_sets:
                 par = par._replace(describe=apply_describe.fill(kernels[0], par, state, work, f(d), 0))
-            if close and counts(p, reward_par):
+            if par.close == 1 and counts(p, par.rewards):
                 par = par._replace(zero=apply_zero.fill(from_zero, par, state, work, f(d), work.policy))
             if self.explores:
                 par = with_belief(p, par, state, work)
@@ -285,7 +291,7 @@ class SetAgent(Betting, Agent):
             if self._lottery() > 0:
                 several, out = explore_several if self.explores else draw_several, buffers(p, self._lottery())[0]
                 par = par._replace(proposals=apply_proposals.fill(several, par, state, work, f(d), 0, out))
-        return par, state, work
+        return par
 
     def _with_draws(self, par: SetPar, state: SetState, work: SetWork) -> SetPar:
         """par with what draws from the posterior in its slots: for plans that explore otherwise it is compiled when a

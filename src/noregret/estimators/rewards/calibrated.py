@@ -136,30 +136,31 @@ def laplace_step(par, state, work, s, a, reward, x):
 
 
 @inlined
-def spread_and_share(par, state, s, a, p, q, norm2, graded, total):
+def deviation_and_share(par, state, s, a, p, q, norm2, used):
     """The standard deviation of a mean reward p, and the share of its prior variance that is left, both of pair (s, a)
-    at x: q = ||x||^2_{V^{-1}}, norm2 = ||x||^2; graded, total: `graded_of`."""
+    at x: q = ||x||^2_{V^{-1}}, norm2 = ||x||^2; used: what `graded_of` says."""
     unseen = state.samples[s, a] == 0
     if par.form == LAPLACE:
         root = math.sqrt(q)
         return p * (1.0 - p) * (min(root, LOGIT) if unseen else root), min(state.level[s, a] * q / norm2, 1.0)
     if unseen and q > 0.0:
         return DEVIATION, 1.0
-    return math.sqrt(noise_of(state, s, a, graded, total) * q), min(state.level[s, a] * q / norm2, 1.0)
+    return math.sqrt(noise_of(state, s, a, used[0], used[1]) * q), min(state.level[s, a] * q / norm2, 1.0)
 
 
 @kernel
-def posterior_calibrated(par, state, work, x, mean, spread, share):
-    """mean, spread, share [S, A] <- centres and standard deviations of the mean rewards at x, and the shares of their
-    prior variances that are left: 1 before any data."""
+def posterior_calibrated(par, state, work, x, mean, deviation, share):
+    """mean, deviation, share [S, A] <- centres and standard deviations of the mean rewards at x, and what is left of
+    their prior variances, as shares: 1 before any data."""
     norm2 = max(norm_of(x) ** 2, 1e-300)
-    graded, total = graded_of(state)
+    used = graded_of(state)
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
             z, q = look(state, work, s, a, x)
             z = sigma(z) if par.form == LAPLACE else min(max(z - par.offset, 0.0), 1.0)
             mean[s, a] = z
-            spread[s, a], share[s, a] = spread_and_share(par, state, s, a, z, max(q, 0.0), norm2, graded, total)
+            found = deviation_and_share(par, state, s, a, z, max(q, 0.0), norm2, used)
+            deviation[s, a], share[s, a] = found
 
 
 @inlined

@@ -18,7 +18,7 @@ from ...numerics.linear_algebra import norm_of, times
 from ...problem.design import Blocks
 from ...problem.problem import Problem
 from ...theory.widths import logistic_interval, sigma
-from .calibrated import graded_of, spread_and_share
+from .calibrated import deviation_and_share, graded_of
 from .logistic import stable_sigma
 from .mixture import SURE
 from .mixture import half_width as mixture_half_width
@@ -239,7 +239,7 @@ def posterior_lifted(par, state, work, x, mean, spread, share):
 
 
 @inlined
-def lifted_posterior(par, state, work, x, mean, spread, share):
+def lifted_posterior(par, state, work, x, mean, deviation, share):
     """`calibrated.posterior_calibrated` after `shapes_ridge`; the length of u = X psi counts: ||u||^2 = sum_i psi_i^2
     times the squared length of what feature i meets of x, in work.t[b, 1]."""
     for b in range(work.t.shape[0]):
@@ -247,7 +247,7 @@ def lifted_posterior(par, state, work, x, mean, spread, share):
             work.t[b, 1, i] = 0.0
             for e in range(par.begin[b, i], par.begin[b, i + 1]):
                 work.t[b, 1, i] += x[par.column[b, e]] ** 2
-    graded, total = graded_of(state)
+    used = graded_of(state)
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
             b, psi = par.block[s, a], par.features[s, a]
@@ -256,7 +256,7 @@ def lifted_posterior(par, state, work, x, mean, spread, share):
                 norm2 += psi[i] * psi[i] * work.t[b, 1, i]
             z = sigma(z) if par.form == LAPLACE else min(max(z - par.offset, 0.0), 1.0)
             mean[s, a] = z
-            spread[s, a], share[s, a] = spread_and_share(par, state, b, 0, z, q, norm2, graded, total)
+            deviation[s, a], share[s, a] = deviation_and_share(par, state, b, 0, z, q, norm2, used)
 
 
 @kernel
