@@ -10,6 +10,7 @@ from noregret.journal.errors import JournalUnavailable
 from noregret.journal.journal import Journal
 from noregret.live.several import Live
 from noregret.service.asking import ask
+from noregret.service.sealing import Sealer
 from programmes import (
     Caller,
     Gate,
@@ -41,18 +42,21 @@ def test_snapshots_are_kept_and_damaged_ones_passed_over(url):
     told = settings(snapshot_every=10)
     with running(url, told) as programme:
         tell = Caller(programme)
-        for k in range(4):
+        for k in range(100):  # one is taken when the one before is written
             steps(tell, k, k)
+            if len(kept(url)) >= 4:
+                break
         state = programme.read(state_of)
-        until(lambda: len(kept(url)) >= 4)
+        until(lambda: not programme._desk.sealer.busy)
         until(lambda: programme.facts()["queue"] == 0)
     numbers = kept(url)
     assert numbers[-1] == 1
     assert len(numbers) == 4
+    assert state == folded(url)
     with Journal(url, "clinic") as journal:
         journal.keep_snapshot(numbers[0], b"PK, and then nothing", "0.0.1")  # of a version that wrote others
     with running(url, told) as programme:
-        assert programme.read(state_of) == state == folded(url)
+        assert programme.read(state_of) == state
         until(lambda: events(url, "alarm"))
         assert f"snapshot {numbers[0]} was passed over" in events(url, "alarm")[-1].payload["sentence"]
     for number in kept(url):
@@ -60,6 +64,41 @@ def test_snapshots_are_kept_and_damaged_ones_passed_over(url):
             journal.keep_snapshot(number, b"damaged", "0.0.1")
     with running(url, told) as programme:  # from the start
         assert programme.read(state_of) == state
+
+
+@pytest.mark.parametrize("far", [False, True])
+def test_no_snapshot_is_taken_while_one_is_being_written(url, far, monkeypatch):
+    """However often they are due: each holds a copy of the agent, and whoever catches up must come to something else.
+    far: while it catches up from the journal, otherwise as people come."""
+    if far:
+        with running(url, settings(snapshot_every=10_000)) as programme:
+            tell = Caller(programme)
+            for k in range(12):
+                steps(tell, f"before {k}", k)
+    go, taken, write, seal = threading.Event(), [], Sealer.keep, Sealer.seal
+
+    def waits(sealer, journal, number, blob):
+        assert go.wait(60.0)
+        write(sealer, journal, number, blob)
+
+    def counted(sealer, number, generation, sealed):
+        taken.append(number)
+        seal(sealer, number, generation, sealed)
+
+    monkeypatch.setattr(Sealer, "keep", waits)
+    monkeypatch.setattr(Sealer, "seal", counted)
+    with running(url, settings(snapshot_every=10)) as programme:
+        tell = Caller(programme, "again")
+        for k in range(6):
+            steps(tell, f"p{k}", k)
+        until(lambda: programme.facts()["folded"] == programme.facts()["head"])
+        assert len(taken) == 1  # of some sixty events, and before them of 120 more
+        go.set()
+        until(lambda: programme.last_snapshot is not None)
+        until(lambda: not programme._desk.sealer.busy)
+        steps(tell, "one more", 7)
+        until(lambda: len(taken) == 2)
+        assert programme.read(state_of) == folded(url)
 
 
 def test_a_snapshot_that_is_dropped_during_a_replay_is_no_difference(url, monkeypatch):

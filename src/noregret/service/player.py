@@ -49,6 +49,7 @@ class Office(Protocol):
     def alarm(self, what: str, sentence: str) -> None: ...
     def wake(self) -> None: ...  # the writer, which has a mark to set
     def seal(self, number: int, generation: int, sealed: Callable[[], bytes]) -> None: ...
+    def sealing(self) -> bool: ...  # whether it is too early for another snapshot
 
 
 class _Dropped(Exception):
@@ -330,9 +331,8 @@ class Player:
     def _due(self) -> bool:
         """Whether a snapshot is."""
         told, since = self.settings.service, self.folded - self._kept_at
-        return since >= told.snapshot_every or (
-            since > 0 and time.monotonic() - self._kept_time > 60.0 * told.snapshot_minutes
-        )
+        late = since > 0 and time.monotonic() - self._kept_time > 60.0 * told.snapshot_minutes
+        return (since >= told.snapshot_every or late) and not self.office.sealing()
 
     def keep(self, live: Live, mine: int) -> None:
         self._kept_at, self._kept_time = self.folded, time.monotonic()

@@ -11,6 +11,7 @@ from ..storage.version import __version__
 
 KEPT = 3  # snapshots that stay, beside the first
 PATIENCE = 30.0  # seconds until what was folded ahead must have been committed
+REST = 2.0  # times as long as a snapshot took to be written, until the next one is taken
 
 
 class Sealer:
@@ -26,6 +27,8 @@ class Sealer:
     ) -> None:
         self.open_journal, self.committed, self.kept, self.failed = open_journal, committed, kept, failed
         self._queue: SimpleQueue[Callable[[Any], None] | None] = SimpleQueue()
+        self._working = False
+        self._rested = 0.0  # when the thread has rested, on the monotonic clock
         self._thread = threading.Thread(target=self._run, name="sealer", daemon=True)
 
     def start(self) -> None:
@@ -40,26 +43,42 @@ class Sealer:
         """Write a snapshot of the first `number` events, as soon as they are committed; never, where they are not."""
         self._queue.put(lambda journal: self._seal(journal, number, generation, sealed))
 
+    @property
+    def busy(self) -> bool:
+        """Whether a snapshot waits or is being written, or the thread has not rested from the last one. A player takes
+        none meanwhile: each holds a copy of the agent, and where they are due sooner than they can be written, nobody
+        would come to anything else (an agent that catches up would never be there)."""
+        return self._working or not self._queue.empty() or time.monotonic() < self._rested
+
     def do(self, job: Callable[[Any], None]) -> None:
         """Something else that may take long, with this thread's journal."""
         self._queue.put(job)
 
     def _run(self) -> None:
-        job = self._queue.get()
+        job = self._next()
         while job is not None:
             try:
                 with self.open_journal() as journal:
                     while job is not None:
                         job(journal)
-                        job = self._queue.get()
+                        job = self._next()
             except Exception as error:  # the journal is away, or the disk is full: the next one may be written
                 self.failed(f"a snapshot was not written: {' '.join(str(error).split())[:300]}")
-                job = self._queue.get()
+                job = self._next()
+
+    def _next(self) -> Callable[[Any], None] | None:
+        self._working = False
+        job = self._queue.get()
+        self._working = job is not None
+        return job
 
     def _seal(self, journal: Any, number: int, generation: int, sealed: Callable[[], bytes]) -> None:
         if not self.comes(number, generation):
             return
+        begun = time.monotonic()
         self.keep(journal, number, sealed())
+        now = time.monotonic()
+        self._rested = now + REST * (now - begun)
 
     def keep(self, journal: Any, number: int, blob: bytes) -> None:
         """Write it, and drop those that are too old."""

@@ -104,6 +104,9 @@ class Tenure:
     def seal(self, number: int, generation: int, sealed: Callable[[], bytes]) -> None:
         self.desk.sealer.seal(number, generation, sealed)
 
+    def sealing(self) -> bool:
+        return self.desk.sealer.busy
+
     # What the programme asks of itself, and what is asked of it as a whole ----------------------------------------
     def _attach(self, ask: Ask) -> None:
         if ask.body["player"] is self.player and ask.body["generation"] == self.player.generation:
