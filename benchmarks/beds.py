@@ -82,13 +82,14 @@ class WorldBed(Bed):
 @dataclass(frozen=True)
 class DataBed(Bed):
     """A classification set as a bandit: one arm a class, reward 1 for the right one. Rows come in the seed's order,
-    each once. Contexts are (1, standardised features), all divided by the largest norm."""
+    each once. Contexts are (1, standardised features). Our agents get them divided by the largest norm, since they are
+    told a bound for it; those of other libraries as they are, since their defaults are meant for that."""
 
     data: str = field(kw_only=True)
     rewards: str = "linear"
 
     def problem(self, seed: int = 0) -> nr.Problem:
-        X, labels, bound = rows_of(self.data)
+        X, labels, bound, _ = rows_of(self.data)
         told = bound if self.rewards == "linear" else LOGISTIC_BOUND
         return nr.Problem(
             1, int(labels.max()) + 1, 1, X.shape[1], weight_bound=1.0, reward_bound=told,
@@ -96,7 +97,9 @@ class DataBed(Bed):
         )  # fmt: skip
 
     def play(self, agent: Any, seed: int, episodes: int) -> float:
-        X, labels, _ = rows_of(self.data)
+        X, labels, _, norm = rows_of(self.data)
+        if not isinstance(agent, Agent):
+            X = X * norm
         lost = 0
         for i in np.random.default_rng(seed).permutation(len(X))[:episodes]:
             agent.begin_episode(X[i])
@@ -135,18 +138,19 @@ def _directions(g: np.random.Generator, n: int, d: int) -> NDArray[np.float64]:
 
 
 @cache
-def rows_of(name: str) -> tuple[NDArray[np.float64], NDArray[np.int64], float]:
-    """Contexts [n, d], labels [n], and a bound for the weights: the largest norm of a class's ridge regression
-    (lambda = 1) on all rows, rounded up to the next half."""
+def rows_of(name: str) -> tuple[NDArray[np.float64], NDArray[np.int64], float, float]:
+    """Contexts [n, d] of norm 1 at most, labels [n], a bound for the weights: the largest norm of a class's ridge
+    regression (lambda = 1) on all rows, rounded up to the next half; and what the contexts were divided by."""
     datasets: Any = importlib.import_module("sklearn.datasets")
     made = getattr(datasets, f"load_{name}")()
     Z, labels = np.asarray(made.data, float), np.asarray(made.target, np.int64)
     spread = Z.std(0)
     X = np.c_[np.ones(len(Z)), (Z - Z.mean(0)) / np.where(spread > 0.0, spread, 1.0)]
-    X /= np.linalg.norm(X, axis=1).max() * (1.0 + 1e-12)
+    norm = float(np.linalg.norm(X, axis=1).max()) * (1.0 + 1e-12)
+    X /= norm
     right = np.eye(labels.max() + 1)[labels]
     theta = np.linalg.solve(X.T @ X + np.eye(X.shape[1]), X.T @ right)
-    return X, labels, math.ceil(2.0 * float(np.linalg.norm(theta, axis=0).max())) / 2.0
+    return X, labels, math.ceil(2.0 * float(np.linalg.norm(theta, axis=0).max())) / 2.0, norm
 
 
 @cache

@@ -10,7 +10,7 @@ import pytest
 import noregret as nr
 from benchmarks import regret
 from benchmarks.beds import DataBed, GradedBed, Size, WorldBed, arms, beds, deep_sea, lock, rows_of
-from benchmarks.contestants import Contestant, TableAgent, contestants, ours
+from benchmarks.contestants import Chooser, Contestant, TableAgent, contestants, ours
 
 missing = importlib.util.find_spec("sklearn") is None
 needs_data = pytest.mark.skipif(missing, reason="scikit-learn is not installed (extra: bench)")
@@ -79,11 +79,12 @@ def test_small_rewards():
 
 @needs_data
 def test_a_data_set_is_a_bandit_with_bounded_contexts():
-    X, labels, bound = rows_of("wine")
+    X, labels, bound, norm = rows_of("wine")
     assert X.shape == (178, 14)
     assert np.linalg.norm(X, axis=1).max() <= 1.0
     assert np.ptp(X[:, 0]) == 0.0
     assert X[:, 1:].mean(0) == pytest.approx(np.zeros(13), abs=1e-12)
+    assert (X[:, 1:] * norm).std(0) == pytest.approx(np.ones(13))
     assert bound == 3.0  # of ridge regression on all rows
     assert np.bincount(labels).tolist() == [59, 71, 48]
 
@@ -99,6 +100,20 @@ def test_regret_on_a_data_set_is_what_was_wrong():
     assert abs(bed.play(nr.UniformRandom(bed.problem()), 0, 178) - 178 * 2 / 3) < 37.8
     logistic = DataBed("wine", Size(178, 1), Size(178, 1), data="wine", rewards="logistic")
     assert logistic.problem().rewards == "logistic"
+
+
+@needs_data
+def test_other_libraries_get_standardised_features_undivided():
+    """A chooser of another library's sees each row once: means 0 and standard deviations 1, beside the constant 1."""
+    seen = []
+
+    def choose(x):
+        seen.append(x)
+        return 0
+
+    DataBed("wine", Size(178, 1), Size(178, 1), data="wine").play(Chooser(choose, lambda x, a, r: None), 0, 178)
+    assert np.mean(seen, 0) == pytest.approx(np.r_[1.0, np.zeros(13)])
+    assert np.std(seen, 0) == pytest.approx(np.r_[0.0, np.ones(13)])
 
 
 @needs_data
