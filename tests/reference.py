@@ -460,6 +460,37 @@ class Logistic:
         return mean, min(width, max(sigmoid(reach) - mean, mean - sigmoid(-reach)))
 
 
+class Laplace:
+    """Rewards 0 or 1 with mean sigma(theta'x), learned with the curvature at the estimate (docs/exploration.md)."""
+
+    def __init__(self, dim, bound, lam=None):
+        self.least = self.level = dim / bound**2 if lam is None else lam
+        self.curved, self.theta, self.lengths, self.measured = np.zeros((dim, dim)), np.zeros(dim), [], 0
+
+    @property
+    def V(self):
+        return self.level * np.eye(len(self.theta)) + self.curved
+
+    def update(self, x, reward):
+        p = sigmoid(self.theta @ x)
+        self.curved = self.curved + max(p * (1 - p), 1e-4) * np.outer(x, x)
+        self.theta = self.theta - (p - reward) * np.linalg.solve(self.V, x)
+        self.lengths.append(x @ x)
+        if len(self.lengths) >= 1.5 * self.measured:
+            self.measured = len(self.lengths)
+            self.level = max(self.least, np.mean(self.lengths) / 4)
+
+    def at(self, u):
+        p, q = sigmoid(self.theta @ u), u @ np.linalg.solve(self.V, u)
+        deviation = math.sqrt(q) if self.lengths else min(math.sqrt(q), 2.0)
+        return p, p * (1 - p) * deviation, min(self.level * q / (u @ u), 1.0) if u @ u > 0 else 0.0
+
+    def belief(self, x, reward_bound, log_weight, scale=1.0):
+        """The estimate; its interval is used by nobody."""
+        reach = reward_bound * np.linalg.norm(x)
+        return sigmoid(min(max(self.theta @ x, -reach), reach)), math.inf
+
+
 class Known:
     """Mean rewards that are told: nothing is learned."""
 
@@ -509,6 +540,8 @@ class Learner:
         logistic = p.rewards == "logistic"
         if p.known_rewards is not None:
             return Known(p.known_rewards[pair], logistic, 1.0 if lam is None else lam)
+        if logistic and self.kind in ("certainty-equivalence", "epsilon-greedy"):  # no interval is asked for
+            return Laplace(p.context_dim, p.reward_bound, lam)
         if logistic:
             return Logistic(p.context_dim, lam, p.reward_bound, p.context_bound)
         least = (1e-3 if p.context_dim > 1 else 1e-6) * p.context_bound**2

@@ -12,7 +12,7 @@ import numpy as np
 
 import reference
 import reference_sets
-from reference import mix, sigmoid, softmax, words
+from reference import Laplace, mix, softmax, words
 from reference_shared import SharedSet
 
 BOLD = reference_sets.quantile(0.99)  # one |z| of fifty is larger
@@ -70,32 +70,6 @@ class Calibrated:
             return 0.0, 0.5, 1.0
         share = min(self.level * q / (u @ u), 1.0) if u @ u > 0 else 0.0
         return min(max(self.theta @ u, 0.0), 1.0), math.sqrt(self.noise * q), share
-
-
-class Laplace:
-    """Logistic rewards, with the curvature at the estimate."""
-
-    def __init__(self, dim, bound, lam=None):
-        self.least = self.level = dim / bound**2 if lam is None else lam
-        self.curved, self.theta, self.lengths, self.measured = np.zeros((dim, dim)), np.zeros(dim), [], 0
-
-    @property
-    def V(self):
-        return self.level * np.eye(len(self.theta)) + self.curved
-
-    def update(self, x, reward):
-        p = sigmoid(self.theta @ x)
-        self.curved = self.curved + max(p * (1 - p), 1e-4) * np.outer(x, x)
-        self.theta = self.theta - (p - reward) * np.linalg.solve(self.V, x)
-        self.lengths.append(x @ x)
-        if len(self.lengths) >= 1.5 * self.measured:
-            self.measured = len(self.lengths)
-            self.level = max(self.least, np.mean(self.lengths) / 4)
-
-    def at(self, u):
-        p, q = sigmoid(self.theta @ u), u @ np.linalg.solve(self.V, u)
-        deviation = math.sqrt(q) if self.lengths else min(math.sqrt(q), 2.0)
-        return p, p * (1 - p) * deviation, min(self.level * q / (u @ u), 1.0) if u @ u > 0 else 0.0
 
 
 class Known:

@@ -249,8 +249,9 @@ class GLMAgent(Agent):
                 'constants must be "corrected" with logistic rewards: the paper prints no interval for them'
             )
         lam_r, by_design = o["reward_regularization"], self.shares_weights
+        form, name = estimated(p, self.uses_widths), "reward_regularization"
         reward_par, rewards, reward_work = reward_parts(
-            p, estimated(p), 0.0, lam_r, "reward_regularization", shared=by_design, scale=self.bonus_scale
+            p, form, 0.0, lam_r, name, shared=by_design, scale=self.bonus_scale
         )
         lifted, shared = by_design and p.reward_blocks is not None, by_design and p.blocks is not None
         transition_par, transitions, transition_work, steps = self._transition_parts(constants)

@@ -29,9 +29,9 @@ import numpy as np
 
 from ...checks import Floats
 from ...compiler.jit import inlined, kernel
-from ...numerics.linear_algebra import apply_refresh, norm_of, times
+from ...numerics.linear_algebra import apply_refresh, norm_of, predictors, times
 from ...numerics.random import inverse_normal
-from ...theory.widths import sigma
+from ...theory.widths import logistic_interval, sigma
 from .regression import CALIBRATED, LAPLACE, Step, advance, look, ridge_step
 
 GROWTH = 1.5  # of rewards between two measurements of their noise
@@ -133,6 +133,18 @@ def laplace_step(par, state, work, s, a, reward, x):
         n = state.samples[s, a]
         level = max(par.regularization, par.factor * state.squares[s, a] / (n * LOGIT**2))
         shift(par, state, work, s, a, level)
+
+
+@kernel
+def estimate_laplace(par, state, work, x, log, mean, interval, bonus):
+    """sigma at the possible prediction nearest theta'x. Nothing is proved of it: the interval is that of the bound."""
+    bound = par.bound * norm_of(x)
+    predictors(state.theta, x, mean)
+    for s in range(mean.shape[0]):
+        for a in range(mean.shape[1]):
+            v = min(max(mean[s, a], -bound), bound)
+            mean[s, a] = sigma(v)
+            interval[s, a] = bonus[s, a] = logistic_interval(math.inf, v, bound)
 
 
 @inlined

@@ -8,7 +8,7 @@ LOGISTIC    0 or 1, sigma(theta'x)  a likelihood-ratio set, likewise            
 HOEFFDING   in [0, 1], theta'x      `estimators.rewards.mixture` with nu_i = w_i = 1/4                  ranges
 BERNSTEIN   in [0, 1], theta'x      the same with nu_i, w_i from the ranges of the means themselves     ranges
 CALIBRATED  in [0, 1], theta'x      ridge regression with the noise of the data, `rewards.calibrated`  posterior
-LAPLACE     0 or 1, sigma(theta'x)  a normal approximation with the observed curvature, likewise       posterior
+LAPLACE     0 or 1, sigma(theta'x)  a normal approximation with the observed curvature, likewise       posterior, r_hat
 
 Two questions may be asked of a form, for one context x and all pairs at once:
 
@@ -16,9 +16,9 @@ Two questions may be asked of a form, for one context x and all pairs at once:
                 question; and the bonus: the same with the set's radius times `scale`, at most 1 after that
     ranges      low and high, for the ln(1/delta) given at construction
 
-and RIDGE, NEWTON and KNOWN have a third, the `posterior` that is drawn from, which is all that the last two say. What
-else is said of a pair holds for all contexts and at all times together with probability 1 - delta, delta the pair's
-own. Missing rewards teach nothing.
+and RIDGE, NEWTON and KNOWN have a third, the `posterior` that is drawn from, which is all that the last two say, but
+that LAPLACE has the r_hat of `estimates`, with the interval of the bound alone. What else is said of a pair holds for
+all contexts and at all times together with probability 1 - delta, delta the pair's own. Missing rewards teach nothing.
 
 Rewards are told, and means said, in units of the problem's range of rewards, which is [0, 1] then (`problem.scale`);
 weights are those of the problem over the range's length. So a reward r has the mean theta'x - offset, with offset =
@@ -47,7 +47,7 @@ from ...theory.constants import logistic_alpha
 from ...theory.radii import theorem_a_log_weight
 from ..newton.online_newton import SLACK
 from ..store import Store
-from .calibrated import calibrated_step, laplace_step, posterior_calibrated
+from .calibrated import calibrated_step, estimate_laplace, laplace_step, posterior_calibrated
 from .logistic import default_regularization, estimate_newton, logistic_step, newton_step, ranges_logistic
 from .mixture import (
     SHIFTS,
@@ -180,9 +180,14 @@ class RewardWork(NamedTuple):
     columns: Floats  # [3, Q, E]
 
 
-def estimated(problem: Problem) -> Form:
-    """The form that gives an estimate with an interval: "newton" for logistic rewards, else "ridge"."""
-    return "newton" if problem.rewards == "logistic" else "ridge"
+def estimated(problem: Problem, intervals: bool = True) -> Form:
+    """The form that gives an estimate with an interval: "newton" for logistic rewards, else "ridge".
+
+    Where no interval is asked for, "laplace" for logistic ones: "newton" learns with the least curvature that the
+    bounds allow, e^(-B_r R) or so, and hardly anything where they are wide."""
+    if problem.rewards != "logistic":
+        return "ridge"
+    return "newton" if intervals else "laplace"
 
 
 def reward_parts(
@@ -272,7 +277,7 @@ _KERNELS: dict[str, dict[int, Any]] = {
         RIDGE: ridge_step, NEWTON: newton_step, LOGISTIC: logistic_step, HOEFFDING: mixture_step,
         BERNSTEIN: mixture_step, CALIBRATED: calibrated_step, LAPLACE: laplace_step,
     },
-    "estimates": {KNOWN: estimate_known, RIDGE: estimate_ridge, NEWTON: estimate_newton},
+    "estimates": {KNOWN: estimate_known, RIDGE: estimate_ridge, NEWTON: estimate_newton, LAPLACE: estimate_laplace},
     "posterior": {
         KNOWN: posterior, RIDGE: posterior, NEWTON: posterior, CALIBRATED: posterior_calibrated,
         LAPLACE: posterior_calibrated,

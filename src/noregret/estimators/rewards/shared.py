@@ -261,7 +261,7 @@ def lifted_posterior(par, state, work, x, mean, deviation, share):
 
 @kernel
 def estimates_lifted(par, state, work, x, log, mean, interval, bonus):
-    """As `estimate_ridge`, or `estimate_newton` where means are logistic."""
+    """As `estimate_ridge`, or where means are logistic `estimate_newton` or `estimate_laplace`."""
     shapes_ridge(par, state, work, x)
     norm = norm_of(x)
     for s in range(mean.shape[0]):
@@ -273,7 +273,7 @@ def estimates_lifted(par, state, work, x, log, mean, interval, bonus):
                 v = min(max(z, -bound), bound)
                 w2 = (state.radius[b, 0] + par.log_weight * log) * q - (v - z) * (v - z)
                 mean[s, a] = sigma(v)
-                w = math.sqrt(w2) if w2 >= 0.0 else math.inf
+                w = math.sqrt(w2) if w2 >= 0.0 and par.form != LAPLACE else math.inf
                 interval[s, a] = min(1.0, logistic_interval(w, v, bound))
                 bonus[s, a] = min(1.0, logistic_interval(times_scale(par.scale, w), v, bound))
             else:
