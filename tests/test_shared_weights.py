@@ -397,7 +397,7 @@ def sets_at_hand(concentration, H, seed):
     return agent
 
 
-@kernel  # 40,000 calls from Python take seconds
+@kernel  # 20,000 calls a case from Python take seconds
 def bonuses(par, local, V, sign, work, found):
     for s in range(found.shape[0]):
         for a in range(found.shape[1]):
