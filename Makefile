@@ -2,7 +2,8 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt
+# Without bytecode, which pip makes of every module there is; Python makes and keeps that of those that are imported.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --constraint constraints.txt
 
 # Bytecode is kept, as kernels are: else every process that a test starts compiles the package's source.
 unexport PYTHONDONTWRITEBYTECODE
@@ -25,7 +26,7 @@ test-long: $(VENV)/.dev
 
 # Before a commit: every room once, in about two minutes on two cores where everything is compiled already.
 test-fast: $(VENV)/.dev
-	$(BIN)/python -m pytest --numprocesses auto --dist worksteal -m "not slow and not long and not deep"
+	$(BIN)/python -m pytest tests --numprocesses auto --dist worksteal -m "not slow and not long and not deep"
 
 test-slow: $(VENV)/.dev
 	$(BIN)/python -m pytest --numprocesses auto -m slow -o faulthandler_timeout=3600
@@ -81,10 +82,11 @@ $(VENV)/.installed: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) --editable .
 	@touch $@
 
-$(VENV)/.dev: $(VENV)/.installed
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
+	@echo "installing into $(VENV) ..."
 	$(PIP) --editable '.[dev]'
 	$(PIP) --no-deps icu-sepsis  # its files alone are read; what it depends on is not needed
-	@touch $@
+	@touch $(VENV)/.installed $@
 
 $(VENV)/.serve: $(VENV)/bin/python pyproject.toml constraints.txt
 	@echo "installing into $(VENV) ..."

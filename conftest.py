@@ -17,12 +17,14 @@ NEEDED = {
     "noregret.worlds.icu.sepsis_tables": "icu_sepsis",
 }
 
+LONG = ("noregret.report.page.", "noregret.report.trial.")  # they start processes, as tests/test_report.py does
+
 
 @pytest.hookimpl(tryfirst=True)  # before those that are not asked for are left out
 def pytest_collection_modifyitems(items: list[Any]) -> None:
     for item in items:
         if isinstance(item, pytest.DoctestItem):
-            item.add_marker(pytest.mark.deep)
+            item.add_marker(pytest.mark.long if item.name.startswith(LONG) else pytest.mark.deep)
             for start, package in NEEDED.items():
                 if item.name.startswith(start) and not find_spec(package):
                     item.add_marker(pytest.mark.skip(reason=f"{package} is not installed"))

@@ -2,6 +2,7 @@
 
 import fcntl
 import functools
+import gc
 import zlib
 from collections import Counter
 
@@ -33,6 +34,16 @@ def pytest_configure(config):
                 fcntl.lockf(file, fcntl.LOCK_UN, 1, place)
 
     jit._made_for = compile_alone
+
+
+def pytest_collection():
+    """Thousands of tests are kept anyway: looking for garbage among them, now or later, finds nothing."""
+    gc.disable()
+
+
+def pytest_collection_finish():
+    gc.enable()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)  # before those that are not asked for are left out

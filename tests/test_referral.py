@@ -319,6 +319,7 @@ def test_bad_input_is_one_sentence():
         nr.Referral(good, lambda x: [7], 0.0).begin_episode([0.6, 0.8])
 
 
+@pytest.mark.deep
 def test_study_and_figure(tmp_path):
     world, expert = place(), np.array([[0, 1, 0], [1, 0, 1]])
     agent = Certified(world.problem)

@@ -1,6 +1,7 @@
 """The import contract: rooms stand in the order of an episode, and a room knows only those before it."""
 
 import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,9 @@ def imported(module):
                 yield inner if inner in MODULES else whole
 
 
-GRAPH = {module: set(imported(module)) - {module} for module in MODULES}
+@functools.cache  # not at the import: every worker collects this file, and few run it
+def graph():
+    return {module: set(imported(module)) - {module} for module in MODULES}
 
 
 def test_three_modules_stand_at_the_root():
@@ -76,7 +79,7 @@ def test_every_folder_is_a_room_of_the_contract():
 @pytest.mark.parametrize("room", sorted(FLOOR))
 def test_a_room_knows_only_those_before_it(room):
     for module in MODULES:
-        for other in GRAPH[module] if module.split(".")[0] == room else ():
+        for other in graph()[module] if module.split(".")[0] == room else ():
             there = other.split(".")[0]
             if there != room:
                 assert there in FLOOR, f"{module} imports {other or 'the package itself'}"
@@ -92,7 +95,7 @@ def test_nothing_is_imported_in_a_circle():
         assert module not in under_way, " -> ".join([*under_way[under_way.index(module) :], module])
         if module not in done:
             under_way.append(module)
-            for other in GRAPH[module]:
+            for other in graph()[module]:
                 visit(other)
             under_way.pop()
             done.add(module)

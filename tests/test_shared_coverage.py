@@ -74,7 +74,7 @@ def allowed(runs):
     return int(binom.isf(1e-4, runs, DELTA))
 
 
-@pytest.mark.study(first=4)
+@pytest.mark.study(first=2)
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("size", [(3, 2, 4, 2), (5, 1, 2, 2)], ids=["predictions", "features"])
 def test_block_sets_cover(kind, size):

@@ -6,6 +6,7 @@ import pytest
 import noregret as nr
 from live import regret_by_verbs
 from noregret.beliefs.local import derive_first_shared, make_rows
+from noregret.compiler.jit import kernel
 from noregret.estimators.likelihood.shared import natural_regularization, shared_parts
 from noregret.estimators.likelihood.shared_visit import learn_shared
 from noregret.numerics.linear_algebra import triangle_times
@@ -396,6 +397,13 @@ def sets_at_hand(concentration, H, seed):
     return agent
 
 
+@kernel  # 20,000 calls a case from Python take seconds
+def bonuses(par, local, V, sign, work, found):
+    for s in range(found.shape[0]):
+        for a in range(found.shape[1]):
+            found[s, a] = bonus(par, local, s, a, V, sign, work)
+
+
 @pytest.mark.parametrize(("concentration", "part"), [(1.0, 1.0), (0.05, 1.0), (0.05, 2.5)])
 def test_what_is_kept_from_the_step_before_changes_no_plan(concentration, part):
     """Terms that can have moved by rounding alone, and actions that cannot have caught up, over 60 steps, against the
@@ -409,11 +417,10 @@ def test_what_is_kept_from_the_step_before_changes_no_plan(concentration, part):
         plan_shared(par, local, work, local.low, 3, part, policy, values)
         stayed += work.leaders[0] >= 0
         settled += ((work.known < work.first) & (work.first < work.known + 1e-13)).any()
-        V, reward = np.zeros(6), local.low + part * (local.high - local.low)
+        V, b, reward = np.zeros(6), np.zeros((6, 3)), local.low + part * (local.high - local.low)
         for h in range(H - 1, -1, -1):
-            pairs = np.ndindex(6, 3)
-            b = np.reshape([part * bonus(par, local, s, a, V, 1.0, work) for s, a in pairs], (6, 3))
-            Q = np.clip(reward + local.P @ V + b, 0.0, float(H - h))
+            bonuses(par, local, V, 1.0, work, b)
+            Q = np.clip(reward + local.P @ V + part * b, 0.0, float(H - h))
             V = Q.max(1)
             assert np.allclose(values[h], V, rtol=0, atol=1e-11)
             assert (values[h] >= V - 1e-12).all()
@@ -440,11 +447,10 @@ def test_what_is_kept_from_the_step_before_changes_no_bound(concentration):
         bound_shared(par, local, work, policy, found[0], found[1], 0)
         kept += ((work.age[0] > 0.0) & (work.both[0] > 0.0)).any()
         for sign, reward, values in ((1.0, local.high, found[0]), (-1.0, local.low, found[1])):
-            V = np.zeros(6)
+            V, b = np.zeros(6), np.zeros((6, 3))
             for h in range(H - 1, -1, -1):
-                pairs = [(s, policy[h, s]) for s in range(6)]
-                b = [local.P[i] @ V + sign * bonus(par, local, *i, V, sign, work) for i in pairs]
-                V = np.clip([reward[i] for i in pairs] + np.array(b), 0.0, float(H - h))
+                bonuses(par, local, V, sign, work, b)
+                V = np.clip((reward + local.P @ V + sign * b)[np.arange(6), policy[h]], 0.0, float(H - h))
                 assert np.allclose(values[h], V, rtol=0, atol=1e-11)
                 assert (sign * (values[h] - V) >= -1e-12).all()
         assert np.allclose(found[3:], found[1], rtol=0, atol=1e-11)

@@ -93,6 +93,7 @@ def test_regret_and_gain_are_those_of_simulations(planned):
         assert made.gain[i, -1] == pytest.approx((lost[1] - lost[0]) / 300)
 
 
+@pytest.mark.deep
 def test_intervals_at_the_end_hold_the_truth_that_the_world_knows(planned):
     """Proved ones with probability 0.95 each; that the two worlds of these seeds are among them is fixed."""
     made = planned[0]

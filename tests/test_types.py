@@ -28,13 +28,13 @@ def untyped():
                     yield module, node.name, {ast.unparse(d).split("(")[0] for d in node.decorator_list}
 
 
-@pytest.mark.deep
+@pytest.mark.long
 def test_only_kernels_go_without_annotations():
     others = [(module, name) for module, name, decorators in untyped() if not decorators & KERNELS]
     assert [f"{module}.{name}" for module, name in others if not module.startswith("noregret.compiler.")] == []
 
 
-@pytest.mark.deep
+@pytest.mark.long
 def test_mypy_forgives_missing_annotations_only_where_there_are_kernels():
     overrides = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["mypy"]["overrides"]
     (forgiven,) = [o["module"] for o in overrides if o.get("disallow_untyped_defs") is False]

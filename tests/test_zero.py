@@ -58,6 +58,7 @@ def test_what_is_known_of_the_way():
     assert np.abs(visits(P, world.problem.layout, policy, starts) - seen).max() < 0.02
 
 
+@pytest.mark.study(first=3)
 @pytest.mark.parametrize("world", [0, 1], ids=["one block", "three blocks"])
 @pytest.mark.parametrize("form", SETS)
 def test_ranges_of_plans_are_those_of_the_twin(form, world):
@@ -166,6 +167,7 @@ def some_policy(g, problem):
     return np.array([[g.choice(np.flatnonzero(row)) for row in may] for _ in range(problem.horizon)])
 
 
+@pytest.mark.study(first=3)
 @pytest.mark.parametrize("world", [designed(), blocks()], ids=["one block", "three blocks"])
 @pytest.mark.parametrize("form", SETS)
 def test_true_mean_rewards_are_in_the_ranges_counted_from_zero(form, world):
