@@ -514,7 +514,7 @@ def test_learning_does_not_look_at_the_plan():
                 agent.certify(0.5 * x, agent.policy)
             finish(agent, world, k)
     for family in ("transitions", "sampler"):
-        for name in ("weights", "gram", "covariance", "forms", "radius"):
+        for name in ("weights", "gram", "forms", "turns", "radius"):
             ours, theirs = (getattr(getattr(agent.state, family), name) for agent in agents)
             np.testing.assert_array_equal(ours, theirs, err_msg=name)
 

@@ -18,44 +18,74 @@ def symmetric(g, size):
 
 
 def packed_of(matrix):
-    return matrix[np.triu_indices(len(matrix))]
+    return matrix[precision.packed_order(len(matrix))]
+
+
+def kept_of(sigma, m, d):
+    """Scratch, and (forms, turns) of Sigma, all else in them nan."""
+    work = likelihood_parts(np.full((1, 1), m + 1), d, 1.0, 3.0, 0.5)[2]
+    for scratch in (work.K, work.GK, work.panel, work.even, work.odd, work.packed):
+        scratch[...] = np.nan
+    forms = np.full((d * (d + 1) // 2, m * (m + 1) // 2), np.nan)
+    turns = np.full((d * (d - 1) // 2, m * (m - 1) // 2), np.nan)
+    precision.set_to(sigma, m, d, work, forms, turns)
+    return work, forms, turns
+
+
+def in_full(forms, turns, m, d):
+    return precision.sigma_of(forms, turns, m, d).reshape(m * d, m * d)
 
 
 @pytest.mark.parametrize(("m", "d"), [(1, 1), (3, 5), (9, 8), (2, 8), (4, 16), (5, 24)])
 def test_what_queries_need_of_sigma(m, d):
-    """X' Sigma X from the forms, and X' Sigma from Sigma, X = x (x) I."""
-    g, J = np.random.default_rng(m), m * (m + 1) // 2
-    sigma, x = symmetric(g, m * d), g.normal(size=d)
-    forms, C, K = np.full((d * (d + 1) // 2, J), np.nan), np.full((m + 1, m + 1), np.nan), np.zeros((m, m * d))
-    precision.fold(sigma, m, d, forms)
+    """X' Sigma X from the forms, and X' Sigma from all of Sigma, X = x (x) I."""
+    g = np.random.default_rng(m)
+    sigma, x, C = symmetric(g, m * d), g.normal(size=d), np.full((m + 1, m + 1), np.nan)
+    work, forms, turns = kept_of(sigma, m, d)
+    np.testing.assert_allclose(in_full(forms, turns, m, d), sigma, rtol=1e-13, atol=1e-13)
     products = np.array([x[b] * x[c] for b in range(d) for c in range(b, d)])
-    precision.covariance_at(forms, products, m + 1, np.zeros(J), C)
-    precision.rows_at(sigma, x, m, K)
+    precision.covariance_at(forms, products, m + 1, work.packed, C)
+    precision.rows_at(forms, turns, x, m, work.even, work.odd, work.K)
     X = np.kron(x[:, None], np.eye(m))
     np.testing.assert_allclose(C[:m, :m], X.T @ sigma @ X, rtol=1e-11, atol=1e-10)
     np.testing.assert_array_equal(C[m], 0.0)
     np.testing.assert_array_equal(C[:, m], 0.0)
-    np.testing.assert_allclose(K, X.T @ sigma, rtol=1e-11, atol=1e-10)
+    np.testing.assert_allclose(work.K, X.T @ sigma, rtol=1e-11, atol=1e-10)
+    np.testing.assert_allclose(x @ work.even, packed_of(X.T @ sigma @ X), rtol=1e-11, atol=1e-10)
 
 
-@pytest.mark.parametrize(("m", "d"), [(1, 1), (1, 2), (3, 5), (4, 2), (9, 8), (6, 3)])
+@pytest.mark.parametrize(("m", "d"), [(1, 1), (1, 2), (2, 1), (3, 5), (4, 2), (9, 8), (6, 3), (5, 4)])
 def test_what_an_episode_does_to_sigma(m, d):
     """Sigma - K'GK, odd and even sizes, and the inverse of the precision that D (x) xx' was added to."""
     g, size, lam = np.random.default_rng(d), m * d, 0.7
     sigma, G, K = symmetric(g, size), symmetric(g, m), g.normal(size=(m, size))
-    wanted = sigma - K.T @ G @ K
-    precision.subtract_form(sigma, K, G, m, size, np.zeros((m, size)))
-    np.testing.assert_allclose(sigma, wanted, rtol=1e-11, atol=1e-10)
+    work, forms, turns = kept_of(sigma, m, d)
+    precision.subtract(forms, turns, K, G, m, d, work)
+    np.testing.assert_allclose(in_full(forms, turns, m, d), sigma - K.T @ G @ K, rtol=1e-11, atol=1e-10)
     gram, full = np.zeros((d * (d + 1) // 2, m * (m + 1) // 2)), lam * np.kron(np.eye(d), np.eye(m) - 1.0 / (m + 1))
     for _ in range(3):
         D, x = symmetric(g, m), g.normal(size=d)
         products = np.array([x[b] * x[c] for b in range(d) for c in range(b, d)])
         precision.add_outer(gram, packed_of(D), products, len(packed_of(D)))
         full += np.kron(np.outer(x, x), D)
-    precision.invert_precision(gram, lam, m, d, np.zeros((size, size)), sigma)
-    np.testing.assert_allclose(sigma @ full, np.eye(size), atol=1e-8)
+    rows = g.normal(size=(2, m, d))
+    lengths = precision.lengths2(np.stack([gram, 2.0 * gram]), np.array([lam, 2.0 * lam]), rows)
+    wanted = [u.T.ravel() @ full @ u.T.ravel() for u in rows]
+    np.testing.assert_allclose(lengths, [wanted[0], 2.0 * wanted[1]], rtol=1e-12)
+    precision.invert_precision(gram, lam, m, d, work, forms, turns)
+    np.testing.assert_allclose(in_full(forms, turns, m, d) @ full, np.eye(size), atol=1e-8)
     start = lam * (1.0 - 1.0 / (m + 1)) * size
     assert precision.trace_of(gram, m, d) == pytest.approx(np.trace(full) - start, rel=1e-12)
+
+
+@pytest.mark.parametrize(("count", "size"), [(1, 1), (3, 7), (5, 9), (9, 72)])
+def test_a_form_is_subtracted(count, size):
+    """Sigma - K'GK in full, where pairs share weights."""
+    g = np.random.default_rng(size)
+    sigma, G, K = symmetric(g, size), symmetric(g, count), g.normal(size=(count, size))
+    wanted = sigma - K.T @ G @ K
+    precision.subtract_form(sigma, K, G, count, size, np.zeros((count, size)))
+    np.testing.assert_allclose(sigma, wanted, rtol=1e-11, atol=1e-10)
 
 
 @pytest.mark.parametrize(("n", "d"), [(2, 3), (4, 2), (10, 3), (5, 8), (3, 16)])

@@ -14,6 +14,8 @@ All of it is about the sets as they are kept, in NumPy, for a look now and then;
 outside of the balls, nothing for the others.
 """
 
+import math
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -24,6 +26,7 @@ from ..compiler.jit import direct
 from ..problem.design import Blocks
 from ..problem.layout import Layout
 from ..theory.widths import ridge_radius
+from .likelihood.precision import lengths2
 from .likelihood.sets import LikelihoodState, is_kron, one_inverse, relative_inverse
 from .likelihood.shared import SharedState
 from .mixture.sets import MixtureState
@@ -86,23 +89,34 @@ def transition_sets_outside(state: Any, layout: Layout, bound: float) -> NDArray
         return made
     last = np.maximum(layout.count - 1, 0)
     rows = centres - np.take_along_axis(centres, last[..., None, None], 2)
-    suspects = layout.available & ~made & (layout.count > 1) & (np.linalg.norm(rows, axis=-1).max(-1) > bound)
-    for s, a in np.argwhere(suspects):
-        n, radius2 = int(layout.count[s, a]), float(state.radius[s, a]) * (1.0 + SLACK) + SLACK
-        centre, cov = rows[s, a, : n - 1], _covariance(state, s, a, n)
-        made[s, a] = not _meets(centre, cov, bound, radius2) and _distance(centre, cov, bound) > radius2
+    longest2 = np.einsum("sajb,sajb->saj", rows, rows).max(-1)
+    suspects = layout.available & ~made & (layout.count > 1) & (longest2 > bound * bound)
+    at, radius2 = np.argwhere(suspects), state.radius[suspects] * (1.0 + SLACK) + SLACK
+    each = layout.count[suspects]
+    for n in sorted(set(each.tolist())):
+        own = each == n
+        far = _far(state, at[own], radius2[own], rows[suspects][own, : n - 1], bound)
+        for (s, a), most, centre in zip(*far, strict=True):
+            made[s, a] = _distance(centre, _covariance(state, s, a, n), bound) > most
     return made
 
 
-def _meets(centre: Floats, cov: Floats, bound: float, radius2: float) -> bool:
-    """Whether the nearest weights row by row, which need not be the nearest of all, are in the ellipsoid: then it meets
-    the balls, and nothing is left to show. Most of the time they are."""
-    far = np.maximum(np.linalg.norm(centre, axis=1), bound)[:, None]
-    gap = (centre * (1.0 - bound / far)).ravel()
-    try:
-        return float(gap @ np.linalg.solve(cov.reshape(gap.size, gap.size), gap)) <= radius2
-    except np.linalg.LinAlgError:
-        return False
+def _far(state: Any, at: Any, radius2: Floats, centres: Floats, bound: float) -> tuple[Any, Floats, Floats]:
+    """Of some pairs with centres [N, m, d] those for which the nearest weights row by row, which need not be the
+    nearest of all, are not in the ellipsoid. Where they are it meets the balls, and nothing is left to show: mostly
+    so."""
+    far = np.maximum(np.sqrt((centres * centres).sum(2)), bound)[..., None]
+    gaps = centres * (1.0 - bound / far)
+    if isinstance(state, LikelihoodState) and not is_kron(state):
+        lengths = lengths2(state.gram[at[:, 0], at[:, 1]], state.prior[at[:, 0], at[:, 1]], gaps)
+    else:
+        lengths = np.full(len(at), np.inf)
+        for i, (s, a) in enumerate(at):
+            gap, cov = gaps[i].ravel(), _covariance(state, s, a, gaps.shape[1] + 1)
+            with suppress(np.linalg.LinAlgError):
+                lengths[i] = gap @ np.linalg.solve(cov.reshape(gap.size, gap.size), gap)
+    out = ~(lengths <= radius2)
+    return at[out], radius2[out], centres[out]
 
 
 def _distance(centre: Floats, cov: Floats, bound: float) -> float:
@@ -139,6 +153,9 @@ def reward_sets_outside(par: RewardPar, state: RewardState, available: NDArray[n
         radius2 = float(state.radius[s, a])
         if par.form == RIDGE:
             radius2 = ridge_radius(float(state.logdet[s, a]), par.bound, par.regularization, par.log) ** 2
+            gap = state.theta[s, a] * (1.0 - par.bound / math.sqrt(float(state.theta[s, a] @ state.theta[s, a])))
+            if float(gap @ state.gram[s, a] @ gap) <= radius2:  # the nearest weights in the ball's norm are in the set
+                continue
         far = distance2(state.theta[s, a][None], state.inverse[s, a][None, :, None], par.bound)
         made[s, a] = far > radius2 * (1.0 + SLACK) + SLACK
     return made

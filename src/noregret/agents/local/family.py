@@ -195,7 +195,7 @@ class SetAgent(Betting, Agent):
     def _kept(self) -> float:
         (S, A, M), d = self.problem.layout.outcomes.shape, self.problem.context_dim
         logit, stored = isinstance(self.problem.link, MultinomialLogit), self.sets != "online"
-        one = 3.0 * ((M - 1) * d) ** 2 if logit and self.form == "full" else 2.0 * d * d
+        one = 1.5 * ((M - 1) * d) ** 2 if logit and self.form == "full" else 2.0 * d * d
         sets = 6.0 * (M * d) ** 2 if stored else one
         drawn = 2.0 * self.draws * M * self.draws_models
         pair = sets * self.uses_sets + one * self.draws_models + M * M + 4 * d * d + drawn

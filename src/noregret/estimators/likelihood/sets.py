@@ -29,7 +29,7 @@ Lambda is known along the all-ones vector (lambda), so the rest is kept, m = n -
 (`estimators.likelihood.precision`); `LikelihoodState.precision` and `.inverse` are in full. How it is learned:
 `estimators.likelihood.visit`.
 
-Memory per pair: about 12 (md)^2 bytes. Cost of a step O(m (md)^2), of a query O((md)^2/4); KRON: O(d^2 + nd), O(d^2).
+Memory per pair: about 6 (md)^2 bytes. Cost of a step O(m (md)^2), of a query O((md)^2/4); KRON: O(d^2 + nd), O(d^2).
 Caveat: a radius below 0 is an empty set, some assumption is wrong; the set then says nothing (rho = inf in queries).
 """
 
@@ -46,7 +46,7 @@ from ...compiler.memory import room_for
 from ...numerics.linear_algebra import norm_of, refresh_address
 from ...problem.links import MultinomialLogit
 from .kron import kron_form
-from .precision import covariance_at, logits_at, products_of
+from .precision import covariance_at, logits_at, packed_order, products_of, sigma_of
 from .visit import UNSCENTED, VisitWork, visit_work
 
 PREDICTORS = ("plug-in", "unscented", "given")
@@ -66,8 +66,9 @@ class LikelihoodState(NamedTuple):
 
     weights: Floats  # [S, A, M, d], rows sum to 0
     gram: Floats  # [S, A, T, J], as `precision` has it; KRON: Z, [S, A, d, d]
-    covariance: Floats  # Sigma, [S, A, E, E]; KRON: Z^{-1}, [S, A, d, d]
-    forms: Floats  # [S, A, T, J], what queries need of Sigma; KRON: [S, A, 0, 0]
+    covariance: Floats  # KRON: Z^{-1}, [S, A, d, d]; else [S, A, 0, 0]
+    forms: Floats  # [S, A, T, J], of Sigma what queries need; KRON: [S, A, 0, 0]
+    turns: Floats  # [S, A, d(d-1)/2, (M-1)(M-2)/2], the rest of Sigma; KRON: [S, A, 0, 0]
     radius: Floats  # rho2, [S, A]
     samples: NDArray[np.int64]  # [S, A]
     outcomes: NDArray[np.int64]  # n, [S, A]
@@ -97,6 +98,11 @@ class LikelihoodWork(NamedTuple):
     packed: Floats  # [J]
     K: Floats  # [M-1, E], X' Sigma
     GK: Floats  # [M-1, E]
+    panel: Floats  # [M-1, E], a row of blocks of K' G K
+    even: Floats  # [d, J], symmetric parts of the blocks of K
+    odd: Floats  # [d, J - (M-1)], the others
+    above: NDArray[np.uint64]  # [J - (M-1)], places in `panel`
+    below: NDArray[np.uint64]
     column: Floats  # [E], or [d]
     square: Floats  # [E, E]; KRON: [d, d]
     logdet: Floats  # [1]
@@ -129,15 +135,14 @@ def likelihood_parts(
     par = LikelihoodPar(refresh_address(1), predictor, int(posterior), int(kron), weight_bound, lam)
     eye = np.eye(d)
     if kron:
-        matrices = np.tile(lam * eye, (S, A, 1, 1)), np.tile(eye / lam, (S, A, 1, 1)), f((S, A, 0, 0))
+        none = f((S, A, 0, 0))
+        matrices = np.tile(lam * eye, (S, A, 1, 1)), np.tile(eye / lam, (S, A, 1, 1)), none, none.copy()
     else:
-        matrices = f((S, A, T, J)), f((S, A, E, E)), f((S, A, T, J))
+        matrices = f((S, A, T, J)), f((S, A, 0, 0)), f((S, A, T, J)), f((S, A, T - d, J - M + 1))
         (b, c), starts = np.triu_indices(d), np.zeros((T, J))
         for n in np.unique(count):  # Sigma begins with (I - 11'/n)^-1 (x) I / lambda
             m = int(n) - 1
-            start = (np.eye(m) + 1.0) / lam
-            starts[b == c, : m * n // 2] = start[np.triu_indices(m)]
-            matrices[1][count == n, : m * d, : m * d] = np.kron(eye, start)
+            starts[b == c, : m * n // 2] = ((np.eye(m) + 1.0) / lam)[packed_order(m)]
             matrices[2][count == n] = starts
     state = LikelihoodState(
         f((S, A, M, d)), *matrices, np.ascontiguousarray(lam * norm2[count] + 2.0 * log_inverse_delta),
@@ -145,8 +150,8 @@ def likelihood_parts(
     )  # fmt: skip
     size, rows = (d, 0) if kron else (E, max(M - 1, 1))
     work = LikelihoodWork(
-        visit_work(M), f(M), f((M, M)), f((M, M)), f(T), f(J), f((rows, size)), f((rows, size)), f(size),
-        f((size, size)), f(1),
+        visit_work(M), f(M), f((M, M)), f((M, M)), f(T), f(J), f((rows, size)), f((rows, size)), f((rows, size)),
+        f((d, J)), f((d, max(J - M + 1, 0))), f(J, np.uint64), f(J, np.uint64), f(size), f((size, size)), f(1),
     )  # fmt: skip
     return par, state, work
 
@@ -163,8 +168,7 @@ def one_inverse(state: LikelihoodState, s: int, a: int) -> Floats:
 def relative_inverse(state: LikelihoodState, s: int, a: int) -> Floats:
     """The same of weights less those of the last outcome, [m, d, m, d], as it is kept; not of the KRON form."""
     n, d = int(state.outcomes[s, a]), state.weights.shape[3]
-    m = n - 1
-    return state.covariance[s, a, : m * d, : m * d].reshape(d, m, d, m).transpose(1, 0, 3, 2)
+    return sigma_of(state.forms[s, a], state.turns[s, a], n - 1, d).transpose(1, 0, 3, 2)
 
 
 def _in_full(state: LikelihoodState, of: Callable[..., Floats]) -> Floats:
@@ -179,7 +183,7 @@ def _in_full(state: LikelihoodState, of: Callable[..., Floats]) -> Floats:
 def _precision(state: LikelihoodState, s: int, a: int, n: int, d: int) -> Floats:
     """[n, d, n, d]. A form given relative to the last outcome has that outcome's entries too: rows sum to 0."""
     m, made = n - 1, np.zeros((n, d, n, d))
-    (b, c), (j, k) = np.triu_indices(d), np.triu_indices(m)
+    (b, c), (j, k) = np.triu_indices(d), packed_order(m)
     for t, at in enumerate(zip(b, c, strict=True)):
         for p, q in (at, at[::-1]):
             made[j, p, k, q] = made[k, p, j, q] = state.gram[s, a, t, : m * n // 2]

@@ -43,13 +43,12 @@ from ...problem.links import exp
 from ...theory.widths import lower_curvature
 from .precision import (
     add_outer,
-    covariance_at,
-    fold,
     invert_precision,
     logits_at,
     products_of,
     rows_at,
-    subtract_form,
+    spread,
+    subtract,
     trace_of,
 )
 
@@ -69,7 +68,7 @@ class VisitWork(NamedTuple):
     sums: Floats  # [M], running
     moved: Floats  # [M]
     given: Floats  # [M], the user's prediction
-    D: Floats  # [J], packed: entries j <= k
+    D: Floats  # [J], packed: first the diagonal, then for j < k
     points: Floats  # [J], how far sigma points move the logits
     C: Floats  # [M, M], as it was before the last visit (`bring_up` makes good for it); zeros for the last outcome
     R: Floats  # [M, M], likewise
@@ -226,12 +225,12 @@ def move(w, m):
 
 @kernel
 def add_curvature(p, c, m, D):
-    """D [J] += 2 c (diag p - pp'), entries j <= k."""
-    at = 0
+    """D [J] += 2 c (diag p - pp'), first the diagonal, then for j < k."""
+    at = m
     for j in range(m):
         v = 2.0 * c * p[j]
-        D[at] += v
-        for k in range(j, m):
+        D[j] += v - v * p[j]
+        for k in range(j + 1, m):
             D[at] -= v * p[k]
             at += 1
 
@@ -276,23 +275,23 @@ def open_pair(state, work, s, a, x):
     n = state.outcomes[s, a]
     logits_at(state.weights[s, a], x, n, work.visit.z)
     products_of(x, work.products)
-    covariance_at(state.forms[s, a], work.products, n, work.packed, work.visit.C)
-    rows_at(state.covariance[s, a], x, n - 1, work.K)
+    rows_at(state.forms[s, a], state.turns[s, a], x, n - 1, work.even, work.odd, work.K)
+    weighted_rows(x, work.even, x.shape[0], n * (n - 1) // 2, work.packed)
+    spread(work.packed, n, work.visit.C)
     begin(work.visit, n - 1)
 
 
 @kernel
 def close_pair(par, state, work, s, a, x, visits):
     """After so many."""
-    n, d, sigma, gram = state.outcomes[s, a], x.shape[0], state.covariance[s, a], state.gram[s, a]
+    n, d, gram, forms, turns = state.outcomes[s, a], x.shape[0], state.gram[s, a], state.forms[s, a], state.turns[s, a]
     m, w = n - 1, work.visit
     move_weights(state.weights[s, a], work.K, w.moved, n, d, work.column)
     add_outer(gram, w.D, work.products, m * n // 2)
     if renewal_due(gram, par.regularization, m, d, state.samples[s, a] - visits, state.samples[s, a]):
-        invert_precision(gram, par.regularization, m, d, work.square, sigma)
+        invert_precision(gram, par.regularization, m, d, work, forms, turns)
     else:
-        subtract_form(sigma, work.K, w.G, m, m * d, work.GK)
-    fold(sigma, m, d, state.forms[s, a])
+        subtract(forms, turns, work.K, w.G, m, d, work)
 
 
 @kernel
