@@ -34,7 +34,7 @@ SHARE = 0.01  # alpha, of delta: with the sets' own share, and the next, a right
 MODEL_SHARE = 0.01  # of delta, for the bets against the model: half of it on next states, half on rewards
 SLACK = 1e-9  # a bet's loss, for rounding in the upper values
 LEAST_UPPER = 1e-6  # smaller upper values count as this
-OFTEN, GROWTH = 10, 1.25  # a look after each of the first individuals, then each time they are a quarter more
+OFTEN, GROWTH = 10, 1.1  # a look after each of the first individuals, then each time their number has grown by a tenth
 
 
 @strict
