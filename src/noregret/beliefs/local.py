@@ -415,8 +415,7 @@ def derive_first_shared(local, layout, work):
         for i in range(rho.shape[0]):
             if block[i] == b:
                 reach[i] = rho[i] * size * far[i]
-    for i in range(rho.shape[0]):
-        local.made[i] = 0
+    local.made[:] = 0
     first_alone(local)
 
 
@@ -425,5 +424,4 @@ def derive_shared(local, layout, bound, work, spans, exact):
     """`derive` where weights are shared: local.half from P and span; the rest is there (`curve`). spans and exact are
     not used."""
     half_of_all(merged(local.P), merged(layout.count), merged(local.span), bound, work, merged(local.half))
-    for i in range(local.made.shape[0]):
-        local.made[i] = 0
+    local.made[:] = 0

@@ -62,8 +62,7 @@ def margin(par, local, work, policy, other, share, made):
     (H, S), below, above = policy.shape, made.below, made.above
     assess(par, local, work, policy, made.upper, made.lower, 0)
     assess(par, local, work, other, made.other_upper, made.other_lower, 0)
-    for s in range(S):
-        made.least[H, s] = 0.0
+    made.least[H] = 0.0
     for h in range(H - 1, -1, -1):
         W = made.least[h + 1]
         for s in range(S):

@@ -126,8 +126,7 @@ def plan_draw(par, work, k, policy, values):
 @kernel
 def doubt(par, state, work, out, x, k, gap):
     """gap [S] <- the share of DRAWS models in which the first action of the plan is not an optimal one."""
-    for s in range(gap.shape[0]):
-        gap[s] = 0.0
+    gap[:] = 0.0
     for m in range(DRAWS):
         apply_draw(par.draw, (par, state, work, x, k * DRAWS + m, DOUBT))
         plan_draw(par, work, k, work.policy, work.values)
