@@ -269,13 +269,8 @@ def derive(local, layout, bound, work, spans, exact):
     and slopes stay what they were. exact=1: not so, for first-order terms that are perturbed and may be negative."""
     S, A, _ = local.P.shape
     P, count, half, slopes, B = merged(local.P), merged(layout.count), merged(local.half), local.slopes, work.B
-    z, cov, rho, span, second = (
-        merged(local.z),
-        merged(local.cov),
-        merged(local.rho),
-        merged(local.span),
-        merged(local.second),
-    )
+    z, cov, rho = merged(local.z), merged(local.cov), merged(local.rho)
+    span, second = merged(local.span), merged(local.second)
     softmax_of_all(z, count, P)
     if spans == 1:
         for i in range(S * A):

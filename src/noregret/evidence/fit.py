@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import Floats
+from ..numerics.kronecker_sums import summed_products
 from ..problem.design import Blocks, every_entry, pair_blocks, places
 from ..problem.layout import used_slots
 from ..problem.problem import Problem
@@ -186,16 +187,15 @@ def _at_pair(
 def totals(part: Part, theta: Floats, X: Floats) -> tuple[float, Floats, Floats]:
     """(loss, gradient [p], curvature [p, p]) over all people."""
     q, d = theta.shape
-    loss, slope, curve = 0.0, np.zeros((q, d)), np.zeros((q * q, d * d))
+    loss, slope, curve = 0.0, np.zeros((q, d)), np.zeros((q * d, q * d))
     size = people_at_a_time(part)
     for i in range(0, len(X), size):
         x = X[i : i + size]
         some = sums(part, theta, x, i)
         loss += some.loss
         slope += some.E.T @ x
-        curve += some.C.reshape(len(x), q * q).T @ (x[:, :, None] * x[:, None, :]).reshape(len(x), d * d)
-    whole = curve.reshape(q, q, d, d).transpose(0, 2, 1, 3).reshape(q * d, q * d)
-    return loss, slope.ravel()[part.at], whole[np.ix_(part.at, part.at)]
+        curve += summed_products(some.C, x)
+    return loss, slope.ravel()[part.at], curve[np.ix_(part.at, part.at)]
 
 
 def fit(part: Part, X: Floats) -> Fitted:

@@ -21,7 +21,7 @@ from ..checks import Floats
 from ..compiler.jit import inlined, kernel
 from ..compiler.slots import slot
 from .bellman import expectation
-from .optimism import assess, bonus
+from .optimism import assess, bonus, highest_mean
 
 
 class MarginWork(NamedTuple):
@@ -50,11 +50,6 @@ def lowest(par, local, s, a, V, work):
     return expectation(local.P, par.layout, s, a, V) - bonus(par, local, s, a, V, -1.0, work)
 
 
-@inlined
-def largest(par, local, s, a, V, work):
-    return expectation(local.P, par.layout, s, a, V) + bonus(par, local, s, a, V, 1.0, work)
-
-
 @kernel
 def margin(par, local, work, policy, other, share, made):
     """made.least [H+1, S] <- a lower bound on the values of `policy` [H, S] less `share` in [0, 1] of those of `other`;
@@ -77,5 +72,5 @@ def margin(par, local, work, policy, other, share, made):
                 own = (1.0 - share) * local.low[s, a] + lowest(par, local, s, a, W, work)
             else:
                 own = local.low[s, a] + lowest(par, local, s, a, below, work)
-                own -= share * (local.high[s, b] + largest(par, local, s, b, above, work))
+                own -= share * (local.high[s, b] + highest_mean(par, local, s, b, above, work))
             made.least[h, s] = max(least, own)
