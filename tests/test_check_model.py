@@ -25,7 +25,8 @@ from noregret.estimators.audit import (
     reward_logs,
     transition_logs,
 )
-from noregret.evidence.audited import auditor, go_through, steps_of, transition_prices
+from noregret.evidence.audited import auditor, go_through, transition_prices
+from noregret.evidence.log_steps import steps_of
 from noregret.evidence.model_check import stored_log
 from noregret.evidence.prices import Seen, most_likely, most_likely_linear
 from noregret.report.statistics import binomial_upper
@@ -165,7 +166,7 @@ def test_no_true_weights_do_better_than_the_price(kind):
     steps = steps_of(log)
     free, bounded = transition_prices(truth.problem, steps)
     true = np.zeros(6)
-    for x, s, a, y in zip(steps.X, steps.states, steps.actions, steps.slots, strict=True):
+    for x, s, a, y in zip(steps.X[steps.person], steps.s, steps.a, steps.slot, strict=True):
         true[2 * s + a] += math.log(truth.transitions(x, 0)[s, a, y])
     sets = agent.state.transitions
     online = online_prices(sets.radius, sets.loss, agent.par.log_transition)

@@ -12,6 +12,7 @@ from noregret.evidence.log_steps import same_for_all, stabilising, step_weights,
 from noregret.evidence.plug_in import plug_in, sequence_factor
 from noregret.evidence.plug_in_values import Question, answer, policies
 from noregret.planning.derivatives import dense, expand
+from noregret.problem.design import pair_blocks
 from noregret.problem.log import Log, LoggedEpisode
 
 UNIT = 1.0 / np.sqrt(2.0)
@@ -62,7 +63,7 @@ class Twin:
     def __init__(self, log, W):
         self.problem, self.log, self.W = log.problem, log, W
         p = log.problem
-        self.next = p.blocks or fitting.pair_blocks(p)
+        self.next = p.blocks or pair_blocks(p.layout, p.weight_bound, p.context_dim)
         self.worth = None if p.known_rewards is not None else p.reward_blocks or fitting.reward_pair_blocks(p)
         self.places, n = {}, 0
         for name, blocks in (("next", self.next), ("worth", self.worth)):

@@ -36,12 +36,14 @@ def shown(value: Any) -> str:
     return text if len(text) <= 160 else f"{text[:120]}... ({type(value).__name__})"
 
 
-def integer(name: str, value: Any, least: int = 1) -> int:
-    """An integer of at least `least`."""
+def integer(name: str, value: Any, least: int = 1, most: int | None = None) -> int:
+    """An integer of at least `least`, and at most `most`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
         raise ValueError(f"{name} must be an integer of at least {least}, got {shown(value)}")
     if value >= 2**63:
         raise ValueError(f"{name} must be below 2^63, got {shown(value)}")
+    if most is not None and value > most:
+        raise ValueError(f"{name} must be at most {most:,}, got {shown(value)}")
     return int(value)
 
 
@@ -85,6 +87,12 @@ def fraction(name: str, value: Any) -> float:
     if not 0.0 <= made <= 1.0:
         raise ValueError(f"{name} must be a number from 0 to 1, got {shown(value)}")
     return made
+
+
+def instance(name: str, value: Any, kind: type, said: str) -> None:
+    """A sentence where `value` is none of this kind, which `said` names."""
+    if not isinstance(value, kind):
+        raise ValueError(f"{name} must be {said}, got {type(value).__name__}")
 
 
 def one_of(name: str, value: Any, allowed: tuple[str, ...]) -> str:

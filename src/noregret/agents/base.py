@@ -341,17 +341,18 @@ class Agent(FromData, Declared):
     ) -> None:
         """Learn the steps of individual k that somebody else kept: states [n+1], actions [n], rewards [n]; then write
         `told` [4] to `mark`, in the same call."""
-        n, path = len(actions), self._spare
-        self._next_x[:] = x
-        scale = self.problem.scale
-        path.states[: n + 1], path.actions[:n], path.rewards[:n] = (
-            states,
-            actions,
-            scale.inside(np.asarray(rewards, float)),
-        )
+        n, scale = self._lay_steps(x, states, actions, rewards), self.problem.scale
         fit = upper is not None and self.consistent_values and self.refuted is None
         inside = scale.inner_values(upper) if fit else _NO_VALUES  # type: ignore[arg-type]
-        self._learn(k, self._next_x, n, path, inside, mark, told)
+        self._learn(k, self._next_x, n, self._spare, inside, mark, told)
+
+    def _lay_steps(self, x: Any, states: Any, actions: Any, rewards: Any) -> int:
+        """`_next_x`, `_spare` <- steps that come from elsewhere. How many they are."""
+        n, path = len(actions), self._spare
+        self._next_x[:] = x
+        path.states[: n + 1], path.actions[:n] = states, actions
+        path.rewards[:n] = self.problem.scale.inside(np.asarray(rewards, float))
+        return n
 
     def _learn_all(self, episodes: Any, caveats: tuple[str, ...] = ()) -> None:
         """Learn from all of these, (x, states, actions, rewards) each, or from none: on a copy that is then put in
@@ -362,10 +363,7 @@ class Agent(FromData, Declared):
         state = self._roomier(copied(self.state, {}), k + len(episodes))
         heads = lay(self.par, state, self.work)
         for context, states, actions, rewards in episodes:
-            n = len(actions)
-            x[:] = context
-            path.states[: n + 1], path.actions[:n] = states, actions
-            path.rewards[:n] = self.problem.scale.inside(np.asarray(rewards, float))
+            n = self._lay_steps(context, states, actions, rewards)
             learned(learn, heads, (x, k, n, path), self.evidence, _NO_VALUES, mark, mark)
             k += 1
         root, clock = self._root(), self._clock

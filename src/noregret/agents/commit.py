@@ -44,8 +44,7 @@ def opened(plan, agent, args, kept, others, masks, mark, told):
     put(masks[1], masks[2])
     put(masks[0], masks[3])
     copy(args[0], kept)
-    for h in range(others.shape[0]):
-        others[h] = False
+    others[:] = False
     copy(told, mark)
 
 

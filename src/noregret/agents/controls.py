@@ -16,6 +16,7 @@ from ..problem.links import apply_gradient, sigmoid
 from ..problem.masks import check_policy
 from ..problem.problem import Problem
 from .base import Agent, checked_problem
+from .commit import put
 from .declared import CONSTANTS, REGULARIZATION, REWARD_REGULARIZATION, option
 from .glm.family import GLMAgent, apply_beliefs
 from .lottery import random_action
@@ -88,10 +89,7 @@ class FixedPar(NamedTuple):
 
 @kernel
 def fixed_plan(par, state, work, x, k, out):
-    H, S = out.policy.shape
-    for h in range(H):
-        for s in range(S):
-            out.policy[h, s] = par.policy[h, s]
+    put(par.policy, out.policy)
 
 
 class FixedPolicy(Agent):

@@ -53,8 +53,7 @@ class FromData(Masked):
     @locked
     def encoder(self, value: Encoder | None) -> None:
         if value is not None:
-            if not isinstance(value, Encoder):
-                raise ValueError(f"encoder must be a noregret.Encoder or None, got {type(value).__name__}")
+            check.instance("encoder", value, Encoder, "a noregret.Encoder or None")
             value.check_fits(self.problem)
         self._encoder = value
 
@@ -147,8 +146,7 @@ class FromData(Masked):
         as referred. Whoever chose the logged actions must have chosen them by what the log says (context, state, past);
         otherwise the sets are void. A log whose order of arrival is not known (`Log.ordered`) leaves a sentence in
         `guarantee`. A log of another problem changes nothing."""
-        if not isinstance(log, Log):
-            raise ValueError(f"log must be what noregret.read_log returns, got {type(log).__name__}")
+        check.instance("log", log, Log, "what noregret.read_log returns")
         self._own_verb("learn_from")
         if self.is_open:
             raise RuntimeError("learn_from: an episode is open, call end_episode first")

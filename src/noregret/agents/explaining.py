@@ -155,13 +155,11 @@ def _changed(plan: Plan, h: int, s: int, a: int) -> list[Any]:
     return made
 
 
-def check_belief(agent: Any, draws: Any, name: str = "belief") -> int:
+def check_belief(agent: Any, draws: Any) -> int:
     """How many draws, an argument of that name, for an agent that has a posterior to draw from."""
     if agent.believer() is None:
-        raise ValueError(f"{name} must be 0: {agent.name} keeps no posterior to draw from")
-    if check.integer(name, draws, LEAST) > MOST_DRAWS:
-        raise ValueError(f"{name} must be at most {MOST_DRAWS:,}, got {check.shown(draws)}")
-    return int(draws)
+        raise ValueError(f"belief must be 0: {agent.name} keeps no posterior to draw from")
+    return check.integer("belief", draws, LEAST, MOST_DRAWS)
 
 
 def askable(plan: Plan, agent: Any) -> Plan:

@@ -63,14 +63,9 @@ def play(par, k, out):
                     out.policy[h, s] = random_action(par.layout, s, v)
 
 
-def count(name: str, value: Any) -> int:
-    """How many plans: at most MOST_PLANS."""
-    if check.integer(name, value) > MOST_PLANS:
-        raise ValueError(f"{name} must be at most {MOST_PLANS:,}, got {check.shown(value)}")
-    return int(value)
-
-
-PLANS = option(1, count, doc="Plans of a lottery; more than 1: probabilities of actions are exact.")
+PLANS = option(
+    1, check.integer, most=MOST_PLANS, doc="Plans of a lottery; more than 1: probabilities of actions are exact."
+)
 FLOOR = option(0.0, check.fraction, doc="The chance of an available action at random.")
 NONE = {"plans": 1, "floor": 0.0}  # no lottery; left out of files and ids, which are then as before there were any
 

@@ -91,9 +91,7 @@ def of_lottery(plans: NDArray[Any], floor: float, mask: Mask, past: Past, s: int
 
 def check_draws(draws: Any, least: int = 1) -> int:
     """How many plans to draw: at most MOST_DRAWS, whose standard error is at most 0.0005."""
-    if check.integer("draws", draws, least) > MOST_DRAWS:
-        raise ValueError(f"draws must be at most {MOST_DRAWS:,}, got {check.shown(draws)}")
-    return int(draws)
+    return check.integer("draws", draws, least, MOST_DRAWS)
 
 
 def known_exactly(agent: Any, h: int, s: int) -> ActionProbabilities | None:

@@ -269,13 +269,8 @@ def derive(local, layout, bound, work, spans, exact):
     and slopes stay what they were. exact=1: not so, for first-order terms that are perturbed and may be negative."""
     S, A, _ = local.P.shape
     P, count, half, slopes, B = merged(local.P), merged(layout.count), merged(local.half), local.slopes, work.B
-    z, cov, rho, span, second = (
-        merged(local.z),
-        merged(local.cov),
-        merged(local.rho),
-        merged(local.span),
-        merged(local.second),
-    )
+    z, cov, rho = merged(local.z), merged(local.cov), merged(local.rho)
+    span, second = merged(local.span), merged(local.second)
     softmax_of_all(z, count, P)
     if spans == 1:
         for i in range(S * A):
@@ -415,8 +410,7 @@ def derive_first_shared(local, layout, work):
         for i in range(rho.shape[0]):
             if block[i] == b:
                 reach[i] = rho[i] * size * far[i]
-    for i in range(rho.shape[0]):
-        local.made[i] = 0
+    local.made[:] = 0
     first_alone(local)
 
 
@@ -425,5 +419,4 @@ def derive_shared(local, layout, bound, work, spans, exact):
     """`derive` where weights are shared: local.half from P and span; the rest is there (`curve`). spans and exact are
     not used."""
     half_of_all(merged(local.P), merged(layout.count), merged(local.span), bound, work, merged(local.half))
-    for i in range(local.made.shape[0]):
-        local.made[i] = 0
+    local.made[:] = 0

@@ -1,18 +1,15 @@
 """`noregret journal`: programmes, verify, export, erase."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from .. import checks as check
 from ..journal.errors import NotTheWriter
 from ..live.several import Live
-from .replay import Programme, Url, only_programme
+from .replay import Programme, Url, opened, person_in
 from .screen import Command, plain_table, writable
-
-if TYPE_CHECKING:  # what a database needs is imported by the commands that open one
-    from ..journal.journal import Journal
 
 app = typer.Typer(help="Journals: what a programme's database says, and whether it is right.", no_args_is_help=True)
 
@@ -56,7 +53,7 @@ def verify(
     Example: noregret journal verify school.db --known 1200:5f3a..."""
     command = Command()
     noted = dict(map(_noted, known or []))
-    with _open(url, programme) as journal:
+    with opened(url, programme) as journal:
         found = journal.verify(start, noted)
     command.say(str(found))
     command.close()
@@ -75,7 +72,7 @@ def export(
 
     Example: noregret journal export school.db --out results/school"""
     command = Command()
-    with _open(url, programme) as journal:
+    with opened(url, programme) as journal:
         paths = journal.export(writable(out))
     command.close(**{path.stem: path for path in paths})
 
@@ -99,9 +96,8 @@ def erase(
 
     Example: noregret journal erase school.db "pupil 12" """
     command = Command()
-    with _open(url, programme) as journal:
-        number = who.lstrip("-").isdecimal() and not journal.of(who)
-        key = int(who) if number else who
+    with opened(url, programme) as journal:
+        key = person_in(journal, who)
         if not yes:
             typer.confirm(f"Erase {len(journal.of(key))} events of {check.shown(key)} for ever?", abort=True)
         if not journal.lock():
@@ -113,12 +109,6 @@ def erase(
         (event,) = journal.events(journal.head - 1)
     command.say(f"{(event.payload or {})['events']} events of {check.shown(key)} erased; event {event.number} says so")
     command.close()
-
-
-def _open(url: str, programme: str | None) -> "Journal":
-    from ..journal.journal import Journal
-
-    return Journal(url, only_programme(url, programme), create=False)
 
 
 def _noted(text: str) -> tuple[int, bytes]:

@@ -12,7 +12,7 @@ from ..report.run_figures import referral_figure
 from ..simulation import referral_study, save_tables
 from ..worlds import World
 from .options import AsCSV, Episodes, Out, Seeds, Workers, WorldName, agents_from, check_counts, world_from
-from .screen import Command, plain_table, progress, writable
+from .screen import Command, progress, writable
 
 SHARES = (0.05, 0.1, 0.2, 0.4, 0.8)  # of the largest value there is: thresholds where none are given
 
@@ -56,11 +56,7 @@ def referral(
             progress=lambda n: bars.advance(task, n),
         )  # fmt: skip
     command.say(study.about)
-    rows = study.rows()
-    table = plain_table(*rows[0], left=0)
-    for row in rows:
-        table.add_row(*row.values())
-    command.say(table)
+    command.say_rows(study.rows())
     meaning = "certified: sum of the certificates of those kept; " if criterion == "certificate" else ""
     command.say(f"at end: over the last tenth; {meaning}saved: against the agent alone", "dim")
     figure, numbers = out / "referral.png", out / ("referral.csv" if csv else "referral.parquet")

@@ -54,6 +54,13 @@ class Command:
     def say(self, line: Any, style: str | None = None) -> None:
         self.console.print(line, style=style, highlight=False)
 
+    def say_rows(self, rows: list[dict[str, str]]) -> None:
+        """Rows with the same columns, as a table."""
+        table = plain_table(*rows[0], left=0)
+        for row in rows:
+            table.add_row(*row.values())
+        self.say(table)
+
     def close(self, **files: Path) -> None:
         """Where the files are, and how long it took."""
         for name, path in files.items():

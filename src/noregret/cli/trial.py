@@ -15,7 +15,7 @@ from ..studies.engines.local import LocalEngine
 from ..studies.trial import plan_trial
 from .options import AsCSV, Out, parse, policy_of
 from .pilot import NAME
-from .screen import Command, plain_table, writable
+from .screen import Command, writable
 from .study_view import View
 
 
@@ -62,11 +62,7 @@ def plan(
     command.say(made.about)
     for sentence in made.sentences():
         command.say(sentence)
-    rows = made.rows()
-    table = plain_table(*rows[0], left=0)
-    for row in rows:
-        table.add_row(*row.values())
-    command.say(table)
+    command.say_rows(made.rows())
     typed = shlex.join(["noregret", *sys.argv[1:]])
     page, figure = write_trial(made, out, typed), out / "trial.png"
     trial_figure(made).draw(figure)

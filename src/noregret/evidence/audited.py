@@ -16,11 +16,11 @@ from ..agents.local.lr_orl import LRORL
 from ..checks import Floats
 from ..estimators.audit import KINDS, AuditState, least_squares, mixed
 from ..estimators.rewards.shared import scaled_blocks
-from ..problem.design import Blocks
-from ..problem.layout import slot_table
+from ..problem.design import Blocks, free_entries
 from ..problem.links import LinearCombination, MultinomialLogit
 from ..problem.log import Log
 from ..problem.problem import Problem
+from .log_steps import Steps, steps_of
 from .prices import Seen, most_likely, most_likely_linear
 
 FREELY = 5.0  # bounds are so many times as large where the link, the design or drift is asked about
@@ -33,27 +33,6 @@ class Look(NamedTuple):
 
     people: int
     logs: dict[str, float]
-
-
-class Steps(NamedTuple):
-    """All steps of a log, one row each."""
-
-    X: Floats  # [n, d]
-    states: NDArray[np.int64]  # [n]
-    actions: NDArray[np.int64]
-    slots: NDArray[np.int64]  # of next states
-    rewards: Floats  # in [0, 1], nan where not seen
-    ends: NDArray[np.int64]  # [people], steps up to the end of each
-
-
-def steps_of(log: Log) -> Steps:
-    p, table = log.problem, slot_table(log.problem.layout)
-    lengths = [len(e.actions) for e in log]
-    states, actions = np.concatenate([e.states[:-1] for e in log]), np.concatenate([e.actions for e in log])
-    after, X = np.concatenate([e.states[1:] for e in log]), np.repeat([e.context for e in log], lengths, axis=0)
-    rewards = p.scale.inside(np.concatenate([e.rewards for e in log]))
-    ends = np.cumsum(lengths)
-    return Steps(X, states, actions, table[states, actions, after], rewards, ends)
 
 
 def auditor(problem: Problem) -> LRORL:
@@ -75,13 +54,14 @@ def go_through(log: Log) -> tuple[list[Look], LRORL]:
             warnings.simplefilter("ignore")  # what it refutes is said by the check
             made.learn_from(replace(log, episodes=log.episodes[done:people]))
         done = people
-        looks.append(Look(people, _logs(log.problem, made, _up_to(steps, int(steps.ends[people - 1])))))
+        looks.append(Look(people, _logs(log.problem, made, _of_first(steps, people))))
     return looks, made
 
 
-def _up_to(steps: Steps, n: int) -> Steps:
-    X, states, actions, slots, rewards, ends = steps
-    return Steps(X[:n], states[:n], actions[:n], slots[:n], rewards[:n], ends)
+def _of_first(steps: Steps, people: int) -> Steps:
+    n = int(np.searchsorted(steps.person, people))
+    parts: list[Any] = [part[:n] for part in steps[2:]]
+    return Steps(*steps[:2], *parts)
 
 
 def _logs(problem: Problem, agent: Any, steps: Steps) -> dict[str, float]:
@@ -101,7 +81,7 @@ def _logs(problem: Problem, agent: Any, steps: Steps) -> dict[str, float]:
 def transition_prices(problem: Problem, steps: Steps) -> tuple[Floats, Floats]:
     """[N] each: at most sum ln p(y) of every set of weights, with bounds FREELY times as large, and with the bounds."""
     p, A = problem, problem.n_actions
-    pairs = steps.states * A + steps.actions
+    pairs = steps.s * A + steps.a
     place = np.arange(p.n_states * A) if p.blocks is None else p.blocks.block.ravel()
     made = np.zeros((2, int(place.max()) + 1))
     for b in np.unique(place[pairs]):
@@ -110,7 +90,7 @@ def transition_prices(problem: Problem, steps: Steps) -> tuple[Floats, Floats]:
             continue
         if isinstance(p.link, LinearCombination):
             n = int(p.layout.count.ravel()[b])
-            made[:, b] = most_likely_linear(steps.X[at], steps.slots[at], n)
+            made[:, b] = most_likely_linear(steps.X[steps.person[at]], steps.slot[at], n)
             continue
         seen = _seen_by_pair(p, steps, at) if p.blocks is None else _seen_by_block(p, p.blocks, int(b), steps, at)
         made[:, b] = most_likely(seen, (FREELY * seen.bound, seen.bound))
@@ -118,29 +98,27 @@ def transition_prices(problem: Problem, steps: Steps) -> tuple[Floats, Floats]:
 
 
 def _seen_by_pair(p: Problem, steps: Steps, at: NDArray[np.int64]) -> Seen:
-    n, d = int(p.layout.count[steps.states[at[0]], steps.actions[at[0]]]), p.context_dim
-    X = steps.X[at]
+    n, d = int(p.layout.count[steps.s[at[0]], steps.a[at[0]]]), p.context_dim
+    X = steps.X[steps.person[at]]
 
     def rows(k: NDArray[np.int64]) -> Floats:
         made = np.zeros((k.size, n, n - 1, d))
         made[:, np.arange(n - 1), np.arange(n - 1)] = X[k][:, None]
         return made.reshape(k.size, n, (n - 1) * d)
 
-    return Seen(rows, steps.slots[at], np.full(at.size, n), np.repeat(np.arange(n - 1), d), p.weight_bound)
+    return Seen(rows, steps.slot[at], np.full(at.size, n), np.repeat(np.arange(n - 1), d), p.weight_bound)
 
 
 def _seen_by_block(p: Problem, blocks: Blocks, b: int, steps: Steps, at: NDArray[np.int64]) -> Seen:
-    size = int(blocks.size[b])
-    feature = np.repeat(np.arange(size), np.diff(blocks.start[b, : size + 1]))
-    column = blocks.column[b, : feature.size]
-    s, a, X = steps.states[at], steps.actions[at], steps.X[at]
+    feature, column = free_entries(blocks, b)
+    s, a, X = steps.s[at], steps.a[at], steps.X[steps.person[at]]
 
     def rows(k: NDArray[np.int64]) -> Floats:
         made: Floats = blocks.features[s[k], a[k]][:, :, feature] * X[k][:, None, column]
         return made
 
     groups = np.zeros(feature.size, np.int64)
-    return Seen(rows, steps.slots[at], p.layout.count[s, a], groups, float(blocks.bound[b]))
+    return Seen(rows, steps.slot[at], p.layout.count[s, a], groups, float(blocks.bound[b]))
 
 
 def reward_evidence(problem: Problem, agent: Any, steps: Steps) -> Floats:
@@ -160,18 +138,17 @@ def reward_evidence(problem: Problem, agent: Any, steps: Steps) -> Floats:
 
 def logistic_prices(problem: Problem, audit: AuditState, steps: Steps) -> Floats:
     """[R]: at most the sum of ln p(r), where rewards are 0 or 1 and logistic."""
-    p, seen = problem, ~np.isnan(steps.rewards)
-    pairs, blocks = steps.states * p.n_actions + steps.actions, scaled_blocks(p)
+    p, seen = problem, ~np.isnan(steps.reward)
+    pairs, blocks = steps.s * p.n_actions + steps.a, scaled_blocks(p)
     place = np.arange(p.n_states * p.n_actions) if blocks is None else blocks.block.ravel()
     made = np.zeros(audit.logs.shape[0])
     for b in np.unique(place[pairs[seen]]):
         at = np.flatnonzero(seen & (place[pairs] == b))
-        U, came = steps.X[at], (steps.rewards[at] < 0.5).astype(np.int64)
+        U, came = steps.X[steps.person[at]], (steps.reward[at] < 0.5).astype(np.int64)
         if blocks is not None:
-            size = int(blocks.size[b])
-            feature = np.repeat(np.arange(size), np.diff(blocks.start[b, : size + 1]))
-            psi = blocks.features[steps.states[at], steps.actions[at], 0]
-            U = psi[:, feature] * U[:, blocks.column[b, : feature.size]]
+            feature, column = free_entries(blocks, int(b))
+            psi = blocks.features[steps.s[at], steps.a[at], 0]
+            U = psi[:, feature] * U[:, column]
         bound = p.unit_reward_bound if blocks is None else float(blocks.bound[b])
 
         def rows(k: NDArray[np.int64], U: Floats = U) -> Floats:

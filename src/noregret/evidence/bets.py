@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import Floats
+from .scores import before
 
 BETS = 14  # lambdas, each half of the one before; the largest is 1/H for every policy in the question
 MIDDLE, AROUND = 3.0, 2.0  # which weigh most: for hundreds to ten thousands of people, deviations of 0.2 H to H
@@ -37,7 +38,7 @@ class Part(NamedTuple):
 
     @property
     def before(self) -> Floats:
-        return np.concatenate([np.ones((len(self.weights), 1)), self.weights[:, :-1]], 1)
+        return before(self.weights)
 
     @property
     def moves(self) -> Floats:

@@ -136,15 +136,15 @@ def _rows(
 
 
 def _checked(log: Any, delta: float, looks: str, learning: Any) -> Problem:
-    if not isinstance(log, Log):
-        raise ValueError(f"log must be what noregret.read_log returns, got {type(log).__name__}")
+    check.instance("log", log, Log, "what noregret.read_log returns")
     if not len(log):
         raise ValueError("log must have at least one episode")
     check.positive("delta", delta, below=1.0)
     check.one_of("looks", looks, ("once", "repeated"))
     if learning is not None:
         check.flag("learning", learning)
-    return log.problem
+    problem: Problem = log.problem
+    return problem
 
 
 def _is_log(against: Any) -> bool:

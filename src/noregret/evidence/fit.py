@@ -18,7 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..checks import Floats
-from ..problem.design import Blocks, every_entry, places
+from ..numerics.kronecker_sums import summed_products
+from ..problem.design import Blocks, every_entry, pair_blocks, places
 from ..problem.layout import used_slots
 from ..problem.problem import Problem
 from .log_steps import Steps
@@ -75,21 +76,6 @@ class Fitted(NamedTuple):
     penalty: float  # lambda
 
 
-def pair_blocks(problem: Problem) -> Blocks:
-    """Every pair a block with a feature per next state but the last: next states without a design."""
-    S, A, M = problem.layout.outcomes.shape
-    size = np.where(problem.layout.available, problem.layout.count - 1, 0).ravel()
-    Q = max(int(size.max()), 1)
-    features = np.zeros((S, A, M, Q))
-    k = np.arange(min(M, Q))
-    features[:, :, k, k] = 1.0
-    features *= (np.arange(M)[:, None] < (problem.layout.count - 1)[..., None, None]) & problem.layout.available[
-        ..., None, None
-    ]
-    bound = problem.weight_bound * np.sqrt(np.maximum(size, 1))
-    return Blocks(np.arange(S * A).reshape(S, A), features, size, bound, *every_entry(size, Q, problem.context_dim))
-
-
 def reward_pair_blocks(problem: Problem) -> Blocks:
     """Every pair a block with the feature 1: rewards without a design."""
     S, A = problem.n_states, problem.n_actions
@@ -102,7 +88,8 @@ def reward_pair_blocks(problem: Problem) -> Blocks:
 def parts_of(problem: Problem, steps: Steps, weight: Floats) -> list[Part]:
     """The unknown blocks of a problem, next states first, each with the steps that say something about it."""
     used = used_slots(problem.layout)
-    found = _parts(NEXT, problem.blocks or pair_blocks(problem), used, steps, weight, problem)
+    blocks = problem.blocks or pair_blocks(problem.layout, problem.weight_bound, problem.context_dim)
+    found = _parts(NEXT, blocks, used, steps, weight, problem)
     if problem.known_rewards is None:
         kind = LOGISTIC if problem.rewards == "logistic" else LINEAR
         blocks = problem.reward_blocks or reward_pair_blocks(problem)
@@ -200,16 +187,15 @@ def _at_pair(
 def totals(part: Part, theta: Floats, X: Floats) -> tuple[float, Floats, Floats]:
     """(loss, gradient [p], curvature [p, p]) over all people."""
     q, d = theta.shape
-    loss, slope, curve = 0.0, np.zeros((q, d)), np.zeros((q * q, d * d))
+    loss, slope, curve = 0.0, np.zeros((q, d)), np.zeros((q * d, q * d))
     size = people_at_a_time(part)
     for i in range(0, len(X), size):
         x = X[i : i + size]
         some = sums(part, theta, x, i)
         loss += some.loss
         slope += some.E.T @ x
-        curve += some.C.reshape(len(x), q * q).T @ (x[:, :, None] * x[:, None, :]).reshape(len(x), d * d)
-    whole = curve.reshape(q, q, d, d).transpose(0, 2, 1, 3).reshape(q * d, q * d)
-    return loss, slope.ravel()[part.at], whole[np.ix_(part.at, part.at)]
+        curve += summed_products(some.C, x)
+    return loss, slope.ravel()[part.at], curve[np.ix_(part.at, part.at)]
 
 
 def fit(part: Part, X: Floats) -> Fitted:

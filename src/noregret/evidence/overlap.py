@@ -17,11 +17,6 @@ from .people import People, Target
 ERRORS = 4.0  # standard errors; 1,000 people with weights of 20 are below by chance once in 2,500 steps
 
 
-def before(weights: Floats) -> Floats:
-    """[n, H]: products of ratios up to the step before, from `Target.weights`."""
-    return np.concatenate([np.ones((len(weights), 1)), weights[:, :-1]], axis=1)
-
-
 def missing(v: Floats, ratio: Floats) -> Floats:
     """[H]: the part of E v that the mean of v ratio [n, H] lacks, where it is more than chance explains, else 0."""
     n = len(v)

@@ -8,7 +8,7 @@ Nothing about w has to be true: a poor one makes the bound larger, never wrong. 
 norm at most B the maximum is B sum ||g_j||; for columns that are distributions it is the sum of their largest entries.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
@@ -84,7 +84,9 @@ def _likelihood(seen: Seen, theta: Floats, curved: bool = True) -> tuple[float, 
     """L, its gradient [p] and minus its Hessian [p, p]."""
     p = theta.size
     value, gradient, hessian = 0.0, np.zeros(p), np.zeros((p, p))
-    for at in _chunks(seen.came.size, max(16, CHUNK // (p * int(seen.used.max())))):
+    n, size = seen.came.size, max(16, CHUNK // (p * int(seen.used.max())))
+    for i in range(0, n, size):
+        at = np.arange(i, min(i + size, n))
         A, y, used = seen.rows(at), seen.came[at], seen.used[at]
         z = np.where(np.arange(A.shape[1]) < used[:, None], A @ theta, -np.inf)
         z -= z.max(1, keepdims=True)
@@ -99,11 +101,6 @@ def _likelihood(seen: Seen, theta: Floats, curved: bool = True) -> tuple[float, 
             rooted = (np.sqrt(P)[..., None] * (A - mean[:, None])).reshape(-1, p)
             hessian += rooted.T @ rooted
     return value, gradient, hessian
-
-
-def _chunks(n: int, size: int) -> Iterator[NDArray[np.int64]]:
-    for first in range(0, n, size):
-        yield np.arange(first, min(first + size, n))
 
 
 def most_likely_linear(X: Floats, y: NDArray[np.int64], n: int) -> float:

@@ -17,6 +17,11 @@ import numpy as np
 from ..checks import Floats
 
 
+def before(weights: Floats) -> Floats:
+    """[n, H]: products of ratios up to the step before, from `Target.weights`."""
+    return np.concatenate([np.ones((len(weights), 1)), weights[:, :-1]], axis=1)
+
+
 def per_decision(weights: Floats, rewards: Floats) -> Floats:
     """[n]: sum_h w_h r_h.
 
@@ -44,8 +49,7 @@ def doubly_robust(weights: Floats, rewards: Floats, Q: Floats, V: Floats) -> Flo
     >>> doubly_robust(np.array([[2.0, 4.0]]), np.array([[1.0, 0.5]]), np.zeros((1, 2)), np.zeros((1, 2)))  # PDIS
     array([4.])
     """
-    before = np.concatenate([np.ones((len(weights), 1)), weights[:, :-1]], 1)
-    return np.asarray((weights * (rewards - Q) + before * V).sum(1))
+    return np.asarray((weights * (rewards - Q) + before(weights) * V).sum(1))
 
 
 def effective(weights: Floats) -> tuple[float, float]:

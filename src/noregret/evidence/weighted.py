@@ -10,9 +10,9 @@ from . import asymptotic as central
 from .bets import Part, betting_bounds, running_guess
 from .evaluation import NARROW, Row
 from .models import Predicted
-from .overlap import before, missing, unmet
+from .overlap import missing, unmet
 from .people import People, Target
-from .scores import doubly_robust, effective, normalised, per_decision
+from .scores import before, doubly_robust, effective, normalised, per_decision
 
 FEW = 50.0  # people that weights are worth: fewer are no crowd, and the central limit theorem says nothing
 LARGE = 0.2  # of the sum of squares: what one person may have at most, likewise

@@ -61,8 +61,7 @@ class Env(gymnasium.Env[Observation, np.int64]):
         show_step: bool = False,
         render_mode: str | None = None,
     ) -> None:
-        if not isinstance(world, World):
-            raise ValueError(f"world must be a noregret.World, got {type(world).__name__}")
+        check.instance("world", world, World, "a noregret.World")
         check.one_of("unavailable", unavailable, ("first", "raise"))
         if render_mode is not None:
             check.one_of("render_mode", render_mode, ("ansi",))

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from .. import checks as check
 from ..checks import Floats
+from ..evidence.log_steps import steps_of
 from ..problem.encoder import Encoder
 from ..problem.links import LinearCombination, MultinomialLogit
 from ..problem.log import Log
@@ -119,9 +120,8 @@ def suggest_bounds(
     margin, p = check.nonnegative("margin", margin), log.problem
     if not isinstance(p.link, MultinomialLogit | LinearCombination):
         raise ValueError(f"log must be of a problem with MultinomialLogit or LinearCombination, got {p.link!r}")
-    if not len(log):
-        raise ValueError("log must have at least one episode")
-    X, pairs, slots, rewards = _steps(log)
+    steps = steps_of(log)
+    X, pairs, slots, rewards = steps.X[steps.person], steps.s * p.n_actions + steps.a, steps.slot, steps.reward
     shape, d = (p.n_states, p.n_actions), p.context_dim
     norms, limits = np.full((2, *shape), np.nan), np.full((2, *shape), np.nan)
     visits, few = np.zeros((2, *shape), np.int64), np.zeros((2, *shape), np.bool_)
@@ -144,16 +144,6 @@ def suggest_bounds(
     return SuggestedBounds(
         p, margin, weight, reward, norms[0], limits[0], norms[1], limits[1], visits[0], visits[1], few[0], few[1]
     )
-
-
-def _steps(log: Log) -> tuple[Floats, NDArray[np.int64], NDArray[np.int64], Floats]:
-    """Contexts [n, d], pairs s A + a [n], slots of the next states [n], rewards [n] of all steps."""
-    p = log.problem
-    X = np.concatenate([np.tile(e.context, (len(e.actions), 1)) for e in log])
-    states, actions = np.concatenate([e.states[:-1] for e in log]), np.concatenate([e.actions for e in log])
-    after, rewards = np.concatenate([e.states[1:] for e in log]), np.concatenate([e.rewards for e in log])
-    slots = after if p.layout.dense else (p.layout.outcomes[states, actions] == after[:, None]).argmax(1)
-    return X, states * p.n_actions + actions, slots.astype(np.int64), rewards
 
 
 def _length(weights: Floats, cov: Floats, margin: float) -> tuple[float, float]:

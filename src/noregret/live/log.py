@@ -70,8 +70,7 @@ def read_log(source: Any, problem: Problem, encoder: Encoder | None = None, arri
         ...
     ValueError: row 1: the context of episode 7 is not that of row 0
     """
-    if not isinstance(problem, Problem):
-        raise ValueError(f"problem must be a noregret.Problem, got {type(problem).__name__}")
+    check.instance("problem", problem, Problem, "a noregret.Problem")
     data = columns(source, "source")
     lacking = [c for c in NEEDED if c not in data]
     if lacking:
@@ -148,8 +147,7 @@ def _fill(data: dict[str, list[Any]], names: list[str], steps: dict[Any, list[in
 def _context_columns(data: dict[str, list[Any]], problem: Problem, encoder: Encoder | None) -> list[str]:
     """Their names, all of which are there."""
     if encoder is not None:
-        if not isinstance(encoder, Encoder):
-            raise ValueError(f"encoder must be a noregret.Encoder or None, got {type(encoder).__name__}")
+        check.instance("encoder", encoder, Encoder, "a noregret.Encoder or None")
         encoder.check_fits(problem)
         lacking = [c for c in encoder.columns if c not in data]
         if lacking:

@@ -129,8 +129,7 @@ class Live(Ward):
         journal: Any = None,
         at_once: int | None = None,
     ) -> None:
-        if not isinstance(agent, Agent):
-            raise ValueError(f"agent must be an agent of noregret, got {type(agent).__name__}")
+        check.instance("agent", agent, Agent, "an agent of noregret")
         if agent.pause:
             raise ValueError(f"agent must plan whole episodes, {agent.name} plans again within them")
         if has_player(agent):

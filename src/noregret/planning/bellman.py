@@ -152,8 +152,7 @@ def sparse_induction(layout, model, operator, found):
     spread, clip, key = operator.spread, operator.clip, operator.key
     Q, policy, V = found.Q, found.policy, found.values
     (H, S), A, available = policy.shape, r.shape[1], layout.available
-    for s in range(S):
-        V[H, s] = 0.0
+    V[H] = 0.0
     for h in range(H - 1, -1, -1):
         scale, limit = spread_of(V[h + 1], spread)
         after, top = V[h + 1], float(H - h) if clip == 1 else float(H)
@@ -190,8 +189,7 @@ def dense_induction(layout, model, operator, found):
     H, S = policy.shape
     n = S * r.shape[1]
     q, reward, width = merged(Q), merged(r), merged(xi)
-    for s in range(S):
-        V[H, s] = 0.0
+    V[H] = 0.0
     for h in range(H - 1, -1, -1):
         scale, limit = spread_of(V[h + 1], spread)
         expectations(P, layout, V[h + 1], Q)
@@ -253,8 +251,7 @@ def backward_induction_with(hooks, layout, known, operator, par, state, work, fo
     H, S = policy.shape
     n = S * r.shape[1]
     q, reward = merged(Q), merged(r)
-    for s in range(S):
-        V[H, s] = 0.0
+    V[H] = 0.0
     for h in range(H - 1, -1, -1):
         expectations(P, layout, V[h + 1], Q)
         for i in range(n):
@@ -283,8 +280,7 @@ def hook_addresses(adjust: Any, settle: Any, par: Any, state: Any, work: Any) ->
 def evaluate(P, layout, r, policy, V):
     """V [H+1, S] <- exact values of `policy` in the model (P, r)."""
     H, S = policy.shape
-    for s in range(S):
-        V[H, s] = 0.0
+    V[H] = 0.0
     for h in range(H - 1, -1, -1):
         for s in range(S):
             a = policy[h, s]

@@ -36,8 +36,7 @@ def common_shortfall(par, local, work, policy, ranges, made):
     low, high = ranges.low, ranges.high
     top, upper, lower, short = made.top, made.upper, made.lower, made.short
     (H, S), A, ahead = policy.shape, high.shape[2], work.ahead
-    for s in range(S):
-        top[H, s] = upper[H, s] = lower[H, s] = short[H, s] = 0.0
+    top[H] = upper[H] = lower[H] = short[H] = 0.0
     for h in range(H - 1, -1, -1):
         C = short[h + 1]
         for s in range(S):

@@ -25,6 +25,7 @@ from scipy.special import log_ndtr
 from ..beliefs.displaced import Rows, rows_at
 from ..beliefs.joint import JointSet, Space, space_of, whole_root
 from ..checks import Floats
+from ..numerics.kronecker_sums import summed_products
 from ..numerics.largest_quadratic import largest_quadratic
 from ..problem.layout import used_slots
 from .remainder import group_norm, row_weights
@@ -127,11 +128,7 @@ def _linear(weights: Floats, c: Floats, x: Floats) -> Floats:
 
 def _square(weights: Floats, c: Floats, x: Floats) -> Floats:
     """sum over steps of sum_k w_k c_k c_k' (x) xx', [m d, m d]."""
-    (_, _, m), d = c.shape, x.shape[1]
-    forms = ((weights[..., None] * c).swapaxes(1, 2) @ c).reshape(-1, m * m)
-    squares = (x[:, :, None] * x[:, None, :]).reshape(-1, d * d)
-    made: Floats = (forms.T @ squares).reshape(m, m, d, d).transpose(0, 2, 1, 3).reshape(m * d, m * d)
-    return made
+    return summed_products((weights[..., None] * c).swapaxes(1, 2) @ c, x)
 
 
 def limit_of(spread: float, widest: float, tau: Sequence[float], delta: float) -> float:

@@ -21,6 +21,7 @@ from .. import checks as check
 from ..beliefs.displaced import rows_at
 from ..beliefs.joint import JointSet, Space, checked, space_of, whole_root
 from ..checks import Floats
+from ..numerics.kronecker_sums import summed_products
 from ..numerics.largest_quadratic import largest_quadratic
 from .derivatives import Expansion, dense, expand
 from .directional import Direction
@@ -158,15 +159,6 @@ def _cut(asked: Question, at: slice) -> Question:
     return Question(asked.X[at], asked.weights[at], asked.start[at], asked.policy[at], other, ranges)
 
 
-def _spread(part: Floats, asked: Question) -> Floats:
-    """sum over contexts of w part (x) xx', [m d, m d] from [n, m, m]."""
-    n, m, _ = part.shape
-    d = asked.X.shape[1]
-    squares = (asked.X[:, :, None] * asked.X[:, None, :] * asked.weights[:, None, None]).reshape(n, d * d)
-    made: Floats = (part.reshape(n, m * m).T @ squares).reshape(m, m, d, d).transpose(0, 2, 1, 3).reshape(m * d, m * d)
-    return made
-
-
 def _means(joint: JointSet, asked: Question) -> Floats:
     """Mean rewards at the centre, [n, S, A]."""
     if asked.ranges is not None:
@@ -191,8 +183,9 @@ def _part(joint: JointSet, space: Space, asked: Question) -> list[Any]:
     begin = asked.start * asked.weights[:, None]
     value = (begin * made.V[:, 0]).sum()
     g = np.einsum("ns,nsm,nd->md", begin, made.D[:, 0], asked.X, optimize=True)
-    H = _spread(np.einsum("ns,nsij->nij", asked.start, made.E[:, 0]), asked)
-    Q = sum(_spread(forms(course, rows, space.starts, layout), asked) for course in courses)
+    H = summed_products(np.einsum("ns,nsij->nij", asked.start, made.E[:, 0]), asked.X, asked.weights)
+    each = (forms(course, rows, space.starts, layout) for course in courses)
+    Q = sum(summed_products(one, asked.X, asked.weights) for one in each)
     return [value, g, H, Q, 0.0 if asked.ranges is None else _range_error(asked, met)]
 
 

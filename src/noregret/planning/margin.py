@@ -21,7 +21,7 @@ from ..checks import Floats
 from ..compiler.jit import inlined, kernel
 from ..compiler.slots import slot
 from .bellman import expectation
-from .optimism import assess, bonus
+from .optimism import assess, bonus, highest_mean
 
 
 class MarginWork(NamedTuple):
@@ -50,11 +50,6 @@ def lowest(par, local, s, a, V, work):
     return expectation(local.P, par.layout, s, a, V) - bonus(par, local, s, a, V, -1.0, work)
 
 
-@inlined
-def largest(par, local, s, a, V, work):
-    return expectation(local.P, par.layout, s, a, V) + bonus(par, local, s, a, V, 1.0, work)
-
-
 @kernel
 def margin(par, local, work, policy, other, share, made):
     """made.least [H+1, S] <- a lower bound on the values of `policy` [H, S] less `share` in [0, 1] of those of `other`;
@@ -62,8 +57,7 @@ def margin(par, local, work, policy, other, share, made):
     (H, S), below, above = policy.shape, made.below, made.above
     assess(par, local, work, policy, made.upper, made.lower, 0)
     assess(par, local, work, other, made.other_upper, made.other_lower, 0)
-    for s in range(S):
-        made.least[H, s] = 0.0
+    made.least[H] = 0.0
     for h in range(H - 1, -1, -1):
         W = made.least[h + 1]
         for s in range(S):
@@ -78,5 +72,5 @@ def margin(par, local, work, policy, other, share, made):
                 own = (1.0 - share) * local.low[s, a] + lowest(par, local, s, a, W, work)
             else:
                 own = local.low[s, a] + lowest(par, local, s, a, below, work)
-                own -= share * (local.high[s, b] + largest(par, local, s, b, above, work))
+                own -= share * (local.high[s, b] + highest_mean(par, local, s, b, above, work))
             made.least[h, s] = max(least, own)

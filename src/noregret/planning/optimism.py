@@ -294,8 +294,7 @@ def bound(par, local, work, policy, sign, reward, out):
     """out [H+1, S] <- upper bounds, sign 1.0, or lower ones, -1.0, on the values of a policy [H, S]."""
     (H, S), shared = policy.shape, together(par, local)
     matters = shared and first_matters(par, local, work)
-    for s in range(S):
-        out[H, s] = 0.0
+    out[H] = 0.0
     for h in range(H - 1, -1, -1):
         V = out[h + 1]
         low, high = low_and_high(V)
@@ -339,8 +338,7 @@ def shortfall(par, local, work, policy, top, upper, lower, short):
     V* is at most V~ and at most U + C. One maximisation per pair and step, and only where an action may be better than
     pi's by more than is conceded already. docs/beyond.md, section 7."""
     (H, S), A, ahead = policy.shape, local.high.shape[1], work.ahead
-    for s in range(S):
-        short[H, s] = 0.0
+    short[H] = 0.0
     for h in range(H - 1, -1, -1):
         C, smaller = short[h + 1], False
         for s in range(S):

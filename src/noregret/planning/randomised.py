@@ -33,8 +33,7 @@ def floored(layout, policy, floor, chances):
 def evaluate_chances(P, layout, r, chances, V):
     """V [H+1, S] <- exact values of a randomised policy in the model (P, r)."""
     H, S, A = chances.shape
-    for s in range(S):
-        V[H, s] = 0.0
+    V[H] = 0.0
     for h in range(H - 1, -1, -1):
         for s in range(S):
             total = 0.0
@@ -50,8 +49,7 @@ def bound_chances(par, local, work, chances, sign, reward, each, out):
     [H, S, A] <- those of its actions, 0 where it takes none."""
     (H, S, A), shared = chances.shape, together(par, local)
     matters = shared and first_matters(par, local, work)
-    for s in range(S):
-        out[H, s] = 0.0
+    out[H] = 0.0
     for h in range(H - 1, -1, -1):
         V = out[h + 1]
         low, high = low_and_high(V)
@@ -94,8 +92,7 @@ def shortfall_randomised(par, local, work, chances, known, short):
     within [0, V~_h - L_h]: if a is an optimal action, whoever takes it loses what the next step loses, and whoever
     takes b instead at most B_a - l_b."""
     (H, S, A), ahead, (each, top, upper, lower) = chances.shape, work.ahead, known
-    for s in range(S):
-        short[H, s] = 0.0
+    short[H] = 0.0
     for h in range(H - 1, -1, -1):
         C, smaller = short[h + 1], False
         for s in range(S):

@@ -53,11 +53,29 @@ def every_entry(size: NDArray[np.int64], Q: int, context_dim: int) -> tuple[NDAr
     return start.astype(np.int64), np.tile(np.arange(context_dim), (size.size, Q))
 
 
+def pair_blocks(layout: Layout, weight_bound: float, context_dim: int) -> Blocks:
+    """A block per pair, a feature per next state but the last: the model of a problem without a design. Rows of weights
+    relative to the last one are at most B_p long, so their matrix is at most B_p sqrt(n - 1)."""
+    (S, A, M), count = layout.outcomes.shape, layout.count
+    features = np.zeros((S, A, M, max(M - 1, 1)))
+    for j in range(M - 1):
+        features[:, :, j, j] = (j < count - 1) & layout.available
+    size = np.where(layout.available, count - 1, 0).ravel()
+    bound = weight_bound * np.sqrt(np.maximum(size, 1))
+    entries = every_entry(size, features.shape[3], context_dim)
+    return Blocks(np.arange(S * A).reshape(S, A), features, size, bound, *entries)
+
+
+def free_entries(blocks: Blocks, b: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """(feature, column) of the entries of theta of a block, [p] each."""
+    feature = np.repeat(np.arange(blocks.size[b]), np.diff(blocks.start[b, : blocks.size[b] + 1]))
+    return feature, blocks.column[b, : feature.size]
+
+
 def places(blocks: Blocks, b: int, context_dim: int) -> NDArray[np.int64]:
     """[p]: where the entries of theta are in vec(Theta_b), feature i and column c at i d + c."""
-    start, last = blocks.start[b], int(blocks.start[b, -1])
-    feature = np.searchsorted(start[: int(blocks.size[b]) + 1], np.arange(last), side="right") - 1
-    return np.asarray(feature * context_dim + blocks.column[b, :last], np.int64)
+    feature, column = free_entries(blocks, b)
+    return np.asarray(feature * context_dim + column, np.int64)
 
 
 class _Shared:

@@ -90,15 +90,13 @@ def softmax_rows(z, count):
             z[i, j] *= scale
     if 2 * used >= n * m:
         for i in range(n):
-            for j in range(count[i], m):
-                z[i, j] = 0.0
+            z[i, count[i] :] = 0.0
 
 
 @kernel
 def identity_rows(z, count):
     for i in range(z.shape[0]):
-        for j in range(count[i], z.shape[1]):
-            z[i, j] = 0.0
+        z[i, count[i] :] = 0.0
 
 
 @kernel

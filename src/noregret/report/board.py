@@ -21,7 +21,7 @@ from ..planning.plans import ALL
 from .blocks import Row, Section, Shown, Table, Text
 from .drawing import COLOURS, MUTED, Curve, Drawing, Look
 from .rendering import render
-from .texts import NONE
+from .texts import NONE, counted
 
 PAGE, FIGURES, FIGURE = "decisions.html", "figures", "decisions"
 EVERYBODY = "everybody"
@@ -110,19 +110,16 @@ def write_board(
     most = None if problem is None else problem.horizon * problem.scale.unit
     parts = [
         Section("people", "Who came", [_who(found, shown, len(groups) - len(shown))]),
-        Section("actions", "What was done", [_by_state(found, problem), *_by_group(found, shown, problem)]),
+        Section("actions", "What was done", [_by_state(found), _by_group(found, shown)]),
         Section("sure", "How sure", _sure(found, shown, most, folder)),
         *sections,
         Section("protocol", "Protocol", _protocol(found, agent)),
     ]
-    made = render(
-        title=title, description=_lead(found), summary=[*_summary(found, most), *summary],
+    return render(
+        folder / PAGE, title=title, description=_lead(found), summary=[*_summary(found, most), *summary],
         facts=_facts(found), command=command, sections=[s for s in parts if s.blocks],
         alerts=[*_alerts(found), *alerts], alarm="Attention.", brand="noregret report-decisions",
     )  # fmt: skip
-    page = folder / PAGE
-    page.write_text(made, encoding="utf-8", newline="\n")
-    return page
 
 
 def _decision(value: Any) -> Decision:
@@ -135,11 +132,7 @@ def _decision(value: Any) -> Decision:
 def _lead(people: Sequence[Person]) -> str:
     times = sorted(d.time for p in people for d in p.decisions if d.time)
     when = f", from {times[0][:10]} to {times[-1][:10]}" if times else ""
-    return f"{_count(len(people), 'person', 'people')}, {sum(len(p.decisions) for p in people):,} decisions{when}."
-
-
-def _count(n: int, one: str, many: str) -> str:
-    return f"{n:,} {one if n == 1 else many}"
+    return f"{counted(len(people), 'person', 'people')}, {sum(len(p.decisions) for p in people):,} decisions{when}."
 
 
 def _summary(people: Sequence[Person], most: float | None) -> list[str]:
@@ -182,7 +175,7 @@ def _who(people: Sequence[Person], groups: Mapping[str, NDArray[np.bool_]], hidd
         Row({"group": name, "people": f"{who.sum():,}", "share": f"{who.mean():.0%}", "decisions": _steps(people, who)})
         for name, who in groups.items()
     ]
-    notes = [f"{_count(hidden, 'group', 'groups')} of fewer than {FEW} people not shown."] if hidden else []
+    notes = [f"{counted(hidden, 'group')} of fewer than {FEW} people not shown."] if hidden else []
     return Table("People by group", rows, notes, NO_WORDS)
 
 
@@ -209,7 +202,7 @@ def _shares(steps: Sequence[Decision], actions: Sequence[str]) -> dict[str, str]
     return {a: f"{c / n:.0%}" if n else NONE for a, c in counts.items()}
 
 
-def _by_state(people: Sequence[Person], problem: Any) -> Table:
+def _by_state(people: Sequence[Person]) -> Table:
     actions = _order(people, lambda d: d.action, _action)
     rows = []
     for state in _order(people, lambda d: d.state, _state):
@@ -218,7 +211,7 @@ def _by_state(people: Sequence[Person], problem: Any) -> Table:
     return Table("What was done in each state", rows, words=NO_WORDS)
 
 
-def _by_group(people: Sequence[Person], groups: Mapping[str, NDArray[np.bool_]], problem: Any) -> list[Table]:
+def _by_group(people: Sequence[Person], groups: Mapping[str, NDArray[np.bool_]]) -> Table:
     actions, rows = _order(people, lambda d: d.action, _action), []
     for name, who in groups.items():
         chosen = [p for p, w in zip(people, who, strict=True) if w]
@@ -227,7 +220,7 @@ def _by_group(people: Sequence[Person], groups: Mapping[str, NDArray[np.bool_]],
         handed = f"{np.mean([bool(r) for r in referred]):.0%}" if any(r is not None for r in referred) else NONE
         by_other = f"{np.mean([d.by_other for d in steps]):.0%}" if steps else NONE
         rows.append(Row({"group": name, **_shares(steps, actions), "by others": by_other, "referred": handed}))
-    return [Table("What was done in each group", rows, ["By others: somebody else than the agent chose."], NO_WORDS)]
+    return Table("What was done in each group", rows, ["By others: somebody else than the agent chose."], NO_WORDS)
 
 
 # Certificates -------------------------------------------------------------------------------------------------------
@@ -318,7 +311,7 @@ def _protocol(people: Sequence[Person], agent: Any) -> list[Any]:
     for some in kinds.values():
         d = some[0]
         rows = [Row({"option": k, "value": v}) for k, v in [("seed", str(d.seed)), *_plain(d.options).items()]]
-        about = f"Who decided: {d.agent}, {_count(len(some), 'decision', 'decisions')}"
+        about = f"Who decided: {d.agent}, {counted(len(some), 'decision')}"
         made.append(Table(about, rows, words={"value"}))
     if agent is not None:
         made.append(

@@ -7,7 +7,7 @@ from typing import Any
 from ..evidence.evaluation import Evaluation
 from ..evidence.model_check import GREEN, ModelCheck
 from .blocks import Row, Section, Table, Text
-from .texts import NONE
+from .texts import NONE, sentence
 
 WORDS = {"estimator", "rung", "gain", "interval", "what", "level", "sentence"}
 RUNGS = (
@@ -34,7 +34,7 @@ def gain_section(found: Evaluation, today: Sequence[tuple[str, str, float, tuple
         }))  # fmt: skip
     level = f"{100.0 * (1.0 - found.delta):g}% each"
     looks = "at all times together" if found.looks == "repeated" else "for this one look"
-    notes = [f"Intervals: {level}, {looks}. {RUNGS}", *(f"{n[0].upper()}{n[1:]}." for n in found.notes)]
+    notes = [f"Intervals: {level}, {looks}. {RUNGS}", *map(sentence, found.notes)]
     said = "Mean value per person of what was done, less what the rule would have brought to the same people."
     made: list[Any] = [Text(said), Table("What was done", rows, notes, WORDS)]
     if today:
@@ -85,7 +85,7 @@ def model_section(found: ModelCheck) -> Section:
     ]  # fmt: skip
     made: list[Any] = [
         Table(f"Alarms: {found.level}", rows, [note], WORDS),
-        Text(f"{found.worth.sentence[0].upper()}{found.worth.sentence[1:]}."),
+        Text(sentence(found.worth.sentence)),
     ]
     if worst:
         made.append(Table("Next states that fit the model worst", worst, words={"action", "next state"}))

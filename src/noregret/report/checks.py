@@ -5,6 +5,7 @@ from typing import Any
 
 import numpy as np
 
+from .. import checks as check
 from ..evidence.model_check import ModelCheck
 from .drawing import COLOURS, INK, MUTED, Curve, Drawing, Look
 
@@ -27,8 +28,7 @@ def check_figure(found: ModelCheck, path: Any, title: str | None = None) -> None
     ...     Path(f"{folder}/check.png").stat().st_size > 1000
     True
     """
-    if not isinstance(found, ModelCheck):
-        raise ValueError(f"found must be what noregret.check_model returns, got {type(found).__name__}")
+    check.instance("found", found, ModelCheck, "what noregret.check_model returns")
     about = title or f"{found.level}: the model against {found.people:,} people, {found.steps:,} steps"
     made = Drawing(3, 3, about, panel=(4.1, 3.6))
     _evidence(made, made.axes[0], found)

@@ -91,7 +91,8 @@ def write(results: Any, out: Any) -> Report:
         Section("methods", "How the numbers were made"),
         _appendix(results, finished, failed, missing),
     ]
-    html = render(
+    page = render(
+        folder / PAGE,
         title=results.title or results.name,
         description=results.description or "",
         facts=_facts(results, finished, places),
@@ -100,8 +101,6 @@ def write(results: Any, out: Any) -> Report:
         command=results.command,
         sections=[s for s in sections if s is not None],
     )
-    page = folder / PAGE
-    page.write_text(html, encoding="utf-8", newline="\n")
     return Report(page, sorted(drawn.iterdir()), len(finished), len(failed), len(missing))
 
 

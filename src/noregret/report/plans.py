@@ -34,8 +34,7 @@ def plan_figure(plan: Plan, path: Any, within: float | None = None, title: str |
     ...     Path(f"{folder}/plan.png").stat().st_size > 1000
     True
     """
-    if not isinstance(plan, Plan):
-        raise ValueError(f"plan must be a noregret.Plan, got {type(plan).__name__}")
+    check.instance("plan", plan, Plan, "a noregret.Plan")
     limit = None if within is None else check.nonnegative("within", within)
     (H, S), p = plan.policy.shape, plan.problem
     states = [str(s) for s in range(S)] if p is None or not p.state_names else [_short(n) for n in p.state_names]

@@ -56,6 +56,11 @@ def listed(names: Sequence[str], most: int = 4) -> str:
     return " and ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
+def sentence(text: str) -> str:
+    """With a capital and a full stop."""
+    return f"{text[0].upper()}{text[1:]}."
+
+
 def counted(n: int, what: str, several: str = "") -> str:
     """ "1 run", "3 runs"."""
     return f"{n:,} {what if n == 1 else several or what + 's'}"

@@ -13,7 +13,7 @@ from .blocks import Row, Section, Shown, Table, Text, Words
 from .curves import extent, mean
 from .drawing import COLOURS, INK, MUTED, Drawing, Look
 from .rendering import render
-from .texts import NONE
+from .texts import NONE, sentence
 
 PAGE, FIGURES, FIGURE = "trial.html", "figures", "trial"
 MOST = 120  # points of a curve
@@ -102,17 +102,11 @@ def write_trial(plan: TrialPlan, out: Any, command: str = "") -> Path:
         ("agent", plan.agent), ("worlds", ", ".join(plan.worlds)), ("people", f"{plan.people[-1]:,} a replication"),
         ("replications", str(len(plan.certified))), ("threshold", f"{plan.threshold:g}"), ("aim", f"{plan.share:.0%}"),
     ]  # fmt: skip
-    made = render(
-        title="Trial plan", description=f"By simulation: {LABEL}.", summary=[_sentence(s) for s in plan.sentences()],
+    return render(
+        folder / PAGE, title="Trial plan", description=f"By simulation: {LABEL}.",
+        summary=[sentence(s) for s in plan.sentences()],
         facts=facts, command=command, sections=[s for s in sections if s.blocks], brand="noregret plan-trial",
     )  # fmt: skip
-    page = folder / PAGE
-    page.write_text(made, encoding="utf-8", newline="\n")
-    return page
-
-
-def _sentence(text: str) -> str:
-    return f"{text[0].upper()}{text[1:]}."
 
 
 def _course(plan: TrialPlan) -> Table:

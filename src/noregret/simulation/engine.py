@@ -291,17 +291,27 @@ class FusedSession(Session):
         kept: NDArray[np.bool_] = apart(made)
         return kept
 
-    def advance(self) -> int:
-        """Run the next chunk; the number of episodes it had."""
+    def chunk(self) -> tuple[Floats, tuple[Any, ...]]:
+        """The contexts of the next chunk, for which there is room then, and the arguments of `loop`."""
         n = min(1 if self.adaptive else CHUNK, self.episodes - self.done)
         if watched(self.agent):
             n = min(n, until_due(self.agent.episode))
         self.agent.make_room(n)
-        self._loop(*self.arguments(*self.contexts(n)))
+        X, starts = self.contexts(n)
+        return X, self.arguments(X, starts)
+
+    def passed(self, n: int) -> int:
+        """The chunk was run: so many episodes."""
         self.done += n
         self.agent.met(n)
         self.agent.examine()
         return n
+
+    def advance(self) -> int:
+        """Run the next chunk; the number of episodes it had."""
+        X, args = self.chunk()
+        self._loop(*args)
+        return self.passed(len(X))
 
 
 class PythonSession(Session):

@@ -60,8 +60,7 @@ def world_of(
     >>> bool(min(worth) < likely.value(plan.policy, x) < max(worth))
     True
     """
-    if not isinstance(agent, Agent):
-        raise ValueError(f"agent must be an agent of noregret, got {type(agent).__name__}")
+    check.instance("agent", agent, Agent, "an agent of noregret")
     slots, theta = agent.weights(draw)
     p = agent.problem
     if isinstance(p.link, LinearCombination):

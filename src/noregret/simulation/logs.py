@@ -9,7 +9,6 @@ from .. import checks as check
 from ..agents.base import Agent
 from ..agents.commit import call_learn, call_plan, put
 from ..agents.probabilities import known_exactly
-from ..agents.refutation import until_due, watched
 from ..agents.refutation import watch as bet
 from ..checks import Floats
 from ..compiler.announcements import announced
@@ -18,7 +17,7 @@ from ..problem.log import Log, LoggedEpisode
 from ..problem.problem import Problem
 from ..worlds import World
 from ..worlds.contexts import Adversary
-from .engine import CHUNK, FusedSession, Setup, Visit, call_roll
+from .engine import FusedSession, Setup, Visit, call_roll
 from .model_cache import look_up
 
 
@@ -109,8 +108,7 @@ def logged(agent: Agent, world: World, people: int, seed: int = 0) -> Log:
     """
     if not isinstance(agent, Agent) or not agent.fused or agent.pause:
         raise ValueError("agent must be a compiled noregret agent that plans whole episodes")
-    if not isinstance(world, World):
-        raise ValueError(f"world must be a noregret.World, got {type(world).__name__}")
+    check.instance("world", world, World, "a noregret.World")
     if not world.problem.same_shape(agent.problem):
         raise ValueError("agent was made for a problem of another shape than the world's")
     if isinstance(world.contexts, Adversary):
@@ -152,21 +150,14 @@ def written(agent: Agent, world: World, n: int, seed: int, policies: bool = Fals
 
 def _run(session: FusedSession, kept: Kept) -> Floats:
     """Everybody's contexts [n, d]; the rest is in `kept`."""
-    agent, met, run = session.agent, [], None
+    met, run = [], None
     while session.done < session.episodes:
-        n = min(CHUNK, session.episodes - session.done)
-        if watched(agent):
-            n = min(n, until_due(agent.episode))
-        agent.make_room(n)
-        X, starts = session.contexts(n)
-        args = *session.arguments(X, starts), kept
+        X, args = session.chunk()
         if run is None:
-            with announced(f"the log of {agent.name}"):
-                run = direct(write_down, *args)
-        run(*args)
-        session.done += n
-        agent.met(n)
-        agent.examine()
+            with announced(f"the log of {session.agent.name}"):
+                run = direct(write_down, *args, kept)
+        run(*args, kept)
+        session.passed(len(X))
         met.append(X)
     return np.concatenate(met)
 

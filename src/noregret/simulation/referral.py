@@ -14,7 +14,7 @@ from ..agents.composed.referral import Referral
 from ..agents.controls import FixedPolicy
 from ..checks import Floats
 from ..planning.plans import Plan
-from ..storage.text import aligned
+from ..storage.text import table_of
 from ..worlds import World
 from .engine import Setup, session_kind
 from .run import Session, chosen_seeds, play_all, recorded_episodes, simulate
@@ -130,8 +130,7 @@ class ReferralStudy:
         return f"{self.agent} refers to {self.expert} in {self.world}: {size}"
 
     def __str__(self) -> str:
-        rows = self.rows()
-        return f"{self.about}\n{aligned([list(rows[0]), *(list(row.values()) for row in rows)], right=True)}"
+        return f"{self.about}\n{table_of(self.rows())}"
 
 
 def referral_study(
@@ -161,8 +160,7 @@ def referral_study(
     >>> bool(study.regret[1, 0, -1] < 0.1 * study.alone[0, -1])
     True
     """
-    if not isinstance(world, World):
-        raise ValueError(f"world must be a noregret.World, got {type(world).__name__}")
+    check.instance("world", world, World, "a noregret.World")
     episodes = check.integer("episodes", episodes)
     every = check.integer("every", every if every is not None else max(episodes // 1000, 1))
     points, chosen = recorded_episodes(episodes, every), chosen_seeds(seeds)

@@ -151,9 +151,7 @@ def recorded_episodes(episodes: int, every: int) -> NDArray[np.int64]:
 def chosen_seeds(seeds: int | Iterable[int]) -> tuple[int, ...]:
     """How many seeds, or which, as a tuple."""
     if isinstance(seeds, int | np.integer) or seeds is None:
-        if check.integer("seeds", seeds) > MOST_SEEDS:
-            raise ValueError(f"seeds must be at most {MOST_SEEDS:,}, got {seeds}")
-        return tuple(range(int(seeds)))
+        return tuple(range(check.integer("seeds", seeds, most=MOST_SEEDS)))
     if isinstance(seeds, str) or not np.iterable(seeds):
         raise ValueError(f"seeds must be how many, or which, got {check.shown(seeds)}")
     made = tuple(check.integer("seeds", s, 0) for s in itertools.islice(seeds, MOST_SEEDS + 1))
@@ -222,8 +220,7 @@ def simulate(
 
 
 def _check_fits(agent: Any, world: Any) -> None:
-    if not isinstance(world, World):
-        raise ValueError(f"world must be a noregret.World, got {type(world).__name__}")
+    check.instance("world", world, World, "a noregret.World")
     if isinstance(agent, type) or not all(hasattr(agent, verb) for verb in VERBS):
         raise ValueError(f"agent must be an object with {', '.join(VERBS)}, got {check.shown(agent)}")
     own = getattr(agent, "problem", world.problem)

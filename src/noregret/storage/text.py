@@ -1,7 +1,7 @@
 """What people see of objects: small tables for `repr`, signatures for `help`."""
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
@@ -23,6 +23,11 @@ def aligned(rows: Sequence[Sequence[str]], right: bool = False) -> str:
     side = ">" if right else "<"
     lines = ("  ".join(f"{text:{side}{n}}" for text, n in zip(row, widths, strict=True)) for row in rows)
     return "\n".join(line.rstrip() for line in lines)
+
+
+def table_of(rows: Sequence[Mapping[str, str]]) -> str:
+    """Rows with the same columns, their names above, texts to the right."""
+    return aligned([list(rows[0]), *(list(row.values()) for row in rows)], right=True)
 
 
 def shortened(items: Sequence[int], most: int) -> list[int | None]:

@@ -16,7 +16,7 @@ from ..agents.base import Agent
 from ..checks import Floats
 from ..simulation.catalogue import RULE, named_agent
 from ..simulation.run import simulate
-from ..storage.text import aligned
+from ..storage.text import table_of
 from ..worlds import World, world_maker
 from .closing import RUNGS, closing
 from .engines import Engine
@@ -144,9 +144,7 @@ class TrialPlan:
         return f"{self.agent} in {where}: {self.people[-1]:,} people, {len(self.certified)} replications, {LABEL}"
 
     def __str__(self) -> str:
-        rows = self.rows()
-        table = aligned([list(rows[0]), *(list(row.values()) for row in rows)], right=True)
-        return "\n".join([self.about, *self.sentences(), "", table])
+        return "\n".join([self.about, *self.sentences(), "", table_of(self.rows())])
 
     __repr__ = __str__
 

@@ -78,9 +78,7 @@ def behind_lottery(truth, plans, floor, start):
     """V*(start) less the value of a lottery over plans [N, H, S] with a floor, exactly, after `solve`; all values of
     the lottery, means over its plans, in truth.own."""
     (N, H, S), own, each = plans.shape, truth.own, truth.each
-    for h in range(H + 1):
-        for s in range(S):
-            own[h, s] = 0.0
+    own[:] = 0.0
     for i in range(N):
         floored(truth.layout, plans[i], floor, truth.chances)
         evaluate_chances(truth.P, truth.layout, truth.r, truth.chances, each)

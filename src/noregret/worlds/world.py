@@ -84,8 +84,7 @@ class World:
         clip: bool = False,
         unavailable: Callable[[Floats], Any] | None = None,
     ) -> None:
-        if not isinstance(problem, Problem):
-            raise ValueError(f"problem must be a noregret.Problem, got {type(problem).__name__}")
+        check.instance("problem", problem, Problem, "a noregret.Problem")
         self.problem, self.name, self.clip = problem, name, check.flag("clip", clip)
         self.slots = _canonical(problem, problem.slots_of("weights", weights))
         self.slots.setflags(write=False)

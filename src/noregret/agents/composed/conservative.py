@@ -93,8 +93,7 @@ class Conservative(Pair):
     def __init__(
         self, agent: Agent, baseline: Agent | ArrayLike | Callable[[Floats], ArrayLike], alpha: float = 0.1
     ) -> None:
-        if not isinstance(agent, Agent):
-            raise ValueError(f"agent must be a compiled noregret agent, got {type(agent).__name__}")
+        check.instance("agent", agent, Agent, "a compiled noregret agent")
         if not agent.fused:
             raise ValueError("agent must be compiled throughout, part of it is Python")
         if agent._lottery() > 0:
@@ -205,21 +204,11 @@ class Conservative(Pair):
     def _rests_on(self) -> tuple[Agent, ...]:
         return (self.sets,)
 
-    def _room_in(self, state: Any) -> int:
-        return int(state.held.size)
-
-    def _roomier(self, state: Any, episodes: int) -> Any:
-        parts = self.agent._roomier(state.agent, episodes), self.baseline._roomier(state.baseline, episodes)
-        if episodes > self._room_in(state):
-            check.memory(f"the records of {episodes} individuals", 24.0 * episodes)
-        return ConservativeState(*parts, *self._longer(state.held, episodes, state.margin, state.budget))
-
     @property
     @locked
     def held(self) -> NDArray[np.bool_]:
         """Who got the baseline, [individuals met], in order."""
-        seen = self.state.held
-        return np.asarray(seen[seen >= 0] == 1)
+        return self._handed()
 
     @property
     @locked
@@ -230,9 +219,7 @@ class Conservative(Pair):
     @locked
     def report(self) -> ConservativeReport:
         """Who got the baseline, how often as the population went by, and what is proved of all together."""
-        state, unit = self.state, self.problem.scale.unit
+        state, unit, proved = self.state, self.problem.scale.unit, self.guarantee is not None
         met = state.held >= 0
-        first, proved = int(met.argmax()) if met.size else 0, self.guarantee is not None
-        return ConservativeReport(
-            self.options["alpha"], proved, self.held, state.margin[met] * unit, state.budget[met] * unit, first
-        )
+        told = state.margin[met] * unit, state.budget[met] * unit
+        return ConservativeReport(self.options["alpha"], proved, self.held, *told, self._first())

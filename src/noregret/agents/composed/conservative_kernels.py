@@ -11,6 +11,7 @@ from ...compiler.jit import kernel
 from ...planning.margin import MarginWork, call_margin
 from ...planning.optimism import SearchPar, SearchWork
 from ..base import PlanBuffer, part_learn, part_plan
+from ..commit import put
 
 
 class ConservativePar(NamedTuple):
@@ -70,18 +71,13 @@ def conservative_plan(par, state, work, x, k, out):
     if not before + worth + credit == before + worth + credit:
         raise ValueError("a bound on a value is not a number")
     state.margin[k] = worth
-    H, S = out.policy.shape
     if par.void == 0 and before + worth >= 0.0:
         state.held[k], state.budget[k] = 0, before + worth
-        for h in range(H):
-            for s in range(S):
-                work.lower[h, s] = made.lower[h, s]
+        put(made.lower, work.lower)
         return
     state.held[k], state.budget[k] = 1, before + (credit if par.void == 0 else 0.0)
-    for h in range(H):
-        for s in range(S):
-            out.policy[h, s] = other[h, s]
-            work.lower[h, s] = made.other_lower[h, s]
+    put(other, out.policy)
+    put(made.other_lower, work.lower)
 
 
 @kernel

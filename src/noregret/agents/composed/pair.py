@@ -5,6 +5,7 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import NDArray
 
+from ... import checks as check
 from ..base import Agent
 from ..controls import FixedPolicy, first_actions
 
@@ -72,6 +73,27 @@ class Pair(Agent):
 
     def _renew(self) -> None:
         self.agent._renew()
+
+    def _room_in(self, state: Any) -> int:
+        return int(state[2].size)
+
+    def _roomier(self, state: Any, episodes: int) -> Any:
+        """A state is (agent, other, who, *records): who and the records by episode."""
+        agent, other, who, *records = state
+        if episodes > who.size:
+            check.memory(f"the records of {episodes} individuals", 8.0 * (1 + len(records)) * episodes)
+        parts = self.agent._roomier(agent, episodes), self.other._roomier(other, episodes)
+        return type(state)(*parts, *self._longer(who, episodes, *records))
+
+    def _handed(self) -> NDArray[np.bool_]:
+        """Who got what the other one does, [individuals met], in order."""
+        who = self.state[2]
+        return np.asarray(who[who >= 0] == 1)
+
+    def _first(self) -> int:
+        """The first individual met."""
+        who = self.state[2]
+        return int((who >= 0).argmax()) if who.size else 0
 
     def _longer(self, who: NDArray[Any], episodes: int, *records: NDArray[Any]) -> tuple[NDArray[Any], ...]:
         """who [room], -1 for nobody, and other records by episode with room for so many episodes, at least."""

@@ -98,8 +98,7 @@ class Referral(Pair):
         threshold: float,
         criterion: str = "certificate",
     ) -> None:
-        if not isinstance(agent, Agent):
-            raise ValueError(f"agent must be a compiled noregret agent, got {type(agent).__name__}")
+        check.instance("agent", agent, Agent, "a compiled noregret agent")
         if not agent.fused:
             raise ValueError("agent must be compiled throughout, part of it is Python")
         if getattr(agent, KERNELS[check.one_of("criterion", criterion, CRITERIA)]) is None:
@@ -223,21 +222,11 @@ class Referral(Pair):
     def _rests_on(self) -> tuple[Agent, ...]:
         return self.agent._rests_on()
 
-    def _room_in(self, state: Any) -> int:
-        return int(state.referred.size)
-
-    def _roomier(self, state: Any, episodes: int) -> Any:
-        parts = self.agent._roomier(state.agent, episodes), self.expert._roomier(state.expert, episodes)
-        if episodes > self._room_in(state):
-            check.memory(f"the records of {episodes} individuals", 16.0 * episodes)
-        return ReferralState(*parts, *self._longer(state.referred, episodes, state.gap))
-
     @property
     @locked
     def referred(self) -> NDArray[np.bool_]:
         """Who was handed over, [individuals met], in order."""
-        seen = self.state.referred
-        return np.asarray(seen[seen >= 0] == 1)
+        return self._handed()
 
     @property
     @locked
@@ -248,10 +237,8 @@ class Referral(Pair):
     @locked
     def report(self) -> ReferralReport:
         """Who was referred, how often as the population went by, and what is proved about those kept."""
-        first = int((self.state.referred >= 0).argmax()) if self.state.referred.size else 0
-        proved = self.guarantee is not None
-        o = self.options
-        return ReferralReport(o["threshold"], o["criterion"], proved, self.referred, self.gaps, first)
+        o, proved = self.options, self.guarantee is not None
+        return ReferralReport(o["threshold"], o["criterion"], proved, self.referred, self.gaps, self._first())
 
 
 def _without(agent: Agent, criterion: str) -> str:

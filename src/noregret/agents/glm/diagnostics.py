@@ -76,10 +76,8 @@ def watch_blocks(par, state, work, truth, path, out, meter):
     for s in range(truth.r.shape[0]):
         for a in range(truth.r.shape[1]):
             if truth.layout.available[s, a]:
-                v, far = (
-                    logits_ratio(par.transitions, state.transitions, work.transitions, truth, s, a, work.log[0]),
-                    0.0,
-                )
+                far, w = 0.0, work.transitions
+                v = logits_ratio(par.transitions, state.transitions, w, truth, s, a, work.log[0])
                 for j in range(truth.layout.count[s, a]):
                     far += abs(truth.P[s, a, j] - work.belief.P[s, a, j])
                 held = within(work.belief, truth, s, a, v, far - work.belief.width[s, a], meter.tally) and held

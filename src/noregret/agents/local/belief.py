@@ -44,8 +44,7 @@ def followed(par, work, policy, floor, h0, s0, own):
     the model that was drawn; own [A] gets what each action at (h0, s0) is worth before the policy, added up."""
     layout, V = par.layout, work.tail
     H, S = policy.shape
-    for s in range(S):
-        V[H % 2, s] = 0.0
+    V[H % 2] = 0.0
     for h in range(H - 1, -1, -1):
         now, after = V[h % 2], V[(h + 1) % 2]
         if h == h0:
@@ -91,8 +90,7 @@ def ask_draws(par, state, work, x, k, question, answers):
     for m in range(short.shape[0]):
         apply_draw(par.draw, (par, state, work, x, k * APART + m, BELIEF))
         plan_draw(par, work, k, work.policy, work.values)
-        for a in range(A):
-            own[m, a] = 0.0
+        own[m] = 0.0
         for s in range(S):
             short[m, s] = work.values[0, s]
         for i in range(N):

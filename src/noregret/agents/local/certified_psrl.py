@@ -7,6 +7,7 @@ from ...compiler.slots import filled
 from ...numerics.random import POSTERIOR
 from ...planning.optimism import assess, optimum
 from ...problem.problem import Problem
+from ..commit import put
 from ..declared import DELTA, REGULARIZATION, REWARD_REGULARIZATION, option
 from ..locks import locked
 from ..lottery import FLOOR, PLANS, STREAM, play
@@ -56,13 +57,6 @@ def climb(par, work, k, policy, top):
     return tried if passed else RUNGS + 1
 
 
-@inlined
-def take(source, policy):
-    for h in range(policy.shape[0]):
-        for s in range(policy.shape[1]):
-            policy[h, s] = source[h, s]
-
-
 @kernel
 def plan(par, state, work, x, k, out):
     """Propose a policy (work.policy); describe the sets of x (work.local); out.values <- V~; let the proposal through
@@ -76,7 +70,7 @@ def plan(par, state, work, x, k, out):
     optimum(par.search, work.local, work.search, work.mean, k, 1.0, out.policy, out.values)
     tried = climb(par, work, k, work.policy, out.values)
     if tried <= RUNGS:
-        take(work.policy, out.policy)
+        put(work.policy, out.policy)
     else:
         assess(par.search, work.local, work.search, out.policy, work.upper, work.lower, 0)
     state.gate[tried] += 1
@@ -92,7 +86,7 @@ def plan_gated(par, state, work, x, k, out):
     for i in range(out.plans.shape[0]):
         tried = climb(par, work, k + i * STREAM, out.plans[i], out.values)
         if tried > RUNGS:
-            take(out.policy, out.plans[i])
+            put(out.policy, out.plans[i])
         state.gate[tried] += 1
     out.floor[0] = par.floor
     assess_lottery(par, work, out)

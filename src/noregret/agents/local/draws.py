@@ -27,22 +27,15 @@ from ...planning.bellman import (
 )
 from ...problem.links import apply_projection
 from .sets import reward_means
-from .shared import call_lifted
+from .shared import call_lifted, normal_at
 
 DRAWS = 32  # models drawn to see how sure a plan is
 
 
 @inlined
-def normal_number(work, i):
-    """Number i of the episode's normals."""
-    half = work.normal.shape[1]
-    return work.normal[i // half, i % half]
-
-
-@inlined
 def draw_reward(par, work, m, s, a, i):
     spread = par.posterior_scale * work.deviation[s, a]
-    work.r[m, s, a] = drawn_mean(par.means.form, work.mean[s, a], spread, spread * normal_number(work, i))
+    work.r[m, s, a] = drawn_mean(par.means.form, work.mean[s, a], spread, spread * normal_at(work, i))
 
 
 @kernel
@@ -67,7 +60,7 @@ def draw_logit(par, state, work, x, k, purpose):
                 for j in range(n):
                     v = 0.0
                     for i in range(j + 1):
-                        v += w.factor[j, i] * normal_number(work, first + i)
+                        v += w.factor[j, i] * normal_at(work, first + i)
                     logits[j] = w.visit.z[j] + par.posterior_scale * v
                 softmax(logits, n, work.P[m, s, a])
                 draw_reward(par, work, m, s, a, first + M)
@@ -93,9 +86,9 @@ def draw_linear(par, state, work, x, k, purpose):
             for m in range(J):
                 first, total = ((m * S + s) * A + a) * (M + 1), 0.0
                 for j in range(par.layout.count[s, a]):
-                    total += math.sqrt(p[j]) * normal_number(work, first + j)
+                    total += math.sqrt(p[j]) * normal_at(work, first + j)
                 for j in range(M):
-                    e = math.sqrt(p[j]) * normal_number(work, first + j) - p[j] * total
+                    e = math.sqrt(p[j]) * normal_at(work, first + j) - p[j] * total
                     work.P[m, s, a, j] = p[j] + deviation * e
                 draw_reward(par, work, m, s, a, first + M)
     if par.means.block.shape[0] > 0:
@@ -126,8 +119,7 @@ def plan_draw(par, work, k, policy, values):
 @kernel
 def doubt(par, state, work, out, x, k, gap):
     """gap [S] <- the share of DRAWS models in which the first action of the plan is not an optimal one."""
-    for s in range(gap.shape[0]):
-        gap[s] = 0.0
+    gap[:] = 0.0
     for m in range(DRAWS):
         apply_draw(par.draw, (par, state, work, x, k * DRAWS + m, DOUBT))
         plan_draw(par, work, k, work.policy, work.values)

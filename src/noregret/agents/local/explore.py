@@ -55,9 +55,7 @@ BOLD = 2.3263478740408408  # |N(0, 1)| is larger in one case of fifty
 @inlined
 def one_deviation(local):
     """rho = 1 for all pairs."""
-    for s in range(local.rho.shape[0]):
-        for a in range(local.rho.shape[1]):
-            local.rho[s, a] = 1.0
+    local.rho[:] = 1.0
 
 
 @kernel

@@ -401,6 +401,12 @@ class SetAgent(Betting, Agent):
     def _gap(self, upper: Floats, lower: Floats) -> float:
         return float(self.work.short[0][self.problem.starts].max()) if self.par.close else super()._gap(upper, lower)
 
+    def _must_certify(self, verb: str) -> None:
+        if not self.certifies:
+            raise ValueError(f"{verb}: {self.label} keeps no valid sets, it certifies nothing")
+        if self.refuted is not None:
+            raise RuntimeError(f"{verb}: nothing can be certified, {self.refuted}")
+
     @locked
     def certify(self, x: ArrayLike, policy: ArrayLike) -> Plan:
         """Bounds for an individual with context x [d] who is treated by any policy: actions [H, S], or probabilities of
@@ -412,10 +418,7 @@ class SetAgent(Betting, Agent):
         rewards have a design and what is not known of them is common to all policies, `agents.local.zero`): with
         probability 1 - delta for all individuals, policies and times at once, as long as each policy was fixed before
         its individual's outcomes were seen. Nothing is learned or changed."""
-        if not self.certifies:
-            raise ValueError(f"certify: {self.label} keeps no valid sets, it certifies nothing")
-        if self.refuted is not None:
-            raise RuntimeError(f"certify: nothing can be certified, {self.refuted}")
+        self._must_certify("certify")
         return certified(self, self.problem.context(x), policy)
 
     def ellipsoids(self) -> list[tuple[Floats, Floats, float]]:
@@ -465,10 +468,7 @@ class SetAgent(Betting, Agent):
         >>> found.lower <= found.upper, found.rung
         (True, 'proved')
         """
-        if not self.certifies:
-            raise ValueError(f"compare: {self.label} keeps no valid sets, it certifies nothing")
-        if self.refuted is not None:
-            raise RuntimeError(f"compare: nothing can be certified, {self.refuted}")
+        self._must_certify("compare")
         if since is not None and (self.sets != "stored" or self.problem.design is None):
             raise ValueError('since needs sets="stored" and a problem with a design: it goes over the data again')
         aimed = None if since is None else (check.integer("since", since), check.positive("delta", delta, below=1.0))

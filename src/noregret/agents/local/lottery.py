@@ -37,18 +37,11 @@ def add(out, n, total):
             total[h, s] += out[h, s] / n
 
 
-@inlined
-def clear(total):
-    for h in range(total.shape[0]):
-        for s in range(total.shape[1]):
-            total[h, s] = 0.0
-
-
 @kernel
 def explore_several(par, state, work, x, k, out):
     """out.plans <- plans of episode k that explore, each with a number z of its own; out.values <- their mean."""
     prepare(par, state, work, x)
-    clear(out.values)
+    out.values[:] = 0.0
     for i in range(out.plans.shape[0]):
         venture(par, work, k + i * STREAM, out.plans[i], work.values)
         add(work.values, out.plans.shape[0], out.values)
@@ -57,7 +50,7 @@ def explore_several(par, state, work, x, k, out):
 @kernel
 def draw_several(par, state, work, x, k, out):
     """The same with plans for models drawn from the posterior."""
-    clear(out.values)
+    out.values[:] = 0.0
     for i in range(out.plans.shape[0]):
         draw = k + i * STREAM
         apply_draw(par.draw, (par, state, work, x, draw, POSTERIOR))
@@ -83,9 +76,9 @@ def assess_lottery(par, work, out):
     their floor; work.short <- on its shortfall, likewise, where plans are certified so. After `optimum` with the
     individual's sets, whose values are out.values."""
     n, own = out.plans.shape[0], work.lottery
-    clear(work.upper)
-    clear(work.lower)
-    clear(work.short)
+    work.upper[:] = 0.0
+    work.lower[:] = 0.0
+    work.short[:] = 0.0
     for i in range(n):
         floored(par.layout, out.plans[i], out.floor[0], own.chances)
         bound_randomised(par.search, work.local, work.search, own.chances, own.each, own.upper, own.lower)
@@ -120,8 +113,7 @@ def doubt_lottery(par, state, work, out, x, k, gap):
     """A doubt_kernel: gap [S] <- the mean over DRAWS models, and over the draw from the lottery, of how often the first
     action is not an optimal one. It does not look at what was drawn: who is referred must not depend on it."""
     n = out.plans.shape[0]
-    for s in range(gap.shape[0]):
-        gap[s] = 0.0
+    gap[:] = 0.0
     for m in range(DRAWS):
         apply_draw(par.draw, (par, state, work, x, k * DRAWS + m, DOUBT))
         plan_draw(par, work, k, work.policy, work.values)

@@ -4,6 +4,7 @@ import math
 
 from ...compiler.jit import kernel
 from ...planning.optimism import assess, optimum
+from ..commit import put
 from ..declared import BONUS_SCALE, DELTA, REGULARIZATION, REWARD_REGULARIZATION, choice
 from ..promise import ALWAYS, OPTIMISM
 from .family import REGRET_SHARE, SetAgent
@@ -17,9 +18,7 @@ def plan(par, state, work, x, k, out):
     optimum(par.search, work.local, work.search, work.mean, k, par.scale, out.policy, out.values)
     if par.certify == 1:
         assess(par.search, work.local, work.search, out.policy, work.upper[:0], work.lower, 0)
-        for h in range(work.upper.shape[0]):  # its own policy attains the largest values
-            for s in range(work.upper.shape[1]):
-                work.upper[h, s] = out.values[h, s]
+        put(out.values, work.upper)  # its own policy attains the largest values
         follow(par, state, work, x, out.policy, out.values)
 
 

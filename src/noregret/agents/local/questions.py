@@ -202,15 +202,9 @@ def _reward_set(par: RewardPar, state: RewardState, p: Problem) -> tuple[Blocks,
 def _pair_blocks(p: Problem) -> Blocks:
     """A block with the feature 1 per pair: rewards without a design."""
     S, A = p.n_states, p.n_actions
-    size = np.ones(S * A, np.int64)
-    features = np.ones((S, A, 1, 1))
-    return Blocks(
-        np.arange(S * A).reshape(S, A),
-        features,
-        size,
-        np.full(S * A, p.unit_reward_bound),
-        *every_entry(size, 1, p.context_dim),
-    )
+    size, bound = np.ones(S * A, np.int64), np.full(S * A, p.unit_reward_bound)
+    entries = every_entry(size, 1, p.context_dim)
+    return Blocks(np.arange(S * A).reshape(S, A), np.ones((S, A, 1, 1)), size, bound, *entries)
 
 
 def _factor(beta: float, reach: float) -> float:

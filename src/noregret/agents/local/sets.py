@@ -120,9 +120,7 @@ class SetPar(NamedTuple):
 
 class SetState(NamedTuple):
     transitions: Any  # ...State of what has its ...Par in `SetPar.transitions`; of no pairs: no sets are kept
-    sampler: (
-        Any  # LikelihoodState or SharedState: the approximate posterior; of no pairs where nothing is drawn from it
-    )
+    sampler: Any  # LikelihoodState or SharedState, the approximate posterior; of no pairs where nothing is drawn
     rewards: RewardState
     means: RewardState  # estimates of the mean rewards, learned where par.estimates = 1
     store: Store

@@ -160,8 +160,6 @@ def draw_shared(par, state, work, x, k, purpose):
         for m in range(J):
             for s in range(S):
                 for a in range(A):
-                    e, spread = (
-                        normal_at(work, rewards + (m * S + s) * A + a),
-                        par.posterior_scale * work.deviation[s, a],
-                    )
+                    e = normal_at(work, rewards + (m * S + s) * A + a)
+                    spread = par.posterior_scale * work.deviation[s, a]
                     work.r[m, s, a] = drawn_mean(par.means.form, work.mean[s, a], spread, e)

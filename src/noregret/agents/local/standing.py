@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from ...beliefs.joint import JointSet
 from ...checks import Floats
 from ...estimators.store import Store
+from ...numerics.kronecker_sums import summed_products
 from ...planning.directional import Direction, Steps, reward_direction, transition_direction
 from ...planning.joint import aim_of
 from ...problem.design import Blocks, places
@@ -89,9 +90,7 @@ def _fitted(joint: JointSet, steps: Steps) -> tuple[Floats, Floats]:
             p /= p.sum(1, keepdims=True)
             mean = np.einsum("tk,tkq->tq", p, phi)
             curve = np.einsum("tk,tkq,tkr->tqr", p, phi, phi, optimize=True) - mean[:, :, None] * mean[:, None]
-            squares = (x[:, :, None] * x[:, None, :]).reshape(-1, d * d)
-            whole = (curve.reshape(-1, Q * Q).T @ squares).reshape(Q, Q, d, d).transpose(0, 2, 1, 3)
-            information = whole.reshape(Q * d, Q * d) + prior
+            information = summed_products(curve, x) + prior
             slope = ((mean - phi[np.arange(len(y)), y]).T @ x).ravel() + prior @ theta
             step = np.linalg.solve(information, slope)
             theta = theta - step / max(1.0, float(np.abs(step).max()))

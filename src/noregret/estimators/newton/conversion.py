@@ -246,8 +246,7 @@ def hindsight(par, state, work, s, a, point):
     pull, columns, slope = work.pull, work.columns, state.slope[s, a]
     products(point, state.gram[s, a], 1.0, pull)
     value, along, size = state.totals[s, a, 0], 0.0, 0.0
-    for b in range(d):
-        columns[b] = 0.0
+    columns[:] = 0.0
     for j in range(m):
         for b in range(d):
             g = pull[j, b] - par.regularization * point[j, b] + slope[j, b]

@@ -67,8 +67,7 @@ def over_samples(par, state, work, store, s, a, reach):
     """work.mixture.sums <- new J and W with l_i from `first`, and J_0; episodes [2] <- where the extremes are, or -1.
     Returns the number of rewards. With a design no extremes are looked for."""
     w, sums = work.mixture, merged(merged(work.mixture.sums))
-    for i in range(sums.shape[0]):
-        sums[i] = 0.0
+    sums[:] = 0.0
     w.episodes[0], w.episodes[1] = -1, -1
     w.far[0], w.far[1] = 0.0, 1.0
     if par.block.shape[0] == 0:

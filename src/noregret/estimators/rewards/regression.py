@@ -136,9 +136,7 @@ def known_means(par, state, x, mean):
 @kernel
 def estimate_known(par, state, work, x, log, mean, interval, bonus):
     known_means(par, state, x, mean)
-    for s in range(mean.shape[0]):
-        for a in range(mean.shape[1]):
-            interval[s, a] = bonus[s, a] = 0.0
+    interval[:] = bonus[:] = 0.0
 
 
 @kernel

@@ -87,10 +87,7 @@ def adjust(par, state, work, k, h, P, V_next, Q):
     """Fit w_h to rewards and next values, each at the context it was met with; Q += its values for this individual."""
     (S, A), H, d = Q.shape, state.actions.shape[1], work.x.shape[0]
     left = float(H - h - 1)
-    for s in range(S):
-        for a in range(A):
-            for b in range(d):
-                work.moment[s, a, b] = 0.0
+    work.moment[:] = 0.0
     for i in range(min(k, state.contexts.shape[0])):
         if state.seen[i, h] == 1:
             best, after = 0.0, state.states[i, h + 1]

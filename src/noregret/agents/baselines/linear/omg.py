@@ -75,10 +75,8 @@ def multipliers(par, layout, gamma, P, r, V, work):
     H, S, A = par.reachable.shape[0], r.shape[0], r.shape[1]
     g, hessian, n = work.gradient, work.hessian, H * S
     for _ in range(STEPS):
-        for i in range(n):
-            g[i] = 0.0
-            for j in range(n):
-                hessian[i, j] = 0.0
+        g[:] = 0.0
+        hessian[:] = 0.0
         for h in range(H):
             for s in range(S):
                 i = h * S + s

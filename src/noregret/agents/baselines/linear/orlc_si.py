@@ -24,8 +24,7 @@ def plan(par, state, work, x, k, out):
             for a in range(work.width.shape[1]):
                 for j in range(work.width.shape[2]):
                     work.width[i, a, j] = min(1.0, 2.0 * work.width[i, a, j])
-    for s in range(work.lower.shape[1]):
-        work.lower[work.lower.shape[0] - 1, s] = 0.0
+    work.lower[work.lower.shape[0] - 1] = 0.0
     plan_hooked(par, state, work, work.P, work.r, k, out.policy, out.values)
 
 

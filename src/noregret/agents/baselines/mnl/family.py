@@ -37,7 +37,7 @@ from ....estimators.rewards.regression import rewards_learn
 from ....estimators.store import Store, empty_store, with_room
 from ....numerics.linear_algebra import LEAST_REGULARIZATION, dot, refresh_address
 from ....planning.bellman import planner_address
-from ....problem.design import Blocks, every_entry
+from ....problem.design import Blocks, pair_blocks
 from ....problem.layout import Layout
 from ....problem.links import MultinomialLogit, exp
 from ....problem.problem import Problem
@@ -198,19 +198,6 @@ def learn(par, state, work, x, k, n, path):
     rewards_learn(par.rewards, state.rewards, work.rewards, x, n, path)
 
 
-def pair_blocks(problem: Problem) -> Blocks:
-    """A block per pair, a parameter row per next state but the last: the model of a problem without a design. Rows
-    relative to the last one are at most B_p long, so their matrix is at most B_p sqrt(n - 1)."""
-    (S, A, M), count = problem.layout.outcomes.shape, problem.layout.count
-    features = np.zeros((S, A, M, max(M - 1, 1)))
-    for j in range(M - 1):
-        features[:, :, j, j] = (j < count - 1) & problem.layout.available
-    size = np.where(problem.layout.available, count - 1, 0).ravel()
-    bound = problem.weight_bound * np.sqrt(np.maximum(size, 1))
-    entries = every_entry(size, features.shape[3], problem.context_dim)
-    return Blocks(np.arange(S * A).reshape(S, A), features, size, bound, *entries)
-
-
 class MNLAgent(Agent):
     """Options every agent of the family takes:
 
@@ -248,7 +235,7 @@ class MNLAgent(Agent):
     def blocks(self) -> Blocks:
         """The design as it is learned."""
         p = self.problem
-        return pair_blocks(p) if p.blocks is None else p.blocks
+        return p.blocks or pair_blocks(p.layout, p.weight_bound, p.context_dim)
 
     def _recommended(self, p: float, L: float, B: float, U: int) -> float:
         """lambda of a block as printed."""

@@ -47,8 +47,7 @@ def fit(par, state, work, b):
     for _ in range(STEPS):
         for i in range(g.shape[0]):
             g[i] = lam * theta[i]
-            for j in range(g.shape[0]):
-                hessian[i, j] = 0.0
+            hessian[i] = 0.0
         for s in range(par.block.shape[0]):
             for a in range(par.block.shape[1]):
                 if par.block[s, a] == b:
@@ -76,8 +75,7 @@ def likelihood_steps(par, state, work, x, k, n, path):
     row, zx = work.vectors[3], work.vectors[4]
     for e in range(x.shape[0]):
         state.store.contexts[k, e] = x[e]
-    for i in range(work.q.shape[1]):
-        work.q[1, i] = 0.0
+    work.q[1] = 0.0
     for h in range(n):
         s, a = path.states[h], path.actions[h]
         b, count, y = next_step(par, path, h)

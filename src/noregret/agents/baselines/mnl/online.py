@@ -88,8 +88,7 @@ def newton_steps(par, state, work, x, k, n, path):
         collapse(theta, x, work.q[0])
         probabilities(phi, work.q[0], count, work.z)
         gradient(phi, work.z, count, y, x, work, g)
-        for i in range(work.q.shape[1]):
-            work.q[0, i] = 0.0
+        work.q[0] = 0.0
         for j in range(count - 1):  # the last row is 0
             write_row(phi[j], work.q[0], x, row)
             shrink(state.inverse[b], row, 0.5 * par.kappa[b], zx)

@@ -29,8 +29,7 @@ def plan(par, state, work, x, k, out):
                     work.P[s, a, j] = state.counts[b, s, a, j] / state.visits[b, s, a]
                 work.r[s, a] = state.total[b, s, a] / state.rated[b, s, a]
             else:
-                for j in range(work.P.shape[2]):
-                    work.P[s, a, j] = 0.0
+                work.P[s, a] = 0.0
                 work.r[s, a] = float(H)  # clipped: worth H - h, as much as anything can be
     plan_model(par, work, work.P, work.r, 1, k, out)
     add_slack(par.slack, out.values)

@@ -30,6 +30,7 @@ from ....problem.layout import Layout, slot_of, slot_table, uniform_rows
 from ....problem.problem import Problem
 from ....theory.widths import sigma
 from ...base import Agent
+from ...commit import put
 from ...plans import with_hooks
 from ...promise import rewards_assumed
 from ..groups import group_of
@@ -144,20 +145,14 @@ def due(state, b, k):
 def keep(state, b, k):
     """The plan in state.policy[b] and state.values[b] is new: note the episode and the visits it was made with."""
     state.stale[b] = -(k + 1.0)
-    for s in range(state.planned.shape[1]):
-        for a in range(state.planned.shape[2]):
-            state.planned[b, s, a] = state.visits[b, s, a]
+    put(state.visits[b], state.planned[b])
 
 
 @inlined
 def recall(state, b, out):
     """out <- the kept plan of group b."""
-    H, S = out.policy.shape
-    for s in range(S):
-        for h in range(H):
-            out.policy[h, s] = state.policy[b, h, s]
-            out.values[h, s] = state.values[b, h, s]
-        out.values[H, s] = 0.0
+    put(state.policy[b], out.policy)
+    put(state.values[b], out.values)
 
 
 @kernel

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from .... import checks as check
 from ....compiler.jit import inlined, kernel
 from ....numerics.random import POSTERIOR, gammas, gammas_from
+from ...commit import put
 from ...declared import CENTRES, choice, option
 from ...plans import plan_model
 from .family import TabularAgent, due, enter, keep, recall, told_rewards
@@ -26,11 +27,8 @@ def plan(par, state, work, x, k, out):
         told_rewards(par, x, work.r)
     plan_model(par, work, work.P, work.r, 0, k, out)
     if par.lazy == 1:
-        H, S = out.policy.shape
-        for s in range(S):
-            for h in range(H):
-                state.policy[b, h, s] = out.policy[h, s]
-                state.values[b, h, s] = out.values[h, s]
+        put(out.policy, state.policy[b])
+        put(out.values, state.values[b])
         keep(state, b, k)
 
 
