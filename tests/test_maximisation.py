@@ -267,7 +267,7 @@ def test_parts_of_a_simplex_bound_what_they_say(n):
             _largest(Question(V, n, rho, V.min(), V.max(), 1e-12), t, work) >= log_ratio(z, V, t, visited).max() - 1e-9
         )
         start = means(z, V, np.zeros(n))
-        found = bound_by_simplices(Question(V, n, rho, V.min(), V.max(), 1e-12), start, start, V.max(), work)
+        found = bound_by_simplices(Question(V, n, rho, V.min(), V.max(), 1e-12), start, start, V.max(), -math.inf, work)
         assert found >= best - 1e-12
         excess.append((found - best) / (best - start))
     assert np.median(excess) < (0.02 if n < 5 else 0.2)

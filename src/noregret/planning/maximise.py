@@ -32,6 +32,14 @@ TOLERANCE = 1e-9  # of the bound, relative to its distance from the mean at the 
 STRETCHED, ETA, CURVATURE, KAPPA = 0, 1, 2, 3  # what `_prove` finds
 
 
+class Stops(NamedTuple):
+    """Where a maximisation may stop."""
+
+    limit: float  # a bound that the caller has
+    floor: float  # a bound at or below this is as good as any other
+    enough: float  # where the maximum is this or more, any bound is as good
+
+
 class MaximisationWork(NamedTuple):
     """Scratch of one thread, for at most M outcomes. It remembers nothing between calls."""
 
@@ -52,16 +60,23 @@ def maximisation_work(outcomes: int) -> MaximisationWork:
 
 @kernel
 def largest_mean(z, V, cov, rho, n, limit, work):
-    """An upper bound, at most `limit`, on max { <softmax(z + v), V> : ||v||_{cov^{-1}} <= rho }.
+    """`largest_within` that stops nowhere."""
+    return largest_within(z, V, cov, rho, n, Stops(limit, -math.inf, math.inf), work)
+
+
+@kernel
+def largest_within(z, V, cov, rho, n, stops, work):
+    """An upper bound, at most `stops.limit`, on max { <softmax(z + v), V> : ||v||_{cov^{-1}} <= rho }.
 
     z, V [n or longer], cov [n or longer, as long] symmetric and positive semidefinite on differences (a common shift
     of v changes nothing, so a component along the vector of ones is ignored). limit: a bound the caller has, or inf.
-    Lower bound of the minimum: -largest_mean(z, -V, ...).
+    Lower bound of the minimum: -largest_mean(z, -V, ...). Any bound at or below stops.floor will do as well as the
+    best, and so will any where the maximum is stops.enough or more; all else is what it would be without.
 
     Within 1e-9 of the maximum, relative to its gain over rho = 0, where the certificate of `_prove` holds; otherwise
     what the parts prove in the time they have. Slack for rounding: 1e-13 (max V - min V) + 1e-15 max |V|. O(n^2) a
     step, about ten steps; one thread at a time on a `work`."""
-    low, high, top = V[0], V[0], z[0]
+    limit, low, high, top = stops.limit, V[0], V[0], z[0]
     for k in range(1, n):
         low, high, top = min(low, V[k]), max(high, V[k]), max(top, z[k])
     slack = 1e-13 * (high - low) + 1e-15 * max(abs(low), abs(high))
@@ -94,7 +109,7 @@ def largest_mean(z, V, cov, rho, n, limit, work):
                 continue
             value = mean
             t = value + slack
-            if t >= limit or high - t <= TOLERANCE * (value - start):
+            if t >= limit or high - t <= TOLERANCE * (value - start) or value >= stops.enough:
                 return min(high, limit)
         _prove(asked, t, 0.0, work)
         eta = f[ETA] + noise
@@ -114,7 +129,7 @@ def largest_mean(z, V, cov, rho, n, limit, work):
         fresh = False
     limit = _stretched(asked, value + slack, min(limit, high), work)
     limit = min(limit, _closed_form(asked, start, work) + slack)
-    return bound_by_simplices(asked, start, value + slack, limit, work)
+    return bound_by_simplices(asked, start, value + slack, limit, stops.floor, work)
 
 
 @strict

@@ -34,13 +34,14 @@ from ..compiler.slots import EMPTY, slot
 from ..numerics.linear_algebra import weighted_rows
 from ..numerics.random import PERTURBATION, inverse_normal, tie_key, uniforms
 from ..problem.layout import Layout
-from .bellman import choose, expectation, expectations
+from .bellman import TIED_WITHIN, choose, expectation, expectations
 from .bonuses import call_first, call_perturb, call_rows, first_matters, least_of, low_and_high
-from .maximise import MaximisationWork, largest_mean, maximisation_work
+from .maximise import MaximisationWork, Stops, largest_within, maximisation_work
 from .shared import bound_shared, first_of, plan_shared
 from .ways import begin_ways, expect_ways, take_ways, way_of
 
 TAYLOR, SHARP = 0, 1
+BELOW = 2.0 * TIED_WITHIN  # an action whose value is this far below another's is neither chosen nor tied with it
 
 
 class SearchPar(NamedTuple):
@@ -64,7 +65,10 @@ class SearchWork(NamedTuple):
     best: Floats  # [1], a maximum found
     reward: Floats  # [S, A], as planned with
     Q: Floats  # [S, A]
+    below: NDArray[np.int64]  # [S, A], 1: Q is but an upper bound, likewise
     kept: Floats  # [H, S, A], Q of optimism with all of the bonus, where `shortfall` will ask for it; else empty
+    loose: NDArray[np.int64]  # [H, S, A], 1: that is but an upper bound, below another action's Q (`best_first`)
+    rough: NDArray[np.int64]  # [1], 1: the upper values that `assess` made last are those of rough=1
     ahead: Floats  # [S], at least the optimal values of the next step
     first: Floats  # [S, A], rho sqrt(g' cov g) of all pairs
     known: Floats  # [S, A], at least that, where weights are shared
@@ -104,7 +108,9 @@ def search_parts(
     f, policy, values = np.zeros, np.zeros((1, 1), np.int64), np.zeros((1, 1))
     n, long = local.rows.shape[0] * local.rows.shape[1], local.rows.shape[2]
     work = SearchWork(
-        f(M), f(M), f(1), f((S, A)), f((S, A)), f((horizon, S, A)), f(S), f((S, A)), f((S, A)), np.ones((S, A)),
+        f(M), f(M), f(1), f((S, A)), f((S, A)), np.zeros((S, A), np.int64),
+        f((horizon, S, A)),
+        np.zeros((horizon, S, A), np.int64), np.zeros(1, np.int64), f(S), f((S, A)), f((S, A)), np.ones((S, A)),
         f(M * (M - 1) // 2),
         f((2, n)), np.zeros(S * A, np.int64), np.zeros(n, np.int64), np.zeros(S, np.int64), np.zeros(S, np.int64),
         f((2, S * A)), f((2, S)), f((2, S)),
@@ -114,7 +120,7 @@ def search_parts(
     if draws > 0.0:
         par = par._replace(perturb=call_perturb.fill(perturb, seed, 0.0, 0, 0, work.factor))
     if par.kind == SHARP:
-        par = par._replace(maximum=_call_maximum.fill(largest, local, 0, 0, 1, 0.0, work))
+        par = par._replace(maximum=_call_maximum.fill(largest, local, 0, 0, 1, Stops(0.0, 0.0, 0.0), work))
     plans, bound_by = plan_optimistically, bound_values
     if local.columns.shape[2] > 0:  # `is_shared` and `together`, which would be compiled to be asked from here
         whole = par.kind == TAYLOR and layout.dense == 1
@@ -143,7 +149,9 @@ def optimum(par, local, work, mean, k, scale, policy, values):
 @inlined
 def assess(par, local, work, policy, upper, lower, rough):
     """upper, lower [H+1, S] <- bounds on the values of a policy [H, S]; the upper ones only where there is room.
-    rough=1: upper values may lack first-order terms, where that takes less time; the gate alone uses those."""
+    rough=1: where that takes less time upper values may lack first-order terms, and under SHARP bonuses all of the
+    bonus: those are at most what rough=0 makes them. The gate and `shortfall` alone use them. rough=2, after that: the
+    upper ones again, as rough=0 makes them."""
     _call_assess(par.assess, (par, local, work, policy, upper, lower, rough))
 
 
@@ -154,10 +162,10 @@ def look_closely(par, local, work, policy, top, upper, lower, short):
 
 
 @kernel
-def largest(local, s, a, n, limit, work):
-    """work.best[0] <- `maximise.largest_mean` of the values in work.v, over the set of one pair."""
+def largest(local, s, a, n, stops, work):
+    """work.best[0] <- `maximise.largest_within` of the values in work.v, over the set of one pair."""
     covariance_of(local, s, a, n, work.cov)
-    work.best[0] = largest_mean(local.z[s, a], work.v, work.cov, local.rho[s, a], n, limit, work.maximum)
+    work.best[0] = largest_within(local.z[s, a], work.v, work.cov, local.rho[s, a], n, stops, work.maximum)
 
 
 @kernel
@@ -207,9 +215,10 @@ def first_order(par, local, s, a, n, mean, work):
 
 
 @kernel
-def bonus(par, local, s, a, V, sign, work):
+def bonus_within(par, local, s, a, V, sign, stops, work):
     """Bound on sign <P* - P, V> for one pair; sign 1.0: how much larger the mean can be, -1.0: how much smaller. The
-    first-order term is multiplied by work.factor."""
+    first-order term is multiplied by work.factor. stops: of the maximisation of sign V (`maximise.Stops`), whose limit
+    is what is found without it; with a limit of -inf that alone is returned, and the maximisation left out."""
     layout, n, rho = par.layout, par.layout.count[s, a], local.rho[s, a]
     mean, low, high = 0.0, math.inf, -math.inf
     for j in range(n):
@@ -221,10 +230,16 @@ def bonus(par, local, s, a, V, sign, work):
         return 0.0
     first = work.factor[s, a] * first_order(par, local, s, a, n, mean, work) if rho < math.inf else 0.0
     most = least_of(local, s, a, first, mean, low, high)
-    if par.kind == SHARP and rho < math.inf:
-        _call_maximum(par.maximum, (local, s, a, n, mean + most, work))
+    if par.kind == SHARP and rho < math.inf and stops.limit > -math.inf:
+        _call_maximum(par.maximum, (local, s, a, n, Stops(mean + most, stops.floor, stops.enough), work))
         most = max(min(most, work.best[0] - mean), 0.0)
     return most
+
+
+@kernel
+def bonus(par, local, s, a, V, sign, work):
+    """`bonus_within` that stops nowhere."""
+    return bonus_within(par, local, s, a, V, sign, Stops(math.inf, -math.inf, math.inf), work)
 
 
 @inlined
@@ -245,13 +260,52 @@ def perturb(seed, draws, k, h, factor):
 
 
 @kernel
+def best_first(par, local, V, scale, h, H, work):
+    """work.Q <- clip(work.reward + P V + scale bonus(V), 0, H - h) of the actions that are best or nearly so, from P V
+    in it; of the others an upper bound more than TIED_WITHIN below the best, work.below = 1.
+
+    Actions are taken up in the order of their bounds without a maximisation, until none of those left can be best; a
+    maximisation stops where it has shown that its action is not, or that its value will be clipped."""
+    Q, reward, below, (S, A) = work.Q, work.reward, work.below, work.Q.shape
+    most = float(H - h)
+    for s in range(S):
+        for a in range(A):
+            below[s, a] = 1
+            if not par.layout.available[s, a]:
+                Q[s, a], below[s, a] = -math.inf, 0
+                continue
+            work.ends[0, a] = Q[s, a]  # kept for later: Q is about to be a bound
+            b = bonus_within(par, local, s, a, V, 1.0, Stops(-math.inf, 0.0, 0.0), work)
+            Q[s, a] = min(max(reward[s, a] + Q[s, a] + scale * b, 0.0), most)
+        best = -math.inf
+        while True:
+            a = -1
+            for other in range(A):
+                if below[s, other] == 1 and Q[s, other] >= best - BELOW and (a < 0 or Q[s, other] > Q[s, a]):
+                    a = other
+            if a < 0:
+                break
+            mean = work.ends[0, a]
+            start = reward[s, a] + mean
+            floor = mean + (best - 1.5 * BELOW - start) / scale if scale > 0.0 else -math.inf
+            enough = mean + (most * (1.0 + 1e-12) - start) / scale if scale > 0.0 else math.inf
+            b = bonus_within(par, local, s, a, V, 1.0, Stops(math.inf, floor, enough), work)
+            Q[s, a] = min(max(start + scale * b, 0.0), most)
+            if Q[s, a] >= best - BELOW:
+                below[s, a] = 0
+                best = max(best, Q[s, a])
+            else:
+                below[s, a] = 2
+
+
+@kernel
 def plan_optimistically(par, local, work, mean, k, scale, policy, values):
     """`optimum`: for h = H - 1 to 0, Q = clip(reward + P V + scale bonus(V), 0, H - h), and an action with the largest
     Q; `choose` draws among equals. par.ways=1: Q of `planning.ways`, where scale is on both standard deviations."""
     (H, S), layout, Q, reward = policy.shape, par.layout, work.Q, work.reward
     A, key, shared = Q.shape[1], tie_key(par.seed, k), together(par, local)
     matters = shared and first_matters(par, local, work)
-    keeps = work.kept.shape[0] == H and scale == 1.0
+    keeps, sharp = work.kept.shape[0] == H and scale == 1.0, par.kind == SHARP
     for s in range(S):
         values[H, s] = 0.0
         for a in range(A):
@@ -269,7 +323,9 @@ def plan_optimistically(par, local, work, mean, k, scale, policy, values):
         expectations(local.P, layout, V, Q)
         if matters:
             first_orders(par, local, V, work)
-        for s in range(S):
+        if sharp:
+            best_first(par, local, V, scale, h, H, work)
+        for s in range(0 if sharp else S):
             for a in range(A):
                 if shared:
                     b = least_of(local, s, a, work.factor[s, a] * work.first[s, a], Q[s, a], low, high)
@@ -284,14 +340,16 @@ def plan_optimistically(par, local, work, mean, k, scale, policy, values):
             for s in range(S):
                 for a in range(A):
                     work.kept[h, s, a] = Q[s, a]
+                    work.loose[h, s, a] = work.below[s, a]
         choose(Q, layout, key, h, policy, values)
         if par.ways == 1:
             take_ways(policy[h], work)
 
 
 @inlined
-def bound(par, local, work, policy, sign, reward, out):
-    """out [H+1, S] <- upper bounds, sign 1.0, or lower ones, -1.0, on the values of a policy [H, S]."""
+def bound(par, local, work, policy, sign, centre, reward, out):
+    """out [H+1, S] <- upper bounds, sign 1.0, or lower ones, -1.0, on the values of a policy [H, S]; centre: without
+    any bonus."""
     (H, S), shared = policy.shape, together(par, local)
     matters = shared and first_matters(par, local, work)
     out[H] = 0.0
@@ -305,25 +363,50 @@ def bound(par, local, work, policy, sign, reward, out):
         for s in range(S):
             a = policy[h, s]
             mean = expectation(local.P, par.layout, s, a, V)
-            if shared:
+            if centre:
+                b = 0.0
+            elif shared:
                 b = least_of(local, s, a, work.first[s, a], sign * mean, low, high)
-            else:
-                b = bonus(par, local, s, a, V, sign, work)
+            else:  # what is clipped need not be known
+                enough = float(H - h) - reward[s, a] if sign > 0.0 else reward[s, a]
+                stops = Stops(math.inf, -math.inf, enough + 1e-12 * float(H - h))
+                b = bonus_within(par, local, s, a, V, sign, stops, work)
             out[h, s] = min(max(reward[s, a] + mean + sign * b, 0.0), float(H - h))
 
 
 @kernel
 def bound_values(par, local, work, policy, upper, lower, rough):
-    """`assess`; rough or not, this is no faster. One loop, so that `bound` is pasted once."""
-    for way in range(0 if upper.shape[0] > 0 else 1, 2):
+    """`assess`. One loop, so that `bound` is pasted once. Without SHARP bonuses it is no faster rough."""
+    glance = rough == 1 and par.kind == SHARP
+    if upper.shape[0] > 0:
+        work.rough[0] = 1 if glance else 0
+    for way in range(0 if upper.shape[0] > 0 else 1, 1 if rough == 2 else 2):
         reward, out, sign = (local.high, upper, 1.0) if way == 0 else (local.low, lower, -1.0)
-        bound(par, local, work, policy, sign, reward, out)
+        bound(par, local, work, policy, sign, glance and way == 0, reward, out)
 
 
 @inlined
 def highest_mean(par, local, s, a, V, work):
     """The largest mean of V [S] over the next states of a pair that its set allows."""
     return expectation(local.P, par.layout, s, a, V) + bonus(par, local, s, a, V, 1.0, work)
+
+
+@inlined
+def within(par, local, s, a, V, reward, stops, work):
+    """reward + the largest mean of V, as `highest_mean` has it, for stops of the sum."""
+    mean = expectation(local.P, par.layout, s, a, V)
+    of_mean = Stops(math.inf, stops.floor - reward, stops.enough - reward)
+    return reward + mean + bonus_within(par, local, s, a, V, 1.0, of_mean, work)
+
+
+@kernel
+def exactly(par, local, work, h, s, a, V):
+    """Q~ of one pair at step h: work.kept, made now if that is but a bound. V = V~ of step h + 1."""
+    if work.loose[h, s, a] != 0:
+        value = local.high[s, a] + highest_mean(par, local, s, a, V, work)
+        work.kept[h, s, a] = min(max(value, 0.0), float(work.kept.shape[0] - h))
+        work.loose[h, s, a] = 0
+    return work.kept[h, s, a]
 
 
 @kernel
@@ -336,20 +419,44 @@ def shortfall(par, local, work, policy, top, upper, lower, short):
 
     within [0, V~_h - L_h]. If an optimal action is pi's, the loss is that of the next step; else V* = r_a + P_a V*, and
     V* is at most V~ and at most U + C. One maximisation per pair and step, and only where an action may be better than
-    pi's by more than is conceded already. docs/beyond.md, section 7."""
-    (H, S), A, ahead = policy.shape, local.high.shape[1], work.ahead
+    pi's by more than is conceded already. docs/beyond.md, section 7.
+
+    Under SHARP bonuses Q~ may be but an upper bound (`best_first`), and U but a lower bound on the upper values
+    (`assess`, rough=1). Where that bound is at least V~ - C, so is U, and V~ is the smaller of the two; else U is made.
+    Actions are taken up in the order of bounds on their terms, until none left can be the largest, or C is V~ - L."""
+    (H, S), A, ahead, most = policy.shape, local.high.shape[1], work.ahead, work.ends[0]
     short[H] = 0.0
     for h in range(H - 1, -1, -1):
         C, smaller = short[h + 1], False
+        for turn in range(2):
+            for s in range(S):
+                ahead[s] = min(top[h + 1, s], upper[h + 1, s] + C[s])
+                smaller = smaller or ahead[s] < top[h + 1, s]
+            if turn == 1 or not smaller or work.rough[0] == 0:
+                break
+            assess(par, local, work, policy, upper, lower, 2)
+            smaller = False
         for s in range(S):
-            ahead[s] = min(top[h + 1, s], upper[h + 1, s] + C[s])
-            smaller = smaller or ahead[s] < top[h + 1, s]
-        for s in range(S):
-            least = min(max(highest_mean(par, local, s, policy[h, s], C, work), 0.0), float(H - h))
+            gap, least, own = max(top[h, s] - lower[h, s], 0.0), 0.0, policy[h, s]
+            mean = expectation(local.P, par.layout, s, own, C)
             for a in range(A):
-                value = work.kept[h, s, a]
-                if a != policy[h, s] and par.layout.available[s, a] and value - lower[h, s] > least:
-                    if smaller:
-                        value = min(value, local.high[s, a] + highest_mean(par, local, s, a, ahead, work))
-                    least = max(least, value - lower[h, s])
-            short[h, s] = min(least, max(top[h, s] - lower[h, s], 0.0))
+                most[a] = work.kept[h, s, a] - lower[h, s] if par.layout.available[s, a] else -math.inf
+            most[own] = mean + bonus_within(par, local, s, own, C, 1.0, Stops(-math.inf, 0.0, 0.0), work)
+            while least < gap:
+                a = 0
+                for other in range(1, A):
+                    a = other if most[other] > most[a] else a
+                if most[a] <= least:
+                    break
+                if a == own:
+                    loss = mean + bonus_within(par, local, s, a, C, 1.0, Stops(math.inf, least, gap), work)
+                    loss = min(max(loss, 0.0), float(H - h))
+                else:
+                    loss = most[a]
+                    high, stops = local.high[s, a], Stops(math.inf, lower[h, s] + least, lower[h, s] + gap)
+                    if work.loose[h, s, a] != 0:
+                        loss = min(loss, within(par, local, s, a, top[h + 1], high, stops, work) - lower[h, s])
+                    if smaller and loss > least:
+                        loss = min(loss, within(par, local, s, a, ahead, high, stops, work) - lower[h, s])
+                least, most[a] = max(least, loss), -math.inf
+            short[h, s] = min(least, gap)

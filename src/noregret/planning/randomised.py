@@ -11,7 +11,7 @@ A policy without a draw is the case pi(a) = 1. docs/beyond.md, section 7, has th
 from ..compiler.jit import inlined, kernel
 from .bellman import expectation
 from .bonuses import first_matters, least_of, low_and_high
-from .optimism import bonus, first_orders, highest_mean, together
+from .optimism import bonus, exactly, first_orders, highest_mean, together
 
 
 @inlined
@@ -105,7 +105,9 @@ def shortfall_randomised(par, local, work, chances, known, short):
             for a in range(A):
                 if not par.layout.available[s, a]:
                     continue
-                share, best = chances[h, s, a], work.kept[h, s, a]
+                share, best = chances[h, s, a], 0.0
+                if share < 1.0:
+                    best = exactly(par, local, work, h, s, a, top[h + 1])
                 if share < 1.0 and smaller:
                     best = min(best, local.high[s, a] + highest_mean(par, local, s, a, ahead, work))
                 lost = (1.0 - share) * best - (own - share * each[h, s, a])

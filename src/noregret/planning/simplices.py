@@ -129,7 +129,7 @@ def retreat(length, n, at):
 
 
 @kernel
-def bound_by_simplices(asked, start, reached, limit, work):
+def bound_by_simplices(asked, start, reached, limit, floor, work):
     """A bound between `reached` (a mean that is attained) and `limit`, by trying values t between them.
 
     G <= eta everywhere on the ellipsoid means no mean above t if eta <= 0, else none above t + (1 - e^-eta)(high - t),
@@ -137,7 +137,7 @@ def bound_by_simplices(asked, start, reached, limit, work):
     low, high = asked.low, asked.high
     lower, upper = reached, limit
     for trial in range(TRIALS):
-        if upper - lower <= ACCURACY * (upper - start) + 1e-9 * (high - low):
+        if upper <= floor or upper - lower <= ACCURACY * (upper - start) + 1e-9 * (high - low):
             break
         t = lower + (0.1 if trial == 0 else 0.5) * (upper - lower)
         eta = _largest(asked, t, work) + asked.noise

@@ -5,7 +5,7 @@ from ...beliefs.local import is_shared
 from ...compiler.jit import inlined, kernel
 from ...compiler.slots import filled
 from ...numerics.random import POSTERIOR
-from ...planning.optimism import assess, optimum
+from ...planning.optimism import SHARP, assess, optimum
 from ...problem.problem import Problem
 from ..commit import put
 from ..declared import DELTA, REGULARIZATION, REWARD_REGULARIZATION, option
@@ -38,22 +38,29 @@ def passes(starts, kappa, top, upper, lower):
 @inlined
 def climb(par, work, k, policy, top):
     """policy [H, S] <- itself if it passes the gate, else the first of the rungs that does; returns how many rungs were
-    tried, RUNGS + 1 if none passes. Where weights are shared the draw is first judged by a U that takes less time,
-    without first-order terms. It is nearly always smaller, and Theorem 8 asks nothing of U: V* - V^pi <= V~ - L =
-    (V~ - U) + (U - L), so what passes with any U is short by at most (1 + kappa)(U - L) of the same U. If it does not
-    pass, it is judged again, with all terms, before any rung is tried. Close certificates need those anyway."""
+    tried, RUNGS + 1 if none passes. What does not pass by a U that takes less time is judged again by U itself:
+
+    Under SHARP bonuses by that of rewards alone, the centre of the sets for the model. It is at most U, so what passes
+    with it passes.
+
+    Where weights are shared the draw is first judged by a U without first-order terms. It is nearly always smaller, and
+    Theorem 8 asks nothing of U: V* - V^pi <= V~ - L = (V~ - U) + (U - L), so what passes with any U is short by at most
+    (1 + kappa)(U - L) of the same U. Close certificates need U anyway."""
     search, local, scratch, upper, lower = par.search, work.local, work.search, work.upper, work.lower
-    rough, tried = 1 if par.close == 0 and is_shared(local) else 0, 0
-    assess(search, local, scratch, policy, upper, lower, rough)
-    passed = passes(par.starts, par.kappa, top[0], upper[0], lower[0])
-    while not passed and tried < RUNGS:
-        if rough == 0:  # else: the draw itself again, exactly
-            part = LEAST_PART * (LARGEST_PART / LEAST_PART) ** (tried / (RUNGS - 1.0))
-            optimum(search, local, scratch, work.mean, k, part, policy, work.values)
-            tried += 1
-        rough = 0
-        assess(search, local, scratch, policy, upper, lower, 0)
+    sharp = search.kind == SHARP
+    rough, tried = 1 if sharp or (par.close == 0 and is_shared(local)) else 0, 0
+    while True:
+        assess(search, local, scratch, policy, upper, lower, rough)
         passed = passes(par.starts, par.kappa, top[0], upper[0], lower[0])
+        if rough == 1 and not passed:
+            assess(search, local, scratch, policy, upper, lower, 2 if sharp else 0)
+            passed = passes(par.starts, par.kappa, top[0], upper[0], lower[0])
+        if passed or tried == RUNGS:
+            break
+        rough = 1 if sharp else 0
+        part = LEAST_PART * (LARGEST_PART / LEAST_PART) ** (tried / (RUNGS - 1.0))
+        optimum(search, local, scratch, work.mean, k, part, policy, work.values)
+        tried += 1
     return tried if passed else RUNGS + 1
 
 
@@ -72,7 +79,8 @@ def plan(par, state, work, x, k, out):
     if tried <= RUNGS:
         put(work.policy, out.policy)
     else:
-        assess(par.search, work.local, work.search, out.policy, work.upper, work.lower, 0)
+        rough = 1 if par.search.kind == SHARP else 0
+        assess(par.search, work.local, work.search, out.policy, work.upper, work.lower, rough)
     state.gate[tried] += 1
     follow(par, state, work, x, out.policy, out.values)
 

@@ -20,7 +20,8 @@ def certified(agent: Any, x: Floats, policy: Any, *, bounds_alone: bool = False)
     bounds_alone: whoever asks does not look at the certificate."""
     p, work = agent.problem, agent.work
     if not agent.par.close:  # room for what a shortfall asks for
-        work = work._replace(search=work.search._replace(kept=room_for((p.horizon, p.n_states, p.n_actions))))
+        kept, loose = (room_for((p.horizon, p.n_states, p.n_actions), kind) for kind in (np.float64, np.int64))
+        work = work._replace(search=work.search._replace(kept=kept, loose=loose))
     randomised, f = is_randomised(policy), np.zeros
     made = action_chances(p, policy) if randomised else p.policy(policy)
     scratch = (f(made.shape),) if randomised else ()

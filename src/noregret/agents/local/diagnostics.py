@@ -87,7 +87,8 @@ def watch_certified(par, work, truth, path, out, meter):
 @kernel
 def watch_local(par, state, work, truth, path, out, meter):
     """For agents that keep sets of logits."""
-    if par.certify == 1 and par.close == 0 and is_shared(work.local):  # a plan may have but glanced at upper values
+    glanced = work.search.rough[0] == 1 or (par.close == 0 and is_shared(work.local))
+    if par.certify == 1 and glanced:  # a plan may have but glanced at upper values
         assess(par.search, work.local, work.search, out.policy, work.upper, work.lower, 0)
     watch_certified(par, work, truth, path, out, meter)
     refused = 0

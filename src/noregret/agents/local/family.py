@@ -203,7 +203,7 @@ class SetAgent(Betting, Agent):
         pair += 400.0 * (self.uses_sets + self.draws_models)  # what takes up eight places whatever the sizes
         if self.problem.blocks is not None:
             return float(S * A * (M * M + 4 * d * d + drawn + 800.0) + self._kept_by_blocks(self.problem.blocks))
-        return float(S * A * pair + 27.0 * (M * d) ** 2 * (stored and self.uses_sets))
+        return float(S * A * pair + 30.0 * (M * d) ** 2 * (stored and self.uses_sets))
 
     def _kept_by_blocks(self, blocks: Blocks) -> float:
         """What the sets of blocks take up."""

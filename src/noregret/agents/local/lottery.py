@@ -76,6 +76,7 @@ def assess_lottery(par, work, out):
     their floor; work.short <- on its shortfall, likewise, where plans are certified so. After `optimum` with the
     individual's sets, whose values are out.values."""
     n, own = out.plans.shape[0], work.lottery
+    work.search.rough[0] = 0
     work.upper[:] = 0.0
     work.lower[:] = 0.0
     work.short[:] = 0.0

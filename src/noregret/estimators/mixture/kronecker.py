@@ -7,7 +7,9 @@ A pair with n <= M outcomes uses the leading n d entries. Small kernels in place
 import math
 
 from ...compiler.jit import kernel
+from ...numerics.linear_algebra import weighted_rows
 from ...problem.links import exp
+from ..likelihood.precision import add_outer
 
 
 @kernel
@@ -40,61 +42,91 @@ def logit_covariance(cov, x, n, q):
 
 
 @kernel
-def add_kronecker(form, x, n, acc):
-    """acc += form (x) x x', lower triangles of both only (`expanded` fills the rest)."""
-    d = x.shape[0]
+def fold(cov, n, d, forms):
+    """forms [T, J] <- what `folded_covariance` needs of a symmetric cov, T = d(d+1)/2, J = n(n+1)/2: (I (x) x)' cov
+    (I (x) x) is the sum over b <= c of x_b x_c forms[(b, c)], lower triangles row after row."""
+    t = 0
+    for b in range(d):
+        for c in range(b, d):
+            share, at = 1.0 if c > b else 0.5, 0
+            for j in range(n):
+                for k in range(j + 1):
+                    forms[t, at] = share * (cov[j * d + b, k * d + c] + cov[j * d + c, k * d + b])
+                    at += 1
+            t += 1
+
+
+@kernel
+def folded_covariance(forms, products, n, packed, q):
+    """`logit_covariance` from what `fold` has made of cov, and `precision.products_of` of x: one long loop, for many x
+    and one cov. packed [J]: scratch."""
+    weighted_rows(products, forms, products.shape[0], n * (n + 1) // 2, packed)
+    at = 0
     for j in range(n):
         for k in range(j + 1):
-            v = form[j, k]
-            for b in range(d):
-                u = v * x[b]
-                for c in range(b + 1):
-                    acc[j * d + b, k * d + c] += u * x[c]
+            q[j, k] = q[k, j] = packed[at]
+            at += 1
+
+
+@kernel
+def add_kronecker(form, products, n, packed, acc):
+    """acc [T, J] += form (x) x x', of the lower triangle of form [n, n] and `precision.products_of` of x. `expanded`
+    makes the matrix of it. packed [J]: scratch."""
+    at = 0
+    for j in range(n):
+        for k in range(j + 1):
+            packed[at] = form[j, k]
+            at += 1
+    add_outer(acc, packed, products, at)
 
 
 @kernel
 def expanded(acc, n, d, out):
     """out [n d, n d] <- the symmetric matrix that `add_kronecker` has summed up."""
-    for j in range(n):
-        for k in range(j + 1):
-            for b in range(d):
-                for c in range(b + 1):
-                    v = acc[j * d + b, k * d + c]
+    t = 0
+    for b in range(d):
+        for c in range(b, d):
+            at = 0
+            for j in range(n):
+                for k in range(j + 1):
+                    v = acc[t, at]
                     out[j * d + b, k * d + c] = out[j * d + c, k * d + b] = v
                     out[k * d + b, j * d + c] = out[k * d + c, j * d + b] = v
+                    at += 1
+            t += 1
 
 
 @kernel
-def inverse_of(matrix, size, least, factor, inverse):
-    """inverse <- matrix^{-1}, the leading [size, size] of both. Returns ln det, or nan if not positive
-    definite: a pivot is below `least` times its diagonal entry."""
+def inverse_of(matrix, size, least, row, inverse):
+    """inverse <- matrix^{-1}, the leading [size, size] of both, of a symmetric matrix. Returns ln det, or nan if it is
+    not positive definite: a pivot is below `least` times its diagonal entry. row [size or longer]: scratch.
+
+    Sweeps of the lower triangle (Goodnight 1979): the pivots are those of Cholesky's factor, and every inner loop goes
+    along a row."""
     logdet = 0.0
     for i in range(size):
         for j in range(i + 1):
-            v = matrix[i, j]
-            for k in range(j):
-                v -= factor[i, k] * factor[j, k]
-            if i == j:
-                if not (v > least * matrix[i, i] and v < math.inf):
-                    return math.nan
-                factor[i, i] = math.sqrt(v)
-                logdet += math.log(v)
-            else:
-                factor[i, j] = v / factor[j, j]
-    for j in range(size):  # columns of L^{-1}, below the diagonal of `inverse`
-        inverse[j, j] = 1.0 / factor[j, j]
-        for i in range(j + 1, size):
-            v = 0.0
-            for k in range(j, i):
-                v -= factor[i, k] * inverse[k, j]
-            inverse[i, j] = v / factor[i, i]
-    for i in range(size):  # L^{-T} L^{-1}: row i of the result needs rows from i on only
-        for j in range(i + 1):
-            v = 0.0
-            for k in range(i, size):
-                v += inverse[k, i] * inverse[k, j]
-            factor[i, j] = v
+            inverse[i, j] = matrix[i, j]
+    for i in range(size):
+        pivot = inverse[i, i]
+        if not (pivot > least * matrix[i, i] and pivot < math.inf):
+            return math.nan
+        logdet += math.log(pivot)
+        for j in range(i):
+            row[j] = inverse[i, j]
+        for j in range(i, size):
+            row[j] = inverse[j, i]
+        scale = 1.0 / pivot
+        for k in range(size):
+            share = row[k] * scale
+            for j in range(k + 1):
+                inverse[k, j] -= share * row[j]
+        for j in range(i):
+            inverse[i, j] = row[j] * scale
+        for j in range(i + 1, size):
+            inverse[j, i] = row[j] * scale
+        inverse[i, i] = -scale
     for i in range(size):
         for j in range(i + 1):
-            inverse[i, j] = inverse[j, i] = factor[i, j]
+            inverse[i, j] = inverse[j, i] = -inverse[i, j]
     return logdet

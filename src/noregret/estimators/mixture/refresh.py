@@ -67,11 +67,14 @@ def betas(par, state, work, s, a, log_inverse_delta, d):
             for j in range(n):
                 for b in range(d):
                     beta += 0.5 * par.isotropic[c] * W[j, b] * W[j, b]
-        beta -= 0.5 * inverse_of(work.E, size, ROUNDING, work.factor, work.inverse)
+        if scale > 0.0:
+            beta -= 0.5 * inverse_of(work.E, size, ROUNDING, work.vector, work.inverse)
+        else:
+            beta -= 0.5 * size * math.log(value)
         for i in range(size):
             for j in range(size):
                 work.E[i, j] += work.hess[part, i, j]
-        beta += 0.5 * inverse_of(work.E, size, ROUNDING, work.factor, work.spread[c])
+        beta += 0.5 * inverse_of(work.E, size, ROUNDING, work.vector, work.spread[c])
         if not math.isnan(beta):
             work.beta[c] = beta
 
@@ -86,7 +89,7 @@ def bohning_beta(par, state, work, s, a, log_inverse_delta, d):
             work.E[b, c] = work.gram[b, c] / (2.0 * lam) + (1.0 if b == c else 0.0)
         for j in range(n):
             beta += 0.5 * lam * W[j, b] * W[j, b]
-    work.beta[0] = beta + 0.5 * (n - 1) * inverse_of(work.E, d, ROUNDING, work.factor, work.inverse)
+    work.beta[0] = beta + 0.5 * (n - 1) * inverse_of(work.E, d, ROUNDING, work.vector, work.inverse)
 
 
 @kernel
@@ -174,7 +177,7 @@ def ellipsoid(par, state, work, share, tau, s, a, d):
         for j in range(n):
             for k in range(n):
                 E[j * d + b, k * d + b] += (mean - common) / n
-    if math.isnan(inverse_of(E, size, LEAST_PIVOT, work.factor, inverse)):
+    if math.isnan(inverse_of(E, size, LEAST_PIVOT, work.vector, inverse)):
         return math.nan
     for b in range(d):
         for j in range(n):

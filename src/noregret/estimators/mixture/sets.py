@@ -107,8 +107,10 @@ class MixtureWork(NamedTuple):
     old: Floats  # [M, d]
     vector: Floats  # [M d]
     gradient: Floats  # [M d]
-    acc: Floats  # [M d, M d]
-    factor: Floats  # [M d, M d]
+    products: Floats  # [T], of the entries of a context, T = d(d+1)/2
+    packed: Floats  # [J], a lower triangle, J = M(M+1)/2
+    acc: Floats  # [T, J], sums of (form) (x) xx'
+    forms: Floats  # [C, T, J], covariances, likewise (`kronecker.fold`)
     E: Floats  # [M d, M d]
     inverse: Floats  # [M d, M d]
     grad: Floats  # [5, M d], g_c: epochs, then all
@@ -163,12 +165,12 @@ def mixture_parts(
         known = [[assumed_covariance(n, j, k) for k in range(n)] for j in range(n)]
         state.cov[s, a, : n * d, : n * d] = np.kron(known, np.eye(d))
         state.radius[s, a] = (n - 1) * weight_bound**2 * (1.0 + SLACK)
-    square, table = f((D, D)), f((M, M))
+    square, table, T, J = f((D, D)), f((M, M)), d * (d + 1) // 2, M * (M + 1) // 2
     work = MixtureWork(
         f(M), f(M), f(M), table, table.copy(), table.copy(), table.copy(), f(M), f(M), table.copy(), f((d, d)),
-        f((M, d)), f(D), f(D), square, square.copy(), square.copy(), square.copy(), f((EPOCHS + 1, D)),
-        f((EPOCHS + 1, D, D)), f((EPOCHS + 1, D, D)), f((components, D, D)), f(components), f(components),
-        f(components), f(1), f(components), np.zeros(1, whole),
+        f((M, d)), f(D), f(D), f(T), f(J), f((T, J)), f((components, T, J)), square, square.copy(),
+        f((EPOCHS + 1, D)), f((EPOCHS + 1, D, D)), f((EPOCHS + 1, D, D)), f((components, D, D)), f(components),
+        f(components), f(components), f(1), f(components), np.zeros(1, whole),
     )  # fmt: skip
     if store is None:
         store = empty_store(S, A, 1, d, 0)

@@ -118,8 +118,6 @@ class BlockMixtureWork(NamedTuple):
     vector: Floats  # [E]
     gradient: Floats  # [E]
     acc: Floats  # [E, E]
-    factor: Floats  # [E, E]
-    lower: Floats  # [E, E]
     E: Floats  # [E, E]
     inverse: Floats  # [E, E]
     grad: Floats  # [EPOCHS + 1, E], g_c: epochs, then all
@@ -178,8 +176,8 @@ def _work(blocks: Blocks, shared: SharedWork) -> BlockMixtureWork:
     suffixes, each = (EPOCHS + 1, E, E), np.int64
     return BlockMixtureWork(
         shared, f(M), f(M), f(M), f(M), f(M), f((M, M)), f((M, M)), f((M, M)), f((M, M)), f((M, M)), f((M, Q)), f(Q),
-        f(Q), f(Q), f((Q, Q)), f((C, Q, Q)), f(E), f(E), f(E), f(E), f((E, E)), f((E, E)), f((E, E)), f((E, E)),
-        f((E, E)), f(suffixes[:2]), f(suffixes), f(suffixes), f((C, E, E)), f(C), f(C), f(C), f(C), f(1), f(C, each),
+        f(Q), f(Q), f((Q, Q)), f((C, Q, Q)), f(E), f(E), f(E), f(E), f((E, E)), f((E, E)), f((E, E)),
+        f(suffixes[:2]), f(suffixes), f(suffixes), f((C, E, E)), f(C), f(C), f(C), f(C), f(1), f(C, each),
         f(C, each),
     )  # fmt: skip
 

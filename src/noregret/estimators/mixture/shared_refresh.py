@@ -11,8 +11,9 @@ import math
 
 from ...compiler.jit import inlined, kernel
 from ...compiler.slots import slot
+from .kronecker import inverse_of
 from .refresh import LEAST_PIVOT, PARTS, SCALES, SLACK, WORTH, largest
-from .shared_walks import EPOCHS, inverse_by_rows, newest_of
+from .shared_walks import EPOCHS, newest_of
 from .walks import CENTRED, PLAIN, ROUNDING
 
 FINALISTS = 4  # components that are looked at closely
@@ -67,13 +68,13 @@ def bound_stage(par, state, work, store, b, log_inverse_delta):
         clear_matrix(E, size)
         add_precision(1.0, value, scale, state.shape[b, epoch], size, E)
         if scale > 0.0:
-            beta -= 0.5 * inverse_by_rows(E, size, ROUNDING, work.factor, work.lower, work.inverse)
+            beta -= 0.5 * inverse_of(E, size, ROUNDING, work.row, work.inverse)
         else:
             beta -= 0.5 * size * math.log(value)
         for i in range(size):
             for j in range(size):
                 E[i, j] += work.hess[part, i, j]
-        beta += 0.5 * inverse_by_rows(E, size, ROUNDING, work.factor, work.lower, work.spread[c])
+        beta += 0.5 * inverse_of(E, size, ROUNDING, work.row, work.spread[c])
         if not math.isnan(beta):
             work.beta[c] = beta
 
@@ -112,7 +113,7 @@ def ellipsoid(par, state, work, share, tau, b):
                     E[i, j] += share[c] * work.curve[part, i, j]
             if c >= CENTRED:
                 add_precision(-share[c], value, scale, state.shape[b, epoch], size, E)
-    if math.isnan(inverse_by_rows(E, size, LEAST_PIVOT, work.factor, work.lower, inverse)):
+    if math.isnan(inverse_of(E, size, LEAST_PIVOT, work.row, inverse)):
         return math.nan
     radius += 2.0 * beta
     for i in range(size):

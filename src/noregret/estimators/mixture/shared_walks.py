@@ -13,46 +13,13 @@ from ...compiler.jit import inlined, kernel
 from ...numerics.linear_algebra import norm_of
 from ..likelihood.shared import logits_of, look_at, radius_of
 from .curvature import pairwise_curvature
-from .kronecker import softmax_of
+from .kronecker import inverse_of, softmax_of
 from .walks import EXACT, NEWTON, ROUNDING, clear, excess
 
 EPOCHS = 5
 
 
 # Small kernels --------------------------------------------------------------------------------------------------------
-@kernel
-def inverse_by_rows(matrix, size, least, factor, lower, inverse):
-    """`kronecker.inverse_of`, with every inner loop along a row: for larger matrices. lower [size, size]: scratch, row
-    j holds column j of the factor's inverse."""
-    logdet = 0.0
-    for i in range(size):
-        for j in range(i + 1):
-            v = matrix[i, j]
-            for k in range(j):
-                v -= factor[i, k] * factor[j, k]
-            if i == j:
-                if not (v > least * matrix[i, i] and v < math.inf):
-                    return math.nan
-                factor[i, i] = math.sqrt(v)
-                logdet += math.log(v)
-            else:
-                factor[i, j] = v / factor[j, j]
-    for j in range(size):
-        lower[j, j] = 1.0 / factor[j, j]
-        for i in range(j + 1, size):
-            v = 0.0
-            for k in range(j, i):
-                v -= factor[i, k] * lower[j, k]
-            lower[j, i] = v / factor[i, i]
-    for i in range(size):
-        for j in range(i + 1):
-            v = 0.0
-            for k in range(i, size):
-                v += lower[i, k] * lower[j, k]
-            inverse[i, j] = inverse[j, i] = v
-    return logdet
-
-
 @inlined
 def newest_of(par, store, b):
     """The largest number of an episode that was learned and has a step of block b, -1 if there is none. Not the one
@@ -250,7 +217,7 @@ def fit_stage(par, state, work, store, b, log_inverse_delta):
         for i in range(size):
             for j in range(size):
                 work.E[i, j] = work.hess[EPOCHS, i, j] + (lam if i == j else 0.0)
-        if math.isnan(inverse_by_rows(work.E, size, ROUNDING, work.factor, work.lower, inverse)):
+        if math.isnan(inverse_of(work.E, size, ROUNDING, work.row, inverse)):
             for i in range(size):
                 for j in range(size):
                     inverse[i, j] = 1.0 / lam if i == j else 0.0

@@ -9,9 +9,9 @@ import math
 
 from ...compiler.jit import inlined, kernel
 from ...problem.links import exp
-from ..likelihood.precision import logits_at
+from ..likelihood.precision import logits_at, products_of
 from .curvature import local_curvature, pair_bounds, pairwise_curvature
-from .kronecker import add_kronecker, expanded, inverse_of, logit_covariance, softmax_of
+from .kronecker import add_kronecker, expanded, fold, folded_covariance, inverse_of, softmax_of
 
 MIXTURE, SINGLE = 0, 1
 CENTRED, PLAIN, EPOCHS = 2, 5, 4  # components before CENTRED are centred at 0, those before PLAIN look at all data
@@ -33,7 +33,7 @@ def fit_walk(par, state, work, store, s, a):
     n, d, H = par.count[s, a], store.contexts.shape[1], store.outcomes.shape[1]
     W, begins, z, p, form = state.map[s, a], state.begins[s, a], work.z, work.p, work.bend
     running, loss = work.vector, 0.0
-    clear(work.acc, n * d)
+    work.acc[:] = 0.0
     clear(work.gram, d)
     for i in range(n * d):
         running[i] = 0.0
@@ -58,7 +58,8 @@ def fit_walk(par, state, work, store, s, a):
             for i in range(j):
                 form[j, i] = -p[j] * p[i]
             form[j, j] = p[j] * (1.0 - p[j])
-        add_kronecker(form, x, n, work.acc)
+        products_of(x, work.products)
+        add_kronecker(form, work.products, n, work.packed, work.acc)
         for b in range(d):
             for c in range(d):
                 work.gram[b, c] += x[b] * x[c]
@@ -91,7 +92,7 @@ def fit_stage(par, state, work, store, s, a, log_inverse_delta):
         for i in range(size):
             for j in range(size):
                 work.E[i, j] = work.hess[EPOCHS, i, j] + (lam if i == j else 0.0)
-        if math.isnan(inverse_of(work.E, size, ROUNDING, work.factor, state.information[s, a])):
+        if math.isnan(inverse_of(work.E, size, ROUNDING, work.vector, state.information[s, a])):
             for i in range(size):
                 for j in range(size):
                     state.information[s, a, i, j] = 1.0 / lam if i == j else 0.0
@@ -121,24 +122,22 @@ def fit_stage(par, state, work, store, s, a, log_inverse_delta):
 def excess(p, q, n):
     """j: a bound on E lse(z + u) - lse(z) for u ~ N(0, q), p = softmax(z): the smaller of
     ln sum_k p_k exp(Var(u_k - p'u)/2) (Jensen) and 1/4 E ||C u||^2 (the Hessian is at most C/2)."""
-    whole, trace, everything, top = 0.0, 0.0, 0.0, 0.0
-    for k in range(n):
-        trace += q[k, k]
-        for j in range(n):
-            whole += p[k] * p[j] * q[k, j]
-            everything += q[k, j]
+    whole, trace, everything, top = 0.0, 0.0, 0.0, -math.inf
     for k in range(n):
         row = 0.0
         for j in range(n):
             row += q[k, j] * p[j]
-        top = max(top, 0.5 * (q[k, k] - 2.0 * row + whole))
+            everything += q[k, j]
+        trace += q[k, k]
+        whole += p[k] * row
+        top = max(top, 0.5 * q[k, k] - row)
     total = 0.0
     for k in range(n):
         row = 0.0
         for j in range(n):
             row += q[k, j] * p[j]
-        total += p[k] * exp(0.5 * (q[k, k] - 2.0 * row + whole) - top)
-    return min(top + math.log(total), 0.25 * (trace - everything / n))
+        total += p[k] * exp(0.5 * q[k, k] - row - top)
+    return min(0.5 * whole + top + math.log(total), 0.25 * (trace - everything / n))
 
 
 @kernel
@@ -152,15 +151,17 @@ def excess_stage(par, state, work, store, s, a, log_inverse_delta):
             for i in range(n * d):
                 for j in range(n * d):
                     work.beta[c] -= 0.5 * work.hess[part, i, j] * work.spread[c, j, i]
+            fold(work.spread[c], n, d, work.forms[c])
     t, index = store.last[s, a], store.visits[s, a] - 1
     while t >= 0:
         k, h = t // H, t % H
         x = store.contexts[k]
         logits_at(state.map[s, a], x, n, z)
         softmax_of(z, n, p)
+        products_of(x, work.products)
         for c in range(work.beta.shape[0]):
             if work.beta[c] < math.inf and (c < PLAIN or index >= begins[(c - PLAIN) // 2]):
-                logit_covariance(work.spread[c], x, n, q)
+                folded_covariance(work.forms[c], work.products, n, work.packed, q)
                 work.beta[c] += excess(p, q, n)
         t = store.previous[k, h]
         index -= 1
@@ -172,7 +173,8 @@ def curvature_stage(par, state, work, store, s, a, log_inverse_delta):
     n, d, H = par.count[s, a], store.contexts.shape[1], store.outcomes.shape[1]
     begins, z, p, at, q, r, bend = state.begins[s, a], work.z, work.p, work.at, work.q, work.r, work.bend
     rho = math.sqrt(state.radius[s, a])
-    clear(work.acc, n * d)
+    work.acc[:] = 0.0
+    fold(state.cov[s, a], n, d, work.forms[0])
     t, index, part = store.last[s, a], store.visits[s, a] - 1, EPOCHS - 1
     while True:
         while part >= 0 and (begins[part] < 0 or index < begins[part]):
@@ -188,7 +190,8 @@ def curvature_stage(par, state, work, store, s, a, log_inverse_delta):
         logits_at(state.map[s, a], x, n, z)
         softmax_of(z, n, p)
         logits_at(state.centre[s, a], x, n, at)
-        logit_covariance(state.cov[s, a], x, n, q)
+        products_of(x, work.products)
+        folded_covariance(work.forms[0], work.products, n, work.packed, q)
         worst = pair_bounds(z, at, q, rho, par.weight_bound * math.sqrt(norm2), n, r)
         if par.form == SINGLE:
             scale = local_curvature(worst)
@@ -198,7 +201,7 @@ def curvature_stage(par, state, work, store, s, a, log_inverse_delta):
                 bend[j, j] = scale * p[j] * (1.0 - p[j])
         else:
             pairwise_curvature(p, r, n, work.step, work.power, work.left, work.right, bend)
-        add_kronecker(bend, x, n, work.acc)
+        add_kronecker(bend, work.products, n, work.packed, work.acc)
         t = store.previous[k, h]
         index -= 1
     expanded(work.acc, n, d, work.curve[EPOCHS])
