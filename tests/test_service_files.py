@@ -91,6 +91,8 @@ def test_a_file_says_everything(written):
         ('order = "end"', 'order = "never"', 30, "learning.order: Input should be 'begin' or 'end'"),
         ('wait = "close"', "wait = -1", 31, "learning.wait"),
         ("deadline_ms = 40", "deadline_ms = 0", 34, "service.deadline_ms: Input should be greater than 0"),
+        ("deadline_ms = 40", "snapshot_minutes = inf", 34, "service.snapshot_minutes: Input should be a finite number"),
+        ("[learning]", "[referral]\nthreshold = inf\n[learning]", 30, "referral.threshold: Input should be a finite"),
         ("[service]", "[servce]", 33, "servce: unknown key (keys: programme, problem, "),
         ("[learning]", "[referral]\nthreshold = 1.0\n[learning]", 25, "house.rule: rule must have one action a state"),
     ],
@@ -102,6 +104,12 @@ def test_mistakes_are_named_with_line_and_key(written, old, new, line, said):
     first = str(error.value).splitlines()[0]
     assert said in first
     assert f"line {line}," in first
+
+
+@pytest.mark.parametrize("value", ["inf", "nan", "[1.0, inf]"])
+def test_what_is_not_finite_cannot_be_in_a_journal(written, value):
+    with pytest.raises(ValueError, match="school.toml: numbers must be finite"):
+        load_programme(written(TEXT.replace("delta = 0.1", f"delta = {value}")))
 
 
 def test_files_that_are_none(written):
