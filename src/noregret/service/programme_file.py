@@ -32,7 +32,7 @@ AT_ONCE = 4  # people whom one event of a journal teaches the agent: 1 to 2 ms a
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class About(_Section):
@@ -212,7 +212,7 @@ class Settings(BaseModel):
             masks = declared_in(self.problem.agent_file)[2]
         else:
             assert self.agent is not None
-            masks = bool(agent_class(self.agent.name).masks)
+            masks = bool(getattr(agent_class(self.agent.name), "masks", False))
         expert = None if self.referral is None else house.policy
         wait = None if self.learning.wait == "close" else int(self.learning.wait)
         return Rules(problem, self.made_encoder(), wait, masks, expert)
@@ -294,6 +294,10 @@ def programme_from(table: Any, path: Any = "programme", text: str = "") -> Setti
     house = _tried(path, text, table, "house", lambda: made.made_house(problem))
     if made.referral is not None:
         _tried(path, text, table, "house", lambda: house.policy)
+    try:
+        json.dumps(table, allow_nan=False, default=str)  # it goes into the journal
+    except ValueError:
+        raise ValueError(f"{path}: numbers must be finite, one in [agent] or [encoder] is not") from None
     made.identity()  # of the agent's file as it is now
     return made
 
