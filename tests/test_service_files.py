@@ -106,10 +106,14 @@ def test_mistakes_are_named_with_line_and_key(written, old, new, line, said):
     assert f"line {line}," in first
 
 
-@pytest.mark.parametrize("value", ["inf", "nan", "[1.0, inf]"])
-def test_what_is_not_finite_cannot_be_in_a_journal(written, value):
-    with pytest.raises(ValueError, match="numbers must be finite, one in"):
-        load_programme(written(TEXT.replace("delta = 0.1", f"delta = {value}")))
+@pytest.mark.parametrize("old", ["delta = 0.1", 'fine = ["nothing"]'])
+@pytest.mark.parametrize(
+    ("value", "said"), [("inf", "must be finite"), ("nan", "must be finite"), ("2026-01-01", "must be numbers, texts")]
+)
+def test_what_cannot_be_in_a_journal(written, old, value, said):
+    assert TEXT.count(old) == 1
+    with pytest.raises(ValueError, match=said):
+        load_programme(written(TEXT.replace(old, f"{old.partition(' =')[0]} = {value}")))
 
 
 def test_files_that_are_none(written):

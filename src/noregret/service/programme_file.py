@@ -266,8 +266,8 @@ def _available(told: Any, given: dict[str, Any]) -> Any:
 def load_programme(path: Any) -> Settings:
     """The programme in a .toml or .json file, checked; a mistake is a ValueError with the line and the key. An
     `agent_file` is looked for beside it."""
-    text = Path(path).read_text(encoding="utf-8")
     try:
+        text = Path(path).read_text(encoding="utf-8")
         table = json.loads(text) if str(path).endswith(".json") else tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         kind = "JSON" if str(path).endswith(".json") else "TOML"
@@ -287,6 +287,12 @@ def programme_from(table: Any, path: Any = "programme", text: str = "") -> Setti
         made = Settings.model_validate(table)
     except ValidationError as error:
         raise ValueError("\n".join(_sentence(path, text, e["loc"], e["msg"]) for e in error.errors())) from None
+    try:
+        json.dumps(table, allow_nan=False)  # it goes into the journal
+    except ValueError:
+        raise ValueError(f"{path}: numbers must be finite, one in [problem], [agent] or [encoder] is not") from None
+    except TypeError as error:  # TOML has dates
+        raise ValueError(f"{path}: values must be numbers, texts, lists and tables: {error}") from None
     encoded = "encoder" if made.encoder is not None else "problem"
     for section, make in ((encoded, made.made_encoder), ("problem", made.made_problem), ("agent", _agent_of(made))):
         _tried(path, text, table, section, make)
@@ -294,10 +300,6 @@ def programme_from(table: Any, path: Any = "programme", text: str = "") -> Setti
     house = _tried(path, text, table, "house", lambda: made.made_house(problem))
     if made.referral is not None:
         _tried(path, text, table, "house", lambda: house.policy)
-    try:
-        json.dumps(table, allow_nan=False, default=str)  # it goes into the journal
-    except ValueError:
-        raise ValueError(f"{path}: numbers must be finite, one in [agent] or [encoder] is not") from None
     made.identity()  # of the agent's file as it is now
     return made
 
