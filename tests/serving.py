@@ -35,7 +35,7 @@ class NullProgramme:
             n_states=1, n_actions=3, horizon=horizon, context_dim=2, weight_bound=1.0, reward_bound=1.0,
             action_names=("tea", "milk", "water"),
         )  # fmt: skip
-        self.state = "ready"
+        self.state, self.encoder = "ready", None
         self.full = self.silent = self.broken = False
         self.on_answers = None
         self._known, self._number = {}, 0
@@ -99,6 +99,9 @@ class NullJournal:
 class NullHost:
     def __init__(self, *programmes):
         self.programmes = {made.settings.name: made for made in programmes}
+
+    def find(self, name):
+        return self.programmes.get(name)
 
     def create(self, settings):
         raise NotImplementedError

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import noregret as nr
+from live import make, place, played
 from noregret.agents import contents, files
 from noregret.storage import archive as _sealed
 
@@ -298,6 +299,9 @@ def first_step_again(arrays):
         (entry("state.store.visits", (0, 0), 1), "has a chain of another length than it says"),
         (first_step_again, "has a chain that does not end"),
         (entry("state.sampler.weights", (0, 0, 0, 0), np.inf), "weights has numbers outside"),
+        (entry("state.store.contexts", (0, 0), 1e90), "contexts has numbers outside"),
+        (entry("state.audit.bins", (0, 3, 2), -1.0), "state.audit counts less than nothing"),
+        (entry("state.audit.worth", 0, -1.0), "state.audit counts less than nothing"),
         (entry("state.means.gram", (0, 0, 0, 0), -1.0), "inverse is not the inverse of a Gram matrix"),
         (entry("state.means.inverse", (0, 0, 0, 0), 1e90), "inverse is not the inverse of a Gram matrix"),
     ],
@@ -307,6 +311,27 @@ def test_a_false_state(stored, tmp_path, change, message):
     data, _ = stored
     _, arrays = _opened(data)
     (tmp_path / "a.npz").write_bytes(sealed_again(data, into(), **change(arrays)))
+    with pytest.raises(ValueError, match=message):
+        nr.load(tmp_path / "a.npz")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (entry("state.audit.seen", (0, 0, 0), -1.0), "seen has numbers outside 0 to"),
+        (entry("state.audit.expected", (0, 0, 0), -1.0), "expected has numbers outside 0 to"),
+        (entry("state.audit.rates", (0, 0, 0, 0), 1e9), "rates has numbers outside 0 to"),
+        (entry("state.audit.rates", (0, 0, 0, 0), -1e-9), "rates has numbers outside 0 to"),
+        (entry("state.audit.squares", (0, 0), -1.0), "squares has numbers outside 0 to"),
+    ],
+)
+def test_a_false_state_of_what_is_bet(tmp_path, change, message):
+    world = place("certified-psrl")
+    agent = make("certified-psrl", world)
+    played(agent, world, range(3))
+    agent.save(tmp_path / "a.npz")
+    data = (tmp_path / "a.npz").read_bytes()
+    (tmp_path / "a.npz").write_bytes(sealed_again(data, into(), **change(_opened(data)[1])))
     with pytest.raises(ValueError, match=message):
         nr.load(tmp_path / "a.npz")
 

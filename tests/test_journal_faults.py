@@ -6,6 +6,8 @@ import random
 import resource
 import signal
 import sqlite3
+import subprocess
+import sys
 import threading
 import time
 
@@ -309,6 +311,41 @@ def test_a_file_that_was_removed_or_replaced(tmp_path):
         assert journal.head == 1
         journal.write(notes(2))
         assert [e.payload["n"] for e in journal.events()] == [1, 2]
+
+
+REMOVED = """
+import os, sys
+import noregret as nr
+from noregret.journal.errors import JournalUnavailable
+from noregret.journal.event import Entry
+path = sys.argv[1]
+one, two = nr.Journal(path, "one"), nr.Journal(path, "two")
+for journal in (one, two):
+    journal.write([Entry("begin", "2026-01-01", n, {}) for n in range(500)])
+os.unlink(path + "-wal")
+for journal in (one, two):
+    for n in range(500, 510):
+        try:
+            journal.write([Entry("begin", "2026-01-01", n, {})])
+        except JournalUnavailable as error:
+            print(error)
+            journal.close()
+            journal = nr.Journal(path, journal.programme)
+            journal.write([Entry("begin", "2026-01-01", n, {})])
+os.kill(os.getpid(), 9)
+"""
+
+
+def test_a_write_ahead_log_that_was_removed(tmp_path):
+    """SQLite would go on with a file that has no name, and all of it would end with the process."""
+    path = tmp_path / "journal.db"
+    run = subprocess.run([sys.executable, "-c", REMOVED, str(path)], capture_output=True, text=True, timeout=120)
+    assert run.returncode == -9, run.stderr
+    assert "write-ahead log" in run.stdout
+    for name in ("one", "two"):
+        with nr.Journal(path, name) as journal:
+            assert [e.who for e in journal.events()] == list(range(510))
+            assert journal.verify().ok
 
 
 def test_a_journal_is_not_used_in_a_forked_process_or_when_closed(url):

@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 
+import numpy as np
 import pytest
 
 import noregret as nr
@@ -197,3 +198,96 @@ def test_the_client_needs_nothing_but_the_standard_library_beside_the_library():
     )
     made = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True, check=True)
     assert made.stdout.strip() == "[]"
+
+
+# Servers that lie -----------------------------------------------------------------------------------------------------
+@contextlib.contextmanager
+def lying(*pieces, again=0, pause=0.0):
+    """Whoever connects gets these bytes, the last of them so many times more; gives the address."""
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def answered(caller):
+            with caller, contextlib.suppress(OSError):
+                caller.recv(1 << 16)
+                for piece in (*pieces, *(pieces[-1] for _ in range(again))):
+                    caller.sendall(piece)
+                    time.sleep(pause)
+
+        def listen():
+            with contextlib.suppress(OSError):
+                while True:
+                    threading.Thread(target=answered, args=(listening.accept()[0],), daemon=True).start()
+
+        threading.Thread(target=listen, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        finally:
+            listening.shutdown(socket.SHUT_RDWR)
+
+
+def whole(body, *headers, status=b"200 OK"):
+    head = (b"HTTP/1.1 " + status, b"content-length: %d" % len(body), *headers)
+    return b"\r\n".join(head) + b"\r\n\r\n" + body
+
+
+ENDLESS = b"HTTP/1.1 200 OK\r\n\r\n"
+
+
+@pytest.mark.parametrize("pieces", [
+    [whole(b"{{{")], [whole(b"")], [whole(b"[]")], [whole(b'"x"')], [whole(b"null")], [whole(b"[" * 100_000)],
+    [whole(b'{"a":' + b"9" * 5_000 + b"}")], [whole(b"{}")[:-1]],
+    [b"HTTP/1.1 200 OK\r\ncontent-length: 99999999999999\r\n\r\n{}"],
+    [b"HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n-5\r\n{}"], [b"SSH-2.0\r\n"],
+    [whole(b'{"error":"x"}', "retry-after: ²".encode("latin-1"), status=b"503 No")],
+])  # fmt: skip
+def test_an_answer_that_is_none_is_no_answer(pieces):
+    with lying(*pieces) as url, pytest.raises(ConnectionError):
+        nr.Client(url, "clinic", patience=0.1, timeout=5.0).decide("Ms B", 0)
+
+
+@pytest.mark.parametrize("pieces", [
+    [ENDLESS, b" "], [b"HTTP/1.1 100 Continue\r\n\r\n"], [b"HTTP/1.1 200 OK\r\na: ", b"x"],
+])  # fmt: skip
+def test_an_answer_that_comes_in_drops_is_waited_for_as_long_as_any_other(pieces):
+    with lying(*pieces, again=400, pause=0.05) as url:
+        began = time.monotonic()
+        with pytest.raises(ConnectionError, match=r"took too long|timed out"):
+            nr.Client(url, "clinic", patience=0.0, timeout=0.5).decide("Ms B", 0)
+        assert time.monotonic() - began < 10.0
+
+
+def test_an_answer_without_an_end_is_given_up(monkeypatch):
+    monkeypatch.setattr(nr.service.client, "LONGEST", 1 << 20)
+    with lying(ENDLESS, b" " * (1 << 16), again=1000) as url, pytest.raises(ConnectionError, match="1,048,576 bytes"):
+        nr.Client(url, "clinic", patience=0.0, timeout=60.0).decide("Ms B", 0)
+
+
+def test_a_kept_connection_has_its_whole_timeout_again():
+    with scripted() as (_, url), nr.Client(url, "clinic", patience=0.0, timeout=0.5) as client:
+        for _ in range(4):
+            client.end("Ms B")
+            time.sleep(0.2)
+
+
+def test_numbers_of_numpy_are_numbers():
+    with scripted() as (server, url), nr.Client(url, "clinic", patience=0.0) as client:
+        client.begin("Ms B", {"age": np.int64(3), "marker": np.float32(0.5)})
+        client.decide("Ms B", np.int64(1))
+        client.outcome("Ms B", np.int64(0), reward=np.float32(0.5))
+    told = [body for _, _, body, _ in server.asked]
+    assert told == [{"x": {"age": 3, "marker": 0.5}}, {"state": 1}, {"next_state": 0, "reward": 0.5}]
+
+
+@pytest.mark.parametrize("ask", [
+    lambda c: c.begin("w", 5), lambda c: c.begin("w", None), lambda c: c.begin("w", "ab"),
+    lambda c: c.decide("w", object()), lambda c: c.decide("w", 1, key=5), lambda c: c.decide("w", 1, key="é"),
+    lambda c: c.decide("w", 1, key="a\r\nb"), lambda c: c.get("a\r\nb"),
+    lambda c: nr.Client("http://h:99999", "p"), lambda c: nr.Client("http://h:x", "p"),
+    lambda c: nr.Client("http://a b", "p"), lambda c: nr.Client("http://h/\r\nx", "p"),
+    lambda c: nr.Client("http://h", "p", token="a\nb"), lambda c: nr.Client("http://h", "p", token=5),
+])  # fmt: skip
+def test_what_cannot_be_asked_is_one_sentence_at_once(ask):
+    client, began = nr.Client(closed(), "clinic", patience=20.0), time.monotonic()
+    with pytest.raises(ValueError, match="must be"):
+        ask(client)
+    assert time.monotonic() - began < 5.0

@@ -91,6 +91,8 @@ def test_a_file_says_everything(written):
         ('order = "end"', 'order = "never"', 30, "learning.order: Input should be 'begin' or 'end'"),
         ('wait = "close"', "wait = -1", 31, "learning.wait"),
         ("deadline_ms = 40", "deadline_ms = 0", 34, "service.deadline_ms: Input should be greater than 0"),
+        ("deadline_ms = 40", "snapshot_minutes = inf", 34, "service.snapshot_minutes: Input should be a finite number"),
+        ("[learning]", "[referral]\nthreshold = inf\n[learning]", 30, "referral.threshold: Input should be a finite"),
         ("[service]", "[servce]", 33, "servce: unknown key (keys: programme, problem, "),
         ("[learning]", "[referral]\nthreshold = 1.0\n[learning]", 25, "house.rule: rule must have one action a state"),
     ],
@@ -102,6 +104,16 @@ def test_mistakes_are_named_with_line_and_key(written, old, new, line, said):
     first = str(error.value).splitlines()[0]
     assert said in first
     assert f"line {line}," in first
+
+
+@pytest.mark.parametrize("old", ["delta = 0.1", 'fine = ["nothing"]'])
+@pytest.mark.parametrize(
+    ("value", "said"), [("inf", "must be finite"), ("nan", "must be finite"), ("2026-01-01", "must be numbers, texts")]
+)
+def test_what_cannot_be_in_a_journal(written, old, value, said):
+    assert TEXT.count(old) == 1
+    with pytest.raises(ValueError, match=said):
+        load_programme(written(TEXT.replace(old, f"{old.partition(' =')[0]} = {value}")))
 
 
 def test_files_that_are_none(written):

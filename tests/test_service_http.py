@@ -1,5 +1,6 @@
 """The HTTP face alone, on a host without an agent: roles, keys, errors, hostile callers, logs, metrics."""
 
+import asyncio
 import contextlib
 import io
 import json
@@ -7,6 +8,7 @@ import re
 import select
 import socket
 import subprocess
+import tempfile
 import threading
 import time
 import zipfile
@@ -15,10 +17,12 @@ from types import SimpleNamespace
 
 import pytest
 
+import noregret as nr
 import serving as lab
-from noregret.journal.errors import JournalUnavailable
-from noregret.service import wire
+from noregret.journal.errors import DAMAGED, JournalDamaged, JournalUnavailable
+from noregret.service import app, wire
 from noregret.service.app import App, operations
+from noregret.service.asking import Refusal
 from noregret.service.reading import DEEPEST
 from noregret.service.tokens import ROLES, Tokens
 from serving import ask
@@ -649,6 +653,52 @@ def test_a_journal_that_cannot_be_read_is_a_503(running, monkeypatch):
         assert (status, headers["retry-after"], "Mr A" in answer["error"]) == (503, "1", False)
 
 
+def test_a_journal_that_is_damaged_says_so(running, monkeypatch):
+    port, _, _, secrets, _ = running
+
+    def damaged(*_):
+        raise JournalDamaged("event 7 of Mr A")
+
+    for name in ("of", "export"):
+        monkeypatch.setattr(lab.NullJournal, name, damaged)
+    for path in (PERSON, f"{PERSON}/audit/0", f"{P}/export"):
+        status, answer, _ = ask(port, "GET", path, token=secrets["read"])
+        assert (status, answer["error"]) == (503, DAMAGED)
+
+
+def test_an_export_without_room_is_a_sentence_and_the_next_may_have_some(running, monkeypatch):
+    port, _, _, secrets, _ = running
+
+    def full(*_, **__):
+        raise OSError(28, "No space left on device", "/tmp/of Mr A")
+
+    with monkeypatch.context() as now:
+        now.setattr(lab.NullJournal, "export", full)
+        status, answer, _ = ask(port, "GET", f"{P}/export", token=secrets["read"])
+        assert (status, "No space" in answer["error"], "Mr A" in answer["error"]) == (503, True, False)
+    with monkeypatch.context() as now:
+        now.setattr(tempfile, "mkdtemp", full)
+        assert ask(port, "GET", f"{P}/export", token=secrets["read"])[0] == 503
+    assert ask(port, "GET", f"{P}/export", token=secrets["read"])[0] == 200
+
+
+@pytest.mark.parametrize(("heads", "status"), [([0, 0, 1], 201), ([0] * 9, 503)])
+def test_a_programme_is_made_when_it_is_in_the_journal(heads, status, monkeypatch):
+    service, programme = lab.null_service()
+    left = iter(heads)
+    journal = type("Heads", (), {"head": property(lambda _: next(left))})()
+    programme.open_journal = lambda: journal
+    service.host.create = lambda settings: programme
+    monkeypatch.setattr(app, "CREATED", 0.05)
+    if status == 201:
+        assert asyncio.run(service.create(None)) is programme
+        assert list(left) == []
+    else:
+        with pytest.raises(Refusal) as refused:
+            asyncio.run(service.create(None))
+        assert refused.value.answer.status == 503
+
+
 def test_rank_and_reward_as_personalizer_has_them(running):
     port, _, _, secrets, _ = running
     keys = {"Ocp-Apim-Subscription-Key": secrets["decide"]}
@@ -677,6 +727,40 @@ def test_rank_and_reward_as_personalizer_has_them(running):
     assert ask(port, "POST", f"{P}/reward", {"eventId": made, "value": 0.0}, headers=report)[0] == 204
 
 
+def asked_of(programme, monkeypatch):
+    """The requests that it is given from now on."""
+    asks, submit = [], programme.submit
+    monkeypatch.setattr(programme, "submit", lambda one: asks.append(one) or submit(one))
+    return asks
+
+
+def test_a_context_does_not_grow_in_a_rank(running, monkeypatch):
+    """Dotted names have those above them in each: 60 kB became a row of 200 MB, which no journal took."""
+    port, _, programme, secrets, _ = running
+    asks = asked_of(programme, monkeypatch)
+    deep = {"K" * 30_000: {f"{i:x}": 1 for i in range(3000)}, "text": "x" * 1001}
+    told = {"actions": [{"id": "tea", "features": []}], "contextFeatures": [deep | {"user": {"age": 3}}]}
+    status, answer, _ = ask(port, "POST", f"{P}/rank", told, secrets["decide"])
+    assert status == 201, answer
+    assert asks[0].body["x"] == {"user.age": 3, "age": 3}
+    told["contextFeatures"] = [{"age": 10**400}]
+    status, answer, _ = ask(port, "POST", f"{P}/rank", told, secrets["decide"])
+    assert (status, "contextFeatures" in answer["error"]["message"]) == (422, True)
+
+
+def test_a_state_that_cannot_be_is_refused_before_anybody_begins(running, monkeypatch):
+    port, _, programme, secrets, _ = running
+    asks = asked_of(programme, monkeypatch)
+    told = {"actions": [{"id": "tea", "features": []}], "contextFeatures": [{"user": {"state": "California"}}]}
+    assert ask(port, "POST", f"{P}/rank", told, secrets["decide"])[0] == 201  # there is one state: it is a feature
+    assert [one.body.get("state") for one in asks] == [None, 0]
+    two = {"n_states": 2, "n_actions": 3, "horizon": 1, "context_dim": 2, "weight_bound": 1.0, "reward_bound": 1.0}
+    monkeypatch.setattr(programme, "problem", nr.Problem(**two, action_names=("tea", "milk", "water")))
+    asks.clear()
+    status, answer, _ = ask(port, "POST", f"{P}/rank", told, secrets["decide"])
+    assert (status, "state must be" in answer["error"]["message"], asks) == (422, True, [])
+
+
 @pytest.mark.parametrize(
     ("told", "sentence"),
     [({"actions": [{"id": "gin", "features": []}]}, "those of the programme"), ({"actions": []}, "length >= 1"),
@@ -689,6 +773,12 @@ def test_ranks_that_cannot_be(port, decide, told, sentence):
     assert sentence in answer["error"]["message"]
 
 
+def of_own(name, **options):
+    problem = {"n_states": 2, "n_actions": 2, "horizon": 3, "context_dim": 2, "weight_bound": 2.0, "reward_bound": 1.0}
+    told = {"programme": {"name": "mine"}, "problem": problem, "agent": {"name": name, **options}}
+    return json.dumps(told | {"house": {"rule": {"0": 1, "1": 0}}}).encode()
+
+
 def test_programmes_from_bad_files(running):
     port, _, _, secrets, _ = running
     admin = secrets["admin"]
@@ -698,6 +788,10 @@ def test_programmes_from_bad_files(running):
         (b"\xff", toml, 400, "UTF-8"), (b"{}", {}, 422, "programme: is missing"), (b"[]", {}, 422, "object"),
         (b'{"problem": {"agent_file": "/etc/passwd"}}', {}, 422, "cannot be given over HTTP"),
         (b"a = " + b"[" * 10_000, toml, 400, "nested"), (b"{}", {"content-type": "text/csv"}, 415, "JSON"),
+        (of_own("os:system"), {}, 422, "cannot be named over HTTP"),
+        (of_own("certified", agent={"name": "os:system"}), {}, 422, "cannot be named over HTTP"),
+        (of_own("certified-psrl", delta=5), {}, 422, "delta must be"),
+        (of_own("certified-psrl", plans=10**12), {}, 422, "plans"),
     ):  # fmt: skip
         got, answer, _ = ask(port, "POST", "/v1/programmes", body, admin, headers=headers)
         assert (got, sentence in answer["error"]) == (status, True), (body, answer)

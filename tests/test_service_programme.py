@@ -1,5 +1,6 @@
 """A programme at work, without HTTP: what is answered, and who decides."""
 
+import sqlite3
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -9,6 +10,8 @@ import pytest
 
 import noregret as nr
 from clinic import CLINIC, RULE
+from noregret.journal.errors import DAMAGED
+from noregret.journal.journal import Journal
 from noregret.live.fold import FoldError
 from noregret.service import player as player_module
 from noregret.service.asking import ask
@@ -393,3 +396,29 @@ def test_the_shadow_report_bounds_the_difference_and_says_when_it_is_certified(u
     assert not found["certified"]
     assert found["lower"] < 0.0 < found["upper"]
     assert "is not certified" in found["sentence"]
+
+
+@pytest.mark.parametrize("column", ["payload", "who"])
+def test_a_damaged_row_is_the_damage_of_one_person(url, column):
+    """The agent cannot be folded past it: the house rule decides. Requests about that person are refused, those of
+    others are not, and what was answered under its key is answered again."""
+    with running(url) as programme:
+        tell = Caller(programme)
+        for who in ("Ms A", "Ms B"):
+            tell("begin", who, x=context(0))
+            told = tell("decide", who, key=f"{who} 0", state="moderate")
+    with sqlite3.connect(url) as database:
+        damage = f"UPDATE journal_events SET {column} = '{{' WHERE kind = 'decide' AND key = 'Ms B 0'"
+        assert database.execute(damage).rowcount == 1
+    with running(url, ready=False) as programme:
+        until(lambda: programme.state == "failed")
+        tell = Caller(programme, "again ")
+        assert tell("outcome", "Ms A", next_state="mild", reward=1.0)[0] == 200
+        assert tell("decide", "Ms A", state="mild")[1]["by"] == "house"
+        assert tell("decide", "Ms B", key="Ms B 0", state="moderate") == told
+        if column == "payload":
+            assert tell("outcome", "Ms B", next_state="mild", reward=1.0) == (503, {"error": DAMAGED})
+        assert tell("decide", "Ms A", key="other", state="mild")[0] == 409
+        assert "is damaged: its" in programme.facts()["alarms"][-1]["sentence"]
+    with Journal(url, "clinic") as journal:
+        assert not journal.verify().ok

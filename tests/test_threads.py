@@ -2,6 +2,7 @@
 disturbed. Several processes: one writes the file, others read it."""
 
 import copy
+import pickle
 import subprocess
 import sys
 import threading
@@ -194,6 +195,30 @@ def test_copies_have_locks_of_their_own(tmp_path):
         thread.join(60)
         assert done
     assert isinstance(copy.deepcopy(_threads.Lock()), _threads.Lock)
+
+
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda agent: pickle.loads(pickle.dumps(agent))])
+@pytest.mark.parametrize("name", ["psrl", "referral"])
+def test_a_copy_has_a_memory_of_its_own_and_goes_on_alike(name, copied):
+    world = place(name)
+    agent = make(name, world)
+    played(agent, world, range(3))
+    agent.begin_episode(world.context(0, 5))
+    before = fingerprint(agent)
+    other = copied(agent)
+    other.end_episode()
+    played(other, world, range(3))
+    assert (fingerprint(agent), agent.episode) == (before, 3)
+    agent.end_episode()
+    played(agent, world, range(3))
+    assert fingerprint(agent) == fingerprint(other)
+
+
+def test_a_copy_of_a_live_has_people_of_its_own():
+    live = nr.Live(make("psrl", place("psrl")))
+    other = copy.copy(live)
+    other.begin(1, place("psrl").context(0, 0))
+    assert (live.open, other.open) == ((), (1,))
 
 
 READ = """

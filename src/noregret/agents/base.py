@@ -15,6 +15,7 @@ far, and may then change the rows of its policy for the steps to come (docs/sema
 (`refutation`, which planning and learning never read), and learns.
 """
 
+import copy
 import inspect
 from collections.abc import Mapping
 from typing import Any, Self
@@ -169,6 +170,10 @@ class Agent(FromData, Declared):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.label}, {self.episode} episodes>"
+
+    def __copy__(self) -> Self:
+        """Two agents with one memory would spoil each other: a copy has its own, as a deep one."""
+        return copy.deepcopy(self)
 
     def fresh(self, seed: int | None = None) -> Self:
         """A new agent with the same options and encoder that has seen nothing."""

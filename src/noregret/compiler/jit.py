@@ -94,8 +94,8 @@ class Kernel:
     def __call__(self, *args: Any) -> Any:
         return _direct(self, args)(*args)
 
-    def __reduce__(self) -> Any:
-        return Kernel, (self.py_func, self._fastmath)
+    def __reduce__(self) -> str:  # copied as functions are, which is not at all, and pickled by its name
+        return self.__qualname__  # type: ignore[attr-defined, no-any-return]
 
 
 def _kernel(function: Any, fastmath: Any) -> Any:

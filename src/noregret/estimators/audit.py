@@ -87,6 +87,16 @@ class AuditState(NamedTuple):
     bins: Floats  # [2, BINS, 3], of next states and of rewards: sum of predictions, of what came, and their number
     worth: Floats  # [5], individuals, sum and sum of squares of ln p/p_table of one, sums of -ln p and of -ln p_table
 
+    def limits(self, problem: Problem) -> dict[str, tuple[float, float]]:
+        """For `agents.limits`. Counts are from 0, and no rate is above its first value."""
+        most = 1.0 / (min(c.kappa for c in ALONG + CLOSE) * problem.context_bound**2)
+        count, rate = (0.0, 2.0**62), (0.0, most * (1.0 + 1e-9))
+        return {"seen": count, "expected": count, "rates": rate, "reward_rates": rate, "squares": (0.0, 1e100)}
+
+    def fault(self) -> str | None:
+        """Likewise: what else is wrong."""
+        return "counts less than nothing" if self.bins[:, :, 2].min() < 0.0 or self.worth[0] < 0.0 else None
+
 
 class AuditWork(NamedTuple):
     f: Floats  # [F]

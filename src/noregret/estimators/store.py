@@ -36,7 +36,8 @@ class Store(NamedTuple):
     def limits(self, problem: Problem) -> dict[str, tuple[float, float]]:
         n, M = self.previous.size, problem.layout.outcomes.shape[2]
         steps = {"previous": (-1, n - 1), "last": (-1, n - 1), "visits": (0, n)}
-        return steps | {"outcomes": (0, M - 1), "pairs": (0, self.last.size)}
+        longest = problem.context_bound * (1.0 + 1e-9)
+        return steps | {"outcomes": (0, M - 1), "pairs": (0, self.last.size), "contexts": (-longest, longest)}
 
     def fault(self) -> str | None:
         for at in np.ndindex(*self.last.shape):

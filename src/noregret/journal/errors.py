@@ -9,6 +9,10 @@ class JournalUnavailable(OSError):
     middle of a commit, it is not known whether it was: ask `head` before going on."""
 
 
+class JournalDamaged(ValueError):
+    """The database, or one row of it, is not what was written: `Journal.verify` says where."""
+
+
 class NotTheWriter(RuntimeError):
     """Somebody else holds the writer's lock, or has written since this journal was last asked for its head. Nothing was
     written. Whatever was computed from the events before lacks theirs."""
@@ -18,6 +22,7 @@ class KeyTaken(ValueError):
     """A key is in the journal already; nothing was written."""
 
 
+DAMAGED = "what the journal has here is damaged: noregret journal verify says where"
 _ABSENT = re.compile(r"no such (table|column)|has no column named|syntax error")  # SQLite calls these operational, too
 
 
@@ -36,4 +41,4 @@ def translated(error: Any, shown: str) -> Exception:
         return JournalUnavailable(f"the journal in {shown} is not available: {text}")
     if names & {"InterfaceError", "InternalError"}:
         return JournalUnavailable(f"the journal in {shown} is not available: {text}")
-    return ValueError(f"{shown} is no journal, or it is damaged: {text}")
+    return JournalDamaged(f"{shown} is no journal, or it is damaged: {text}")

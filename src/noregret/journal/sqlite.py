@@ -125,8 +125,8 @@ class Asker:
 class SQLiteWriter:
     """The one who appends: a connection of its own, and a lock on a file beside the journal's.
 
-    The system takes the lock away when the process ends, however it ends. Whoever removes the lock's file, or puts
-    another file in the journal's place, is noticed at the next write."""
+    The system takes the lock away when the process ends, however it ends. Whoever removes the lock's file or the
+    write-ahead log, or puts another file in the journal's place, is noticed at the next write."""
 
     def __init__(self, server: SQLite, programme: str) -> None:
         self.server = server
@@ -134,6 +134,8 @@ class SQLiteWriter:
         self._lock: int | None = None
         self._looked = 0.0
         self._connection: sqlite3.Connection | None = None
+        self._log_path = f"{server.path}-wal"
+        self._log: tuple[int, int] | None = None  # which file the connection writes to
 
     @property
     def held(self) -> bool:
@@ -184,6 +186,7 @@ class SQLiteWriter:
             with contextlib.suppress(sqlite3.Error):
                 self._connection.close()
             self._connection = None
+        self._log = None
 
     def append(self, rows: Sequence[tuple[Any, ...]]) -> None:
         with self.transaction() as connection:
@@ -197,6 +200,8 @@ class SQLiteWriter:
             try:
                 yield connection
                 connection.execute("COMMIT")
+                if self._log is None:
+                    self._log = _identity(self._log_path)
             except BaseException:
                 with contextlib.suppress(sqlite3.Error):
                     connection.execute("ROLLBACK")
@@ -206,6 +211,12 @@ class SQLiteWriter:
         self.server.check()
         if self._connection is None:
             self._connection = self.server.connect()
+        elif self._log is not None and self._log != _identity(self._log_path):
+            # What was committed since is in a file without a name, which ends with the process: save it.
+            with contextlib.suppress(sqlite3.Error):
+                self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            self.drop()
+            raise JournalUnavailable(f"the write-ahead log of the journal in {self.server.shown} was removed")
         return self._connection
 
     def erase(self, rows: Sequence[tuple[Any, ...]], update: str, *of: str) -> None:
@@ -215,6 +226,15 @@ class SQLiteWriter:
             connection.execute(update, of)
             connection.executemany(INSERT, rows)
         self._open().execute("PRAGMA wal_checkpoint(TRUNCATE)")
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    """Which file has this name."""
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
 
 
 def _same(handle: int, path: str) -> bool:

@@ -4,6 +4,7 @@ Interruptions. Ctrl-C or too little memory, at whatever line, leaves a verb undo
 that can fail comes first, then one step that counts (an assignment, or a compiled call), and what follows from it is
 made up for by `_catch_up`, at once or when the next verb is called."""
 
+import copy
 import functools
 import math
 from collections.abc import Callable, Iterator
@@ -77,6 +78,10 @@ class Ward:
         self._book: Book | None = None  # the journal
         self._stale = False  # whether memory may differ from it
         agent.hand_to(self)
+
+    def __copy__(self) -> Self:
+        """With an agent and people of its own, as a deep copy."""
+        return copy.deepcopy(self)
 
     @property
     @verb

@@ -22,7 +22,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from ..journal.errors import JournalUnavailable
+from ..journal.errors import DAMAGED, JournalDamaged, JournalUnavailable
 from . import personalizer, routes, routes_read
 from .asking import Answer, Ask, Refusal, refused
 from .logs import Log
@@ -35,6 +35,7 @@ from .tokens import EVERYTHING, Token, Tokens
 from .wire import BODY, Direct
 
 PATIENCE = 30.0  # seconds that a request waits for its programme; none should
+CREATED = 10.0  # seconds that a new programme has to be written
 LOCAL = (b"127.0.0.1", b"localhost", b"[::1]")
 _SCHEMES = (b"bearer ", b"Bearer ")
 _PERSON = re.compile(rb'/v1/programmes/([!"$-.0->@-~]+)/people/([!"$-.0->@-~]+)/([a-z]+)')  # neither / nor ? nor #
@@ -152,6 +153,8 @@ class Service:
         except JournalUnavailable:
             self._journals.pop(programme.settings.name, None)
             raise Refusal(503, "the journal cannot be read now: ask again", 1) from None
+        except JournalDamaged:
+            raise Refusal(503, DAMAGED) from None
 
     def _journal(self, programme: Any) -> Any:
         """A journal to read from, in any thread; opened once."""
@@ -161,11 +164,17 @@ class Service:
         return self._journals[name]
 
     async def create(self, settings: Any) -> Any:
-        """A new programme; the one that is there where it has the same file."""
+        """A new programme, once it is in the journal; the one that is there where it has the same file."""
         try:
-            return await asyncio.to_thread(self.host.create, settings)
+            made = await asyncio.to_thread(self.host.create, settings)
         except ValueError as error:
             raise Refusal(409, str(error)) from None
+        until = time.monotonic() + CREATED
+        while await self.read(made, lambda journal: journal.head) == 0:
+            if time.monotonic() > until:
+                raise Refusal(503, "the programme is not in the journal yet: ask again", 1)
+            await asyncio.sleep(0.02)
+        return made
 
 
 def _asked_here(headers: list[tuple[bytes, bytes]]) -> bool:

@@ -6,7 +6,9 @@ event is a 409. What Personalizer's client sends and gets is kept: paths, field 
 
     context     contextFeatures are flattened into one row, later entries win: {"user": {"age": 3}} has the columns
                 "user.age" and, unless another entry is called so, "age". A list of texts is its sorted members with
-                "+" between. The programme's encoder takes the columns it declares
+                "+" between. The programme's encoder takes the columns it declares; of others, what `begin` would not
+                take (names above 200 characters, texts above 1,000) is left out. Where there are several states, the
+                column "state" says in which one the event begins
     actions     ids are the programme's actions; those that are not sent, and excludedActions, are unavailable. Features
                 of actions belong to the programme's `reward_design`; those sent are not read
     ranking     the chosen action first, with its probability; then the others in the order sent. Their probabilities
@@ -24,6 +26,7 @@ from . import messages as m
 from .asking import Refusal, ask
 from .operation import Call, Operation, Reply, as_azure, from_answer, said
 
+LONGEST_NAME, LONGEST_TEXT = 200, 1000  # characters of a column and of its value (`messages.Row`)
 _OWN = "/v1/programmes/{name}"
 _PATHS = (("azure", "/personalizer/v1.0"), ("programme_azure", f"{_OWN}/personalizer/v1.0"))
 
@@ -61,11 +64,13 @@ def row_of(features: list[dict[str, Any]] | None) -> dict[str, Any]:
     def put(name: str, value: Any) -> None:
         if isinstance(value, dict):
             for key, inner in value.items():
-                put(f"{name}.{key}" if name else key, inner)
+                put(f"{name}.{key}"[: LONGEST_NAME + 1] if name else key, inner)  # what is too long does not grow
         elif isinstance(value, list):
             row[name] = "+".join(sorted(str(part) for part in value if not isinstance(part, dict | list)))
         else:
             row[name] = value
+        if len(name) > LONGEST_NAME:
+            row.pop(name, None)
 
     for entry in features or []:
         put("", entry)
@@ -108,13 +113,17 @@ async def _rank(call: Call) -> Reply:
     barred = [a for a, name in enumerate(names) if name not in sent or name in excluded]
     if len(barred) == len(names):
         raise Refusal(422, "excludedActions must leave an action")
-    event, row = told.event_id or str(uuid.uuid4()), row_of(told.context_features)
+    event, row = told.event_id or str(uuid.uuid4()), _row(programme, told)
+    start = row.get("state", 0) if problem.n_states > 1 else 0
+    try:
+        problem.started(start)  # before anything is written
+    except ValueError as error:
+        raise Refusal(422, str(error)) from None
     call.key = _key(event, "rank")
     body: dict[str, Any] = {"x": row} | ({"unavailable": barred} if barred else {})
     begun = await call.service.submit(programme, ask("begin", event, _key(event, "begin"), body))
     if begun.status != 200:
         return as_azure(from_answer(begun))
-    start = row.get("state", 0)
     answer = await call.service.submit(programme, ask("decide", event, call.key, {"state": start}))
     if answer.status != 200:
         return as_azure(from_answer(answer))
@@ -122,6 +131,18 @@ async def _rank(call: Call) -> Reply:
     name = _named(chosen["action"], names)
     order = [name, *(i for i in sent if i != name)]
     return said(201, m.RankResponse(_ranked(order, excluded, chosen["probability"]), event, name))
+
+
+def _row(programme: Any, told: Any) -> dict[str, Any]:
+    """The row of a request, as `begin` would take it."""
+    known = () if programme.encoder is None else programme.encoder.columns
+    made = row_of(told.context_features)
+    row = {n: v for n, v in made.items() if n in known or not isinstance(v, str) or len(v) <= LONGEST_TEXT}
+    try:
+        msgspec.convert(row, m.Row)
+    except msgspec.ValidationError as error:
+        raise Refusal(422, f"contextFeatures: {str(error).partition(' - at')[0]}") from None
+    return row
 
 
 def _named(action: Any, names: list[str]) -> str:

@@ -231,6 +231,8 @@ class Programme:
                 self._turn_away(_AWAY, RETRY)
             except Exception as error:  # a defect, or a journal that is not this programme's
                 self._wrong = f"{type(error).__name__}: {' '.join(str(error).split())[:400]}"
+                if not any(one.get("sentence") == self._wrong for one in self.counts.alarms):
+                    self.counts.alarms.append({"time": now_text(), "what": "failed", "sentence": self._wrong})
                 self._turn_away(refused(503, "the programme cannot be served: look at its alarms"), 5.0)
         self._turn_away(_STANDBY, 0.0)
 

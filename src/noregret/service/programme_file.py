@@ -32,7 +32,7 @@ AT_ONCE = 4  # people whom one event of a journal teaches the agent: 1 to 2 ms a
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class About(_Section):
@@ -212,7 +212,7 @@ class Settings(BaseModel):
             masks = declared_in(self.problem.agent_file)[2]
         else:
             assert self.agent is not None
-            masks = bool(agent_class(self.agent.name).masks)
+            masks = bool(getattr(agent_class(self.agent.name), "masks", False))
         expert = None if self.referral is None else house.policy
         wait = None if self.learning.wait == "close" else int(self.learning.wait)
         return Rules(problem, self.made_encoder(), wait, masks, expert)
@@ -266,8 +266,8 @@ def _available(told: Any, given: dict[str, Any]) -> Any:
 def load_programme(path: Any) -> Settings:
     """The programme in a .toml or .json file, checked; a mistake is a ValueError with the line and the key. An
     `agent_file` is looked for beside it."""
-    text = Path(path).read_text(encoding="utf-8")
     try:
+        text = Path(path).read_text(encoding="utf-8")
         table = json.loads(text) if str(path).endswith(".json") else tomllib.loads(text)
     except (ValueError, RecursionError) as error:
         kind = "JSON" if str(path).endswith(".json") else "TOML"
@@ -287,6 +287,12 @@ def programme_from(table: Any, path: Any = "programme", text: str = "") -> Setti
         made = Settings.model_validate(table)
     except ValidationError as error:
         raise ValueError("\n".join(_sentence(path, text, e["loc"], e["msg"]) for e in error.errors())) from None
+    try:
+        json.dumps(table, allow_nan=False)  # it goes into the journal
+    except ValueError:
+        raise ValueError(f"{path}: numbers must be finite, one in [problem], [agent] or [encoder] is not") from None
+    except TypeError as error:  # TOML has dates
+        raise ValueError(f"{path}: values must be numbers, texts, lists and tables: {error}") from None
     encoded = "encoder" if made.encoder is not None else "problem"
     for section, make in ((encoded, made.made_encoder), ("problem", made.made_problem), ("agent", _agent_of(made))):
         _tried(path, text, table, section, make)

@@ -6,8 +6,9 @@ from typing import Any
 
 import msgspec
 
+from ..journal.errors import DAMAGED, JournalDamaged
 from ..problem.problem import Problem
-from .asking import Answer
+from .asking import Answer, Refusal
 from .standing import Standing
 
 ANSWERS, PEOPLE = 50_000, 100_000  # how many are remembered
@@ -47,7 +48,11 @@ class Recall:
         found = self._people.get(who)
         if found is None:
             found = Standing()
-            for event in self.journal.of(who):
+            try:
+                theirs = self.journal.of(who)
+            except JournalDamaged:  # nobody else's requests suffer from it
+                raise Refusal(503, DAMAGED) from None
+            for event in theirs:
                 if event.payload is not None:
                     found.take(event.kind, event.payload, self.problem)
             self._people[who] = found

@@ -7,6 +7,7 @@ from typing import Any
 
 import msgspec
 
+from ..checks import is_own
 from . import messages as m
 from .asking import Ask, Refusal, ask, digested
 from .operation import Call, Operation, Reply, from_answer, said
@@ -97,12 +98,22 @@ async def _create(call: Call) -> Reply:
     problem = table.get("problem")
     if isinstance(problem, dict) and problem.get("agent_file") is not None:
         raise Refusal(422, "problem.agent_file cannot be given over HTTP: start the service with the programme's file")
+    if _own(table.get("agent")):
+        raise Refusal(422, "agent: a class of your own cannot be named over HTTP: start the service with its file")
     try:
         settings = await asyncio.to_thread(programme_from, json.loads(json.dumps(table)), "programme", text)
-    except (ValueError, TypeError, OverflowError) as error:
-        raise Refusal(422, str(error)[:2000]) from None
+        if call.service.host.find(settings.name) is None:  # the values of its options: nobody is told 201 for nothing
+            await asyncio.to_thread(settings.made_live)
+    except (ValueError, TypeError, OverflowError, MemoryError) as error:
+        raise Refusal(422, str(error)[:2000] or "agent: it would need more memory than there is") from None
     made = await call.service.create(settings)
     return said(201, m.Created(name=settings.name, state=made.state, title=settings.programme.title))
+
+
+def _own(told: Any) -> bool:
+    """Whether a class is named somewhere in [agent] (`module:Class`), which would be imported."""
+    inner = told.values() if isinstance(told, dict) else told if isinstance(told, list) else ()
+    return is_own(told) or any(_own(part) for part in inner)
 
 
 def _text(raw: bytes) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from starlette.responses import FileResponse
 
+from ..journal.errors import DAMAGED, JournalDamaged
 from ..storage.version import __version__
 from . import messages as m
 from .asking import Refusal
@@ -124,6 +125,8 @@ async def _shadow(call: Call) -> Reply:
         known[name] = time.monotonic(), task
     try:
         return said(200, m.Shadow(plain(await asyncio.shield(task))))
+    except JournalDamaged:
+        raise Refusal(503, DAMAGED) from None
     except (RuntimeError, OSError) as error:  # standing by, loading, busy, no journal
         raise Refusal(503, f"there is no report now ({type(error).__name__}): ask again", 2) from None
 
@@ -134,11 +137,15 @@ async def _export(call: Call) -> Reply:
     if call.name in busy:
         raise Refusal(503, "an export of this programme is being made: ask again later", 5)
     busy.add(call.name)
-    folder = Path(tempfile.mkdtemp(prefix="noregret-export-"))
+    folder = None
     try:
+        folder = Path(tempfile.mkdtemp(prefix="noregret-export-"))
         path = await call.service.read(call.programme, lambda journal: _exported(journal, folder))
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
+    except BaseException as error:
+        if folder is not None:
+            shutil.rmtree(folder, ignore_errors=True)
+        if isinstance(error, OSError):
+            raise Refusal(503, f"the export could not be written here: {error.strerror}", 5) from None
         raise
     finally:
         busy.discard(call.name)

@@ -75,15 +75,16 @@ class Tenure:
         kept = self.journal.snapshots()
         self.desk.counts.alarms.clear()
         for start in [*(one.number for one in kept), 0]:
-            kinds, paused, found = Counter[str](), False, start == 0
-            for event in self.journal.events(start):
-                told = event.payload or {}
-                if event.kind == "snapshot" and "counts" in told:
-                    kinds, paused, found = Counter(told["counts"]), told["paused"], True
-                kinds[event.kind] += 1
-                paused = paused if event.kind not in ("pause", "resume") else event.kind == "pause"
-            if found:
+            notes = [e for e in self.journal.events(start, kinds=["snapshot"]) if "counts" in (e.payload or {})]
+            if notes or start == 0:
                 break
+        since, kinds, paused = 0, Counter[str](), False
+        if notes:
+            told: dict[str, Any] = notes[-1].payload or {}
+            since, kinds, paused = notes[-1].number, Counter(told["counts"]), told["paused"]
+        kinds.update(self.journal.tally(since))
+        for event in self.journal.events(since, kinds=["pause", "resume"]):
+            paused = event.kind == "pause"
         for event in self.journal.events(start, kinds=["alarm"]):
             self.desk.counts.alarms.append({"time": event.time} | (event.payload or {}))
         return kinds, paused

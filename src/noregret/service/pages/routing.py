@@ -14,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
-from ...journal.errors import JournalUnavailable
+from ...journal.errors import JournalDamaged, JournalUnavailable
 from ...journal.event import Who
 from ...live.people import LONGEST
 from ...report.blocks import Row, Section, Table, Text
@@ -151,7 +151,7 @@ class Pages:
         return self._render("message.html.j2", status, title=title, words=words, links=[("Programmes", ROOT)])
 
     async def sign_in(self, request: Request) -> Response:
-        if request.method == "GET":
+        if request.method != "POST":
             to = entry.own_path(request.query_params.get("to", ROOT))
             return self._render("sign_in.html.j2", title="Sign in", wrong="", to=to)
         form = await entry.form_of(request)
@@ -213,6 +213,8 @@ class Pages:
             return found if isinstance(found, Response) else make(found, request)
         except JournalUnavailable as error:
             return self._message("Not now", f"The journal cannot be read just now: {error}.", 503)
+        except JournalDamaged as error:
+            return self._message("Damaged", f"The journal cannot be read: {error}.", 503)
 
     async def programme(self, request: Request) -> Response:
         return await _aside(self._either, request, self._dashboard)
