@@ -2,9 +2,10 @@
 docs/agents-mnl.md, 10 seeds, known rewards, values up to H.
 
 told      which next states are possible is known, as in `studies/river.py`; both sizes
-untold    all places are possible; both sizes
-prior     untold, no bonus, several values of regularization
-large     untold, the larger size with an estimator per step, which takes longer than all others together
+untold    all places are possible, as far as the learner knows; both sizes
+ours      untold, agents of ours, as they are
+prior     untold, no bonus, less regularization
+large     untold, the larger size with an estimator per step, which takes as long as all others together
 """
 
 import sys
@@ -13,18 +14,22 @@ import noregret as nr
 
 SCALES = 1e-4, 1e-5, 0.0
 AGENTS = {
-    "ucrl-mnl": {"kappa": 0.25},
-    "rrl-mnl": {"kappa": 0.25},
-    "ucrl-mnl-ol": {"step_size": 2.0},
-    "orrl-mnl": {"step_size": 2.0},
+    "ucrl-mnl": {"kappa": 0.25, "ceiling": "horizon"},
+    "rrl-mnl": {"kappa": 0.25, "ceiling": "horizon"},
+    "ucrl-mnl-ol": {"step_size": 2.0, "ceiling": "horizon"},
+    "orrl-mnl": {"step_size": 2.0, "ceiling": "horizon"},
 }
-FITTED = AGENTS | {"ucrl-mnl-ol": {"step_size": 1.0}, "orrl-mnl": {"step_size": 1.0}}  # stable with a weak prior
+FITTED = AGENTS | {
+    "ucrl-mnl-ol": {"step_size": 1.0, "ceiling": "horizon"},
+    "orrl-mnl": {"step_size": 1.0, "ceiling": "horizon"},
+}  # stable with a weak prior
+OURS = "psrl-glm", "certified-psrl", "lr-orl", "uniform-random"
 SMALL, LARGE = (4, 12), (8, 24)
 
 
 def regret(world: nr.World, name: str, episodes: int, **options) -> str:
     """Mean and standard deviation over the seeds, which the paper's figure shades."""
-    agent = nr.make_agent(name, world.problem, ceiling="horizon", **options)
+    agent = nr.make_agent(name, world.problem, **options)
     final = nr.simulate(agent, world, episodes, seeds=10, every=episodes, workers=1).final
     digits = 0 if final.mean() >= 9.95 else 1
     return f"{final.mean():,.{digits}f} +-{final.std():,.{digits}f}"
@@ -53,18 +58,18 @@ def main(parts: list[str]) -> None:
     if "untold" in parts:
         table("untold, S = 4, an estimator per step", river(SMALL, per_step=True, **untold), 300, scales(*SCALES))
         table("untold, S = 8, one estimator a pair", river(LARGE, **pairs), 300, scales(*SCALES))
+    if "ours" in parts:
+        print("\nuntold, 300 episodes\n| agent | S = 4, by steps | S = 8 |\n| --- | --- | --- |")
+        for name in OURS:
+            worlds = river(SMALL, per_step=True, **untold), river(LARGE, **pairs)
+            print(f"| `{name}` | {' | '.join(regret(world, name, 300) for world in worlds)} |", flush=True)
     if "prior" in parts:
         columns = [{"regularization": prior, "bonus_scale": 0.0} for prior in (0.1, 0.3)]
-        table(
-            "untold, S = 4, an estimator per step, no bonus",
-            river(SMALL, per_step=True, **untold),
-            300,
-            columns,
-            FITTED,
-        )
+        world = river(SMALL, per_step=True, **untold)
+        table("untold, S = 4, an estimator per step, no bonus", world, 300, columns, FITTED)
     if "large" in parts:
         table("untold, S = 8, one a pair and step", river(LARGE, per_step=True, **pairs), 200, scales(1e-5))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:] or ["told", "untold", "prior"])
+    main(sys.argv[1:] or ["told", "untold", "ours", "prior"])

@@ -101,7 +101,8 @@ def riverswim_logit(
     if check.flag("per_step", per_step):
         H, met = check.integer("horizon", horizon), np.flatnonzero(phi[allowed].any(0))
         names, block = [names[i] for i in met], np.repeat(np.arange(H), 2 * S).reshape(H * S, 2)
-        allowed, weights, phi = (_unrolled(table, H) for table in (allowed, weights, phi[..., met]))
+        weights, phi = _unrolled(weights, H), _unrolled(phi[..., met], H)
+        allowed = _unrolled(allowed.astype(float), H) > 0.0
         theta = np.tile(theta, (H, 1, 1))
     rewards = theta if check.flag("known_rewards", known_rewards) else None
     design = None
@@ -110,6 +111,6 @@ def riverswim_logit(
     span = math.log(0.6 / 0.05) if known_support else float(np.ptp(weights))
     problem = Problem(
         len(theta), 2, horizon, 1, weight_bound=math.ceil(10.0 * span) / 10.0, reward_bound=MUCH,
-        support=allowed > 0.0, known_rewards=rewards, initial_states=(0,), action_names=ACTIONS, design=design,
+        support=allowed, known_rewards=rewards, initial_states=(0,), action_names=ACTIONS, design=design,
     )  # fmt: skip
     return World(problem, weights[..., None], theta, Table([[1.0]]), name="riverswim-logit")
