@@ -142,6 +142,7 @@ def test_both_designs_at_once_and_none():
         (lambda: nr.worlds.programme(misspecification=1.5), "misspecification must be a number from 0 to 1"),
         (lambda: nr.worlds.riverswim_logit(2), "n_states must be an integer of at least 3"),
         (lambda: nr.worlds.riverswim_logit(features="all"), "features must be"),
+        (lambda: nr.worlds.riverswim_logit(known_support=False), 'features must be "pairs" where the support'),
         (lambda: nr.worlds.clinic().log(10, 0), "rule must be given"),
         (lambda: nr.worlds.programme().log(10, 0, explore=2.0), "explore must be a number from 0 to 1"),
         (lambda: nr.worlds.programme().log(0, 0), "people must be an integer"),
@@ -414,6 +415,29 @@ def test_riverswim_by_steps_is_the_same_river(features):
     norms, residual = p.design.fitted(world.slots, p.layout)
     assert residual < 1e-12
     assert (norms <= p.design.bound).all()
+
+
+@pytest.mark.parametrize("per_step", [False, True])
+def test_riverswim_untold_is_nearly_the_same_river(per_step):
+    """Every place may follow, as far as the learner knows; what cannot has a millionth of the chance, and the values
+    differ by no more than that can cost. Bounds hold."""
+    S, H = 4, 12
+    told = nr.worlds.riverswim_logit(S, H)
+    for shared in (True, False):
+        world = nr.worlds.riverswim_logit(S, H, features="pairs", shared=shared, per_step=per_step, known_support=False)
+        p, P = world.problem, world.transitions([1.0])
+        places = H if per_step else 1
+        assert p.layout.count.tolist() == [[S, S]] * (places * S)
+        after = slice(S, 2 * S) if per_step else slice(0, S)
+        assert np.allclose(P[:S, :, after], told.transitions([1.0]), atol=1e-5)
+        assert P[:S, :, after].min() > 1e-7
+        assert world.optimal([1.0]).values[0, 0] == pytest.approx(told.optimal([1.0]).values[0, 0], abs=1e-4)
+        assert np.ptp(world.slots[:S], axis=2).max() <= p.weight_bound
+        if shared:
+            norms, residual = p.design.fitted(world.slots, p.layout)
+            assert residual < 1e-12
+            assert (norms <= p.design.bound).all()
+            assert p.blocks.size.tolist() == [2 * S * (S - 1)] * places
 
 
 def test_riverswim_by_its_options():

@@ -524,9 +524,12 @@ def test_only_the_stored_fit_grows():
         assert agent.room == (200 if name == "ucrl-mnl" else 0)
 
 
-def in_the_river(name, episodes=200, **options):
+STEPS = {name: {"kappa": 0.25} if name in ("ucrl-mnl", "rrl-mnl") else {"step_size": 2.0} for name in TWINS}
+
+
+def in_the_river(name, episodes=200, told=True, **options):
     """Regret per episode in the river of Cho et al. (2024), S = 4 and H = 12, an estimator per step."""
-    world = nr.worlds.riverswim_logit(4, 12, features="pairs", per_step=True)
+    world = nr.worlds.riverswim_logit(4, 12, features="pairs", per_step=True, known_support=told)
     return nr.simulate(nr.make_agent(name, world.problem, **options), world, episodes).final[0] / episodes
 
 
@@ -534,6 +537,14 @@ def in_the_river(name, episodes=200, **options):
 def test_in_the_river_nobody_needs_a_bonus(name):
     """Rewards are known and the first guess of every row is uniform: planning with that is optimal already."""
     assert in_the_river(name, bonus_scale=0.0) < 1e-9
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_in_the_river_there_is_something_to_learn_where_the_support_is_not_told(name):
+    """Left and right look alike at first: the first 100 episodes cost what those told are spared, and are learned from.
+    By then nobody has lost half of what uniform play has."""
+    lost = in_the_river(name, 100, told=False, bonus_scale=0.0, regularization=1.0, **STEPS[name])
+    assert 0.2 < lost < 0.5 * 2.55
 
 
 @pytest.mark.parametrize("name", TWINS)

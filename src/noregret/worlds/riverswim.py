@@ -17,6 +17,7 @@ FIRST = {0: 0.4, 1: 0.6}
 BETWEEN = {-1: 0.05, 0: 0.6, 1: 0.35}
 LAST = {-1: 0.4, 0: 0.6}
 LITTLE, MUCH = 0.005, 1.0  # rewards: left in the first state, right in the last
+NEVER = math.log(1e-6)  # logit of what cannot happen, where the learner is not told
 
 
 def _unrolled(table: Floats, horizon: int) -> Floats:
@@ -36,6 +37,7 @@ def riverswim_logit(
     known_rewards: bool = True,
     shared: bool = True,
     per_step: bool = False,
+    known_support: bool = True,
 ) -> World:
     """RiverSwim with logit features: a chain of states against a current, the same for everybody (x = 1, d = 1).
 
@@ -55,6 +57,8 @@ def riverswim_logit(
     shared          False: the same chain without a design
     per_step        True: steps have nothing in common, as Cho et al. assume. A state is a place at a step, h S + s, of
                     H S, and every step has a block of its own. What is best, and its value, stay the same
+    known_support   False: the learner does not know which next states are possible, all are in the support ("pairs"
+                    only). Those that are not have a millionth of the chance of the one that is likeliest or stays
 
     With enough steps left it is best to swim right everywhere; towards the end, near the left bank, to take the little.
 
@@ -83,7 +87,11 @@ def riverswim_logit(
             if move:
                 phi[s, 1, s + move, 2 if s == 0 else 3 if s == S - 1 else 0 if move == 1 else 1] = 1.0
     names = ["moves on", "drifts back", "moves on from the first", "drifts back from the last"]
-    weights = phi @ logits
+    weights, allowed = phi @ logits, chance > 0.0
+    if not check.flag("known_support", known_support):
+        if features != "pairs":
+            raise ValueError('features must be "pairs" where the support is not known')
+        weights, allowed = np.where(allowed, weights, NEVER), np.ones_like(allowed)
     if features == "pairs":
         phi = np.eye(2 * S * S).reshape(S, 2, S, 2 * S * S)
         names = [f"{s} {a} {j}" for s in range(S) for a in ACTIONS for j in range(S)]
@@ -91,16 +99,18 @@ def riverswim_logit(
     theta[0, 0], theta[-1, 1] = LITTLE, MUCH
     bound, block = float(np.linalg.norm(logits if features == "moves" else weights)), None
     if check.flag("per_step", per_step):
-        H, met = check.integer("horizon", horizon), np.flatnonzero(phi[chance > 0.0].any(0))
+        H, met = check.integer("horizon", horizon), np.flatnonzero(phi[allowed].any(0))
         names, block = [names[i] for i in met], np.repeat(np.arange(H), 2 * S).reshape(H * S, 2)
-        chance, weights, phi = (_unrolled(table, H) for table in (chance, weights, phi[..., met]))
+        weights, phi = _unrolled(weights, H), _unrolled(phi[..., met], H)
+        allowed = _unrolled(allowed.astype(float), H) > 0.0
         theta = np.tile(theta, (H, 1, 1))
     rewards = theta if check.flag("known_rewards", known_rewards) else None
     design = None
     if check.flag("shared", shared):
         design = Design(phi, math.ceil(10.0 * bound) / 10.0, block, names)
+    span = math.log(0.6 / 0.05) if known_support else float(np.ptp(weights))
     problem = Problem(
-        len(theta), 2, horizon, 1, weight_bound=math.ceil(10.0 * math.log(0.6 / 0.05)) / 10.0, reward_bound=MUCH,
-        support=chance > 0.0, known_rewards=rewards, initial_states=(0,), action_names=ACTIONS, design=design,
+        len(theta), 2, horizon, 1, weight_bound=math.ceil(10.0 * span) / 10.0, reward_bound=MUCH,
+        support=allowed, known_rewards=rewards, initial_states=(0,), action_names=ACTIONS, design=design,
     )  # fmt: skip
     return World(problem, weights[..., None], theta, Table([[1.0]]), name="riverswim-logit")
