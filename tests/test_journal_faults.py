@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 import noregret as nr
 from noregret.journal import database, errors, schema
-from noregret.journal.errors import JournalUnavailable, NotTheWriter
+from noregret.journal.errors import JournalDamaged, JournalUnavailable, NotTheWriter
 from noregret.journal.event import Entry
 from noregret.journal.migrations.upgrading import upgrade
 
@@ -257,7 +257,7 @@ def test_drivers_errors_are_told_apart():
         assert isinstance(made, JournalUnavailable)
         assert "\n" not in str(made)
     for error in lasting:
-        assert type(errors.translated(error, "here")) is ValueError
+        assert type(errors.translated(error, "here")) is JournalDamaged  # of the database, not of one row
 
 
 @pytest.mark.long

@@ -10,12 +10,13 @@ import pytest
 
 import noregret as nr
 from clinic import CLINIC, RULE
-from noregret.journal.errors import DAMAGED
+from noregret.journal.errors import DAMAGED, JournalDamaged, RowDamaged
 from noregret.journal.journal import Journal
 from noregret.live.fold import FoldError
 from noregret.service import player as player_module
-from noregret.service.asking import ask
+from noregret.service.asking import Refusal, ask
 from noregret.service.programme_file import Settings, programme_from
+from noregret.service.recall import Recall
 from noregret.service.shadow import difference, planned, report
 from programmes import (
     HOUSE,
@@ -422,3 +423,19 @@ def test_a_damaged_row_is_the_damage_of_one_person(url, column):
         assert "is damaged: its" in programme.facts()["alarms"][-1]["sentence"]
     with Journal(url, "clinic") as journal:
         assert not journal.verify().ok
+
+
+def test_a_damaged_database_is_not_the_damage_of_one_person():
+    """A row is refused to whoever it is about; what the database says of itself stops the programme."""
+
+    class Damaged:
+        def __init__(self, error):
+            self.error = error
+
+        def of(self, who):
+            raise self.error
+
+    with pytest.raises(Refusal, match=DAMAGED):
+        Recall(Damaged(RowDamaged("event 7")), CLINIC.problem).standing("Ms A")
+    with pytest.raises(JournalDamaged, match="no journal"):
+        Recall(Damaged(JournalDamaged("that is no journal")), CLINIC.problem).standing("Ms A")

@@ -286,7 +286,7 @@ def test_a_shortfall_is_what_the_recursion_says(kind):
         work, search, short = agent.work, agent.par.search, np.zeros((6, 4))
         left = np.arange(5, -1, -1.0)[:, None]
         top, wide = np.minimum(plan.upper + 0.5, left), np.minimum(work.search.kept + 0.5, left[:5, :, None])
-        work.search.kept[:] = wide
+        work.search.kept[:], work.search.loose[:] = wide, 0  # none of them is to be made sharper
         shortfall(search, work.local, work.search, policy, top, plan.values, plan.lower, short)
 
         def highest(s, a, V, work=work, search=search):

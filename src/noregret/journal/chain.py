@@ -16,7 +16,7 @@ from hashlib import sha256
 from typing import Any, NamedTuple
 
 from .. import checks as check
-from .errors import JournalDamaged
+from .errors import RowDamaged
 from .event import KINDS, Entry, Event
 
 START = bytes(32)
@@ -188,4 +188,4 @@ def _read(name: str, text: Any, number: int) -> Any:
     try:
         return json.loads(text)
     except (TypeError, ValueError, RecursionError):
-        raise JournalDamaged(f"event {number} of the journal is damaged: its {name} is no JSON") from None
+        raise RowDamaged(f"event {number} of the journal is damaged: its {name} is no JSON") from None

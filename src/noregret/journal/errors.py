@@ -10,7 +10,11 @@ class JournalUnavailable(OSError):
 
 
 class JournalDamaged(ValueError):
-    """The database, or one row of it, is not what was written: `Journal.verify` says where."""
+    """The database is not what was written: `Journal.verify` says where."""
+
+
+class RowDamaged(JournalDamaged):
+    """One row is not. The others can be read, and whoever it is not about need not suffer from it."""
 
 
 class NotTheWriter(RuntimeError):
@@ -34,7 +38,7 @@ def sentence(error: BaseException) -> str:
 def translated(error: Any, shown: str) -> Exception:
     """A driver's error (sqlite3's or psycopg's: both follow PEP 249) as one of ours, with the database named.
 
-    What may pass by itself is JournalUnavailable; a database that is not a journal, or a damaged one, a ValueError."""
+    What may pass by itself is JournalUnavailable; what is no journal, or a damaged one, JournalDamaged."""
     names = {kind.__name__ for kind in type(error).__mro__}
     text = sentence(error)
     if "OperationalError" in names and not _ABSENT.search(text):

@@ -14,7 +14,7 @@ from .. import checks as check
 from .chain import COLUMNS, ERASABLE, START, check_key, check_programme, event_of, made_rows, who_text
 from .database import Database
 from .erasure import check_erasable
-from .errors import JournalDamaged, KeyTaken, NotTheWriter, translated
+from .errors import KeyTaken, NotTheWriter, RowDamaged, translated
 from .event import KINDS, Entry, Event, Who
 from .export import export
 from .schema import events as table
@@ -359,7 +359,7 @@ def _answered(row: Any) -> Event:
     """An event by its key: what was answered can be said again although the rest of the row is damaged."""
     try:
         return event_of(row)
-    except JournalDamaged:
+    except RowDamaged:
         return event_of((*row[:4], None, *row[5:7], None, *row[8:]))
 
 

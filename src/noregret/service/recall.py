@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from ..journal.errors import DAMAGED, JournalDamaged
+from ..journal.errors import DAMAGED, RowDamaged
 from ..problem.problem import Problem
 from .asking import Answer, Refusal
 from .standing import Standing
@@ -50,7 +50,7 @@ class Recall:
             found = Standing()
             try:
                 theirs = self.journal.of(who)
-            except JournalDamaged:  # nobody else's requests suffer from it
+            except RowDamaged:  # nobody else's requests suffer from it
                 raise Refusal(503, DAMAGED) from None
             for event in theirs:
                 if event.payload is not None:
