@@ -25,6 +25,7 @@ import numpy as np
 import typer
 import uvloop
 
+import noregret as nr
 from benchmarks.serving.books import balance
 from benchmarks.serving.faults import MIXED, NAME, database_restarts, disk_full, kills, programme_file, takeovers
 from benchmarks.serving.load import Load
@@ -123,6 +124,7 @@ Runs = Annotated[int, typer.Option(help="medians of so many")]
 PG = Annotated[bool, typer.Option(help="PostgreSQL in place of SQLite")]
 Free = Annotated[float, typer.Option(help="wait, two minutes at most, until this share of the machine is free")]
 Seconds = Annotated[float, typer.Option(help="measured, after three to warm up")]
+Known = Annotated[int, typer.Option(help="people from whom stored sets have learned before")]
 
 
 @app.command()
@@ -150,29 +152,47 @@ def load(
 
 
 @app.command()
-def windows(rate: float = 500.0, seconds: Seconds = 15.0, runs: Runs = 3, postgres: PG = False) -> None:
-    """The same arrivals with nothing beside, with learning, with snapshots, with refreshes; p99 of each."""
-    kinds: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
-        "nothing learned": ({"service": {"snapshot_every": 10**7}, "learning": {"wait": "close"}}, {}),
-        "learning": ({"service": {"snapshot_every": 10**7}}, {}),
-        "learning and snapshots": ({"service": {"snapshot_every": 2000}}, {}),
-        "stored sets, refreshed": ({"service": {"snapshot_every": 10**7}, "agent": {"sets": "stored"}}, {}),
-    }
-    for run in range(runs):
-        for kind, (settings, more) in kinds.items():
-            plan = {
-                "mode": "open", "rate": rate, "seconds": seconds, "warm": 3.0, "population": population_of(rate),
-                "seed": run, "mixed": {}, "replay": False,
-            }  # fmt: skip
-            row = _run(postgres, plan | more, settings)
-            q = row["latency"]
-            decide, begin, every = q["decide"], q["begin"], q["all"]
-            print(
-                f"{kind:26} decide p50 {decide['p50']} p99 {decide['p99']} max {decide['max']}; begin p50 "
-                f"{begin['p50']} p99 {begin['p99']}; all {every['p99']}; "
-                f"fdatasync {row['fdatasync_p50_ms']}/{row['fdatasync_p99_ms']} free {row['free']} by {row['by']}",
-                flush=True,
-            )
+def windows(
+    rate: float = 500.0, seconds: Seconds = 15.0, runs: Runs = 3, postgres: PG = False, known: Known = 0
+) -> None:
+    """The same arrivals with nothing beside, with learning, with snapshots, with refreshes; p99 of each.
+
+    Stored sets have two lines: what they cost where nothing is learned, and what refreshes add."""
+    idle: dict[str, Any] = {"service": {"snapshot_every": 10**7}, "learning": {"wait": "close"}}
+    learns: dict[str, Any] = {"service": {"snapshot_every": 10**7}}
+    often: dict[str, Any] = {"service": {"snapshot_every": 2000}}
+    with tempfile.TemporaryDirectory(prefix="noregret-agent-") as name:
+        stored: dict[str, Any] = {"agent": {"sets": "stored"}}
+        if known:
+            stored = {"agent": None, "problem": {"agent_file": str(_learned(Path(name), known))}}
+        kinds = {
+            "nothing learned": idle, "learning": learns, "learning and snapshots": often,
+            "stored sets, nothing learned": idle | stored, "stored sets, refreshed": learns | stored,
+        }  # fmt: skip
+        for run in range(runs):
+            for kind, settings in kinds.items():
+                plan = {
+                    "mode": "open", "rate": rate, "seconds": seconds, "warm": 3.0, "population": population_of(rate),
+                    "seed": run, "mixed": {}, "replay": False,
+                }  # fmt: skip
+                row = _run(postgres, plan, settings)
+                q = row["latency"]
+                decide, begin, every = q["decide"], q["begin"], q["all"]
+                print(
+                    f"{kind:28} decide p50 {decide['p50']} p99 {decide['p99']} max {decide['max']}; begin p50 "
+                    f"{begin['p50']} p99 {begin['p99']}; all {every['p99']}; "
+                    f"fdatasync {row['fdatasync_p50_ms']}/{row['fdatasync_p99_ms']} free {row['free']} by {row['by']}",
+                    flush=True,
+                )
+
+
+def _learned(folder: Path, people: int) -> Path:
+    """An agent with stored sets that has learned from so many people whom PSRL-GLM treated."""
+    world = medium()
+    agent = nr.CertifiedPSRL(world.problem, sets="stored")
+    agent.learn_from(nr.logged(nr.PSRLGLM(world.problem), world, people=people, seed=1))
+    agent.save(folder / "learned.npz")
+    return folder / "learned.npz"
 
 
 @app.command()

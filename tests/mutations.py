@@ -1,9 +1,11 @@
 """Files that somebody wrote on purpose: real ones, changed, with the checksum that goes with the change."""
 
+import atexit
 import copy
 import io
 import json
 import math
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from live import EVERYONE, make, place, played
 from noregret.storage import archive as _sealed
 
 FOLDER = Path(tempfile.mkdtemp(prefix="noregret-fuzz-"))
+atexit.register(shutil.rmtree, FOLDER, ignore_errors=True)
 VALUES = (
     None, True, False, 0, 1, 2, 3, -1, 7, 2**31, 2**62, 2**63, 10**30, 0.5, -0.0, 1e300, math.nan, math.inf, "",
     "logit", "linear",

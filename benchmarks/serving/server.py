@@ -21,7 +21,7 @@ from noregret.worlds import World
 def programme_text(world: World, name: str = "load", **settings: Any) -> str:
     """A programme file for a world's problem: CertifiedPSRL, and a house rule that takes action 0 or 1.
 
-    settings   of the tables: agent={...}, service={...}, house={...}, learning={...}"""
+    settings   of the tables: agent={...}, service={...}, house={...}, learning={...}; None: leave it out"""
     p = world.problem
     tables: dict[str, dict[str, Any]] = {
         "programme": {"name": name, "title": "Simulated people", "seed": 1},
@@ -33,7 +33,10 @@ def programme_text(world: World, name: str = "load", **settings: Any) -> str:
         "house": {"rule": {str(s): s % 2 for s in range(p.n_states)}},
     }  # fmt: skip
     for table, more in settings.items():
-        tables[table] = tables.get(table, {}) | more
+        if more is None or "agent_file" in more:  # whose problem is in the file
+            tables.pop(table)
+        if more is not None:
+            tables[table] = tables.get(table, {}) | more
     return "\n".join(f"[{t}]\n" + "".join(f"{k} = {_toml(v)}\n" for k, v in rows.items()) for t, rows in tables.items())
 
 
