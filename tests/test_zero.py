@@ -5,7 +5,7 @@ import pytest
 
 import noregret as nr
 from noregret.agents.local.certify import certified
-from noregret.planning.common import Shortfall, StepRanges, common_shortfall
+from noregret.planning.from_zero import Shortfall, StepRanges, common_shortfall
 from noregret.planning.optimism import bonus
 from noregret.theory.widths import ridge_radius
 from test_shared_coverage import DELTA, allowed

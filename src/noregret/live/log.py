@@ -14,8 +14,8 @@ from ..problem.encoder import Encoder
 from ..problem.log import Log, LoggedEpisode
 from ..problem.masks import Mask, allowed_actions, barred
 from ..problem.problem import Problem
+from ..problem.rows import number_of
 from ..storage.tables import columns, is_missing, whole
-from ..storage.values import number_of
 from .arrival import UNKNOWN, arrival_column, in_order
 
 NEEDED = ("episode", "step", "state", "action")

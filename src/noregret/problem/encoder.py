@@ -28,9 +28,9 @@ import numpy as np
 from .. import checks as check
 from ..checks import Floats
 from ..storage.tables import columns, is_missing
-from ..storage.values import chosen_among, level_of, levels_of, listed, number_of, range_of, value_of
 from .links import LinearCombination
 from .problem import Problem
+from .rows import chosen_among, level_of, levels_of, listed, number_of, range_of, value_of
 
 OTHER, MISSING = "other", "missing"
 

@@ -23,7 +23,7 @@ from ...compiler.memory import room_for
 from ...compiler.slots import slot
 from ...estimators.rewards.regression import BERNSTEIN, HOEFFDING, RIDGE
 from ...estimators.rewards.shared import call_shapes, dot_of, width_along
-from ...planning.common import Shortfall, StepRanges, common_shortfall
+from ...planning.from_zero import Shortfall, StepRanges, common_shortfall
 from ...problem.problem import Problem
 
 
