@@ -10,7 +10,7 @@ from ..checks import Floats
 from ..compiler.jit import kernel, merged
 from ..numerics.linear_algebra import pair_predictors, predictors
 from ..numerics.random import EXPLORE, uniforms
-from ..planning.bellman import planner_address
+from ..planning.bellman import UNCLIPPED, planner_address
 from ..problem.layout import Layout
 from ..problem.links import apply_gradient, sigmoid
 from ..problem.masks import check_policy
@@ -146,7 +146,7 @@ def oracle_plan(par, state, work, x, k, out):
         mean = merged(work.r)
         for i in range(mean.shape[0]):
             mean[i] -= par.offset
-    plan_model(par, work, work.P, work.r, 0, k, out)
+    plan_model(par, work, work.P, work.r, UNCLIPPED, k, out)
 
 
 class Oracle(Agent):
@@ -184,7 +184,7 @@ class Oracle(Agent):
 @kernel
 def greedy_plan(par, state, work, x, k, out):
     apply_beliefs(par.believe, (par, state, work, x, 0.0))
-    plan_model(par, work, work.belief.P, work.belief.reward, 0, k, out)
+    plan_model(par, work, work.belief.P, work.belief.reward, UNCLIPPED, k, out)
     if par.exploration > 0.0:
         epsilon = (k + 1.0) ** -par.exploration
         H, S = out.policy.shape

@@ -13,7 +13,7 @@ from ..compiler.jit import inlined
 from ..compiler.slots import EMPTY
 from ..numerics.random import tie_key
 from ..planning import bellman
-from ..planning.bellman import Hooks, Known, Model, Operator, Solution, apply_planner, call_hooked
+from ..planning.bellman import TO_REST, Hooks, Known, Model, Operator, Solution, apply_planner, call_hooked
 from ..problem.layout import Layout
 
 
@@ -44,7 +44,7 @@ def plan_model(par, work, P, r, clip, k, out):
 def plan_hooked(par, state, work, P, r, k, policy, values):
     """policy [H, S], values [H+1, S] <- those of the model and of the agent's two hooks, values clipped. par has the
     slots that `with_hooks` fills."""
-    hooks, operator = Hooks(par.adjust, par.settle, k), Operator(NONE, 1, tie_key(par.seed, k))
+    hooks, operator = Hooks(par.adjust, par.settle, k), Operator(NONE, TO_REST, tie_key(par.seed, k))
     found = Solution(work.Q, policy, values)
     call_hooked(par.hooked, (hooks, par.layout, Known(P, r), operator, par, state, work, found))
 
@@ -54,7 +54,7 @@ def with_hooks(adjust: Any, settle: Any, par: Any, state: Any, work: Any) -> Any
     (`planning.bellman.backward_induction_with`)."""
     table, cube, whole = np.zeros((1, 1)), np.zeros((1, 1, 1)), np.zeros((1, 1), np.int64)
     first, second = bellman.hook_addresses(adjust, settle, par, state, work)
-    hooks, operator = Hooks(EMPTY, EMPTY, 0), Operator(NONE, 1, np.uint64(0))
+    hooks, operator = Hooks(EMPTY, EMPTY, 0), Operator(NONE, TO_REST, np.uint64(0))
     found = Solution(table, whole, table)
     where = call_hooked.fill(
         bellman.backward_induction_with, hooks, par.layout, Known(cube, table), operator, par, state, work, found

@@ -32,6 +32,7 @@ from ..numerics.linear_algebra import rows_times
 from ..numerics.random import mix
 from ..problem.layout import Layout
 
+UNCLIPPED, TO_REST, TO_HORIZON = 0, 1, 2  # how an `Operator` clips values
 TIED_WITHIN = 1e-9  # actions whose values differ by less are tied, so that rounding does not choose between them
 
 
@@ -49,7 +50,7 @@ class Operator(NamedTuple):
     """Which Bellman operator, and how ties are broken."""
 
     spread: int  # `beliefs.point`
-    clip: int  # 1: to [0, H - h]; 2: to [0, H], as some papers have it; 0: not
+    clip: int  # UNCLIPPED; TO_REST: to [0, H - h]; TO_HORIZON: to [0, H], as some papers have it
     key: Any  # a word, uint64
 
 
@@ -155,7 +156,7 @@ def sparse_induction(layout, model, operator, found):
     V[H] = 0.0
     for h in range(H - 1, -1, -1):
         scale, limit = spread_of(V[h + 1], spread)
-        after, top = V[h + 1], float(H - h) if clip == 1 else float(H)
+        after, top = V[h + 1], float(H - h) if clip == TO_REST else float(H)
         for s in range(S):
             best, tied, action = -math.inf, 0, 0
             for a in range(A):
@@ -163,7 +164,7 @@ def sparse_induction(layout, model, operator, found):
                     q = expectation(P, layout, s, a, after) + r[s, a] + min(scale * xi[s, a], limit)
                     if noise.shape[0] > 0:
                         q += noise[h, s, a]
-                    q = min(max(q, 0.0), top) if clip > 0 else q
+                    q = min(max(q, 0.0), top) if clip != UNCLIPPED else q
                     Q[s, a] = q
                     best = max(best, q)
             for a in range(A):
@@ -199,8 +200,8 @@ def dense_induction(layout, model, operator, found):
             extra = merged(noise[h])
             for i in range(n):
                 q[i] += extra[i]
-        if clip > 0:
-            top = float(H - h) if clip == 1 else float(H)
+        if clip != UNCLIPPED:
+            top = float(H - h) if clip == TO_REST else float(H)
             for i in range(n):
                 q[i] = min(max(q[i], 0.0), top)
         choose(Q, layout, key, h, policy, V)
@@ -224,7 +225,7 @@ def planner_address(layout: Layout) -> Any:
     table, cube = f((1, 1)), f((1, 1, 1))
     model, found = Model(cube, table, table, cube), Solution(table, i, table)
     induction = dense_induction if layout.dense == 1 else sparse_induction
-    return apply_planner.fill(induction, layout, model, Operator(0, 0, np.uint64(0)), found)
+    return apply_planner.fill(induction, layout, model, Operator(0, UNCLIPPED, np.uint64(0)), found)
 
 
 apply_planner = slot("planner")  # (layout, model, operator, found)
@@ -257,8 +258,8 @@ def backward_induction_with(hooks, layout, known, operator, par, state, work, fo
         for i in range(n):
             q[i] += reward[i]
         call_adjust(adjust, (par, state, work, k, h, P, V[h + 1], Q))
-        if clip > 0:
-            top = float(H - h) if clip == 1 else float(H)
+        if clip != UNCLIPPED:
+            top = float(H - h) if clip == TO_REST else float(H)
             for i in range(n):
                 q[i] = min(max(q[i], 0.0), top)
         choose(Q, layout, key, h, policy, V)

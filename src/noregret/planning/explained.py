@@ -1,4 +1,4 @@
-"""What can be asked of a plan: how good it is believed to be, and why it says what it says. Answers, for people."""
+"""What can be asked of a plan: how good it is believed to be, and why it says what it says. To be read by a user."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -12,7 +12,7 @@ from ..compiler.memory import apart
 from ..numerics.random import tie_key
 from ..problem.links import apply_gradient
 from ..problem.problem import Problem
-from .bellman import Model, Operator, Solution, backward_induction
+from .bellman import TO_REST, Model, Operator, Solution, backward_induction
 from .plans import Plan
 
 _ROUNDING = 1e-9  # by how much the probabilities of a row may miss one
@@ -37,7 +37,7 @@ def solve(layout, P, r, widths, seed, k, Q, out):
     each row of P may be wrong in the 1-norm, so that values bound the optimal ones where that holds and r is an upper
     bound, 0: not at all; Q [S, A] is scratch. Ties are broken at random: seed and episode k say how."""
     model, found = Model(P, r, widths, P[:0]), Solution(Q, out.policy, out.values)
-    backward_induction(layout, model, Operator(HALF_SPAN, 1, tie_key(seed, k)), found)
+    backward_induction(layout, model, Operator(HALF_SPAN, TO_REST, tie_key(seed, k)), found)
 
 
 def plan(problem: Problem, P: ArrayLike, r: ArrayLike, widths: ArrayLike | None = None, seed: int = 0) -> Plan:
@@ -78,6 +78,6 @@ def plan(problem: Problem, P: ArrayLike, r: ArrayLike, widths: ArrayLike | None 
     solution = Solution(np.zeros((S, A)), np.zeros((H, S), np.int64), np.zeros((H + 1, S)))
     key = np.uint64(tie_key(check.integer("seed", seed, 0), 0))
     args: Any = apart((problem.layout, Model(model, rewards, wide, np.zeros((0, 0, 0))), solution))
-    told = args[0], args[1], Operator(HALF_SPAN, 1, key), args[2]
+    told = args[0], args[1], Operator(HALF_SPAN, TO_REST, key), args[2]
     direct(backward_induction, *told)(*told)
     return Plan(args[2].policy, args[2].values, problem=problem)

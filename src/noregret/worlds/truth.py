@@ -10,7 +10,7 @@ from ..checks import Floats
 from ..compiler.jit import inlined, merged, strict
 from ..numerics.linear_algebra import pair_predictors, predictors
 from ..numerics.random import LUCK, START, uniforms
-from ..planning.bellman import Model, Operator, Solution, apply_planner, evaluate, expectation
+from ..planning.bellman import UNCLIPPED, Model, Operator, Solution, apply_planner, evaluate, expectation
 from ..planning.randomised import evaluate_chances, floored
 from ..problem.layout import Layout
 from ..problem.links import apply_gradient, sigmoid
@@ -63,7 +63,7 @@ def solve(truth):
     key = np.uint64(0)
     model = Model(truth.P, truth.r, truth.r, truth.noise)
     found = Solution(truth.Q, truth.best, truth.optimal)
-    apply_planner(truth.planner, (truth.layout, model, Operator(NONE, 0, key), found))
+    apply_planner(truth.planner, (truth.layout, model, Operator(NONE, UNCLIPPED, key), found))
 
 
 @inlined

@@ -11,7 +11,7 @@ from .. import checks as check
 from ..beliefs.point import NONE
 from ..checks import Floats
 from ..compiler.memory import apart
-from ..planning.bellman import Model, Operator, Solution, backward_induction, evaluate, planner_address
+from ..planning.bellman import UNCLIPPED, Model, Operator, Solution, backward_induction, evaluate, planner_address
 from ..planning.plans import Plan
 from ..planning.randomised import evaluate_chances
 from ..problem.links import LinearCombination
@@ -275,7 +275,7 @@ class World:
         backward_induction(
             p.layout._replace(available=self.allowed(x)),
             Model(P, r, r, none),
-            Operator(NONE, 0, key),
+            Operator(NONE, UNCLIPPED, key),
             Solution(np.zeros((S, A)), policy, values),
         )
         values = p.scale.values(values)

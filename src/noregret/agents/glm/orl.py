@@ -4,7 +4,7 @@ import math
 
 from ...compiler.jit import kernel
 from ...numerics.random import tie_key
-from ...planning.bellman import Model, Operator, Solution, apply_planner
+from ...planning.bellman import TO_REST, Model, Operator, Solution, apply_planner
 from ...problem.problem import Problem
 from ..declared import BONUS_SCALE, CONSTANTS, DELTA, REGULARIZATION, REWARD_REGULARIZATION
 from ..promise import ALWAYS, OPTIMISM
@@ -21,9 +21,9 @@ def plan(par, state, work, x, k, out):
             work.r[s, a] = belief.reward[s, a] + belief.bonus[s, a]
             work.xi[s, a] = par.scale * belief.width[s, a]
     key = tie_key(par.seed, k)  # a word that picks among actions of equal value
-    model, to_what_is_left = Model(belief.P, work.r, work.xi, work.noise), 1
+    model = Model(belief.P, work.r, work.xi, work.noise)
     found = Solution(work.Q, out.policy, out.values)
-    apply_planner(par.planner, (par.layout, model, Operator(par.belief.spread, to_what_is_left, key), found))
+    apply_planner(par.planner, (par.layout, model, Operator(par.belief.spread, TO_REST, key), found))
 
 
 class GLMORL(GLMAgent):

@@ -5,6 +5,7 @@ import math
 from ...beliefs.point import EUCLIDEAN
 from ...compiler.jit import inlined, kernel
 from ...numerics.random import NOISE, normals
+from ...planning.bellman import UNCLIPPED
 from ...problem.problem import Problem
 from ..declared import BONUS_SCALE, CONSTANTS, REGULARIZATION, REWARD_REGULARIZATION
 from ..plans import plan_model
@@ -18,7 +19,7 @@ def plan(par, state, work, x, k, out):
     apply_beliefs(par.believe, (par, state, work, x, log))
     belief = work.belief
     perturb(par, k, belief, work.noise)
-    plan_model(par, work, belief.P, belief.reward, 0, k, out)
+    plan_model(par, work, belief.P, belief.reward, UNCLIPPED, k, out)
 
 
 @inlined

@@ -16,6 +16,7 @@ from ...numerics.linear_algebra import cholesky
 from ...numerics.random import DOUBT, POSTERIOR, fill_normals, tie_key
 from ...planning.bellman import (
     TIED_WITHIN,
+    TO_REST,
     Hooks,
     Known,
     Model,
@@ -112,7 +113,7 @@ def draw_model(par, state, work, x, k):
 @inlined
 def plan_draw(par, work, k, policy, values):
     """policy, values <- those of the first model drawn."""
-    model, operator = Model(work.P[0], work.r[0], work.r[0], work.none), Operator(NONE, 1, tie_key(par.seed, k))
+    model, operator = Model(work.P[0], work.r[0], work.r[0], work.none), Operator(NONE, TO_REST, tie_key(par.seed, k))
     apply_planner(par.planner, (par.layout, model, operator, Solution(work.Q, policy, values)))
 
 
@@ -143,7 +144,7 @@ def best_draw(par, draws, work, k, h, P, V_next, Q):
 def best_of_draws(layout, hook, P, r, key, k, found):
     """policy, values <- a plan with the best of the models in every backup."""
     hooks, known = Hooks(hook, EMPTY, k), Known(P[0], r[0])
-    backward_induction_with(hooks, layout, known, Operator(NONE, 1, key), layout, (P, r), 0, found)
+    backward_induction_with(hooks, layout, known, Operator(NONE, TO_REST, key), layout, (P, r), 0, found)
 
 
 apply_several = slot("best of draws")

@@ -22,8 +22,8 @@ from ...problem.layout import used_slots
 
 TAUS = (0.3, 0.1, 0.03, 0.01)  # of transitions, for aims as long as `aim_of` makes them
 REWARD_TAUS = (0.07,)  # within 2% of the best from 5,000 to 100,000 people
-REWARD_SHARE = 0.8  # of the delta of a question, for what rewards say: they are the larger part of most widths
-NEWTON = 30
+QUESTION_REWARD_SHARE = 0.8  # of the delta of a question, for what rewards say: they are the larger part of most widths
+NEWTON_STEPS = 30
 
 
 def stored_steps(store: Store, people: int, n_actions: int, offset: float) -> Steps:
@@ -48,10 +48,10 @@ def directions_of(
     late = _part(steps, steps.person >= since)
     batch = np.searchsorted(np.array(starts), late.person, side="right") - 1
     learned = bool((joint.reward_radius > 0.0).any())
-    share = (1.0 - REWARD_SHARE) * delta if learned else delta
+    share = (1.0 - QUESTION_REWARD_SHARE) * delta if learned else delta
     made = [transition_direction(joint, late, aims, batch, TAUS, share)]
     if learned:
-        made.append(reward_direction(joint, late, aims, batch, REWARD_TAUS, REWARD_SHARE * delta, offset))
+        made.append(reward_direction(joint, late, aims, batch, REWARD_TAUS, QUESTION_REWARD_SHARE * delta, offset))
     return made
 
 
@@ -84,7 +84,7 @@ def _fitted(joint: JointSet, steps: Steps) -> tuple[Floats, Floats]:
         at = blocks.block[steps.state, steps.action] == b
         s, a, y, x = steps.state[at], steps.action[at], steps.slot[at], steps.X[steps.person[at]]
         phi, on, theta = blocks.features[s, a], used[s, a], np.zeros(Q * d)
-        for _ in range(NEWTON):
+        for _ in range(NEWTON_STEPS):
             z = np.where(on, np.einsum("tkq,tq->tk", phi, x @ theta.reshape(Q, d).T), -np.inf)
             p = np.exp(z - z.max(1, keepdims=True, initial=-1e300))
             p /= p.sum(1, keepdims=True)

@@ -21,7 +21,7 @@ from ....estimators.newton.online_newton import NewtonPar, NewtonState, NewtonWo
 from ....estimators.rewards.forms import RewardPar, RewardState, RewardWork, reward_parts
 from ....estimators.store import ENDLESS, chain
 from ....numerics.linear_algebra import form, least_regularization, norm_of
-from ....planning.bellman import planner_address
+from ....planning.bellman import UNCLIPPED, planner_address
 from ....problem.layout import Layout
 from ....problem.links import MultinomialLogit
 from ....problem.problem import Problem
@@ -35,7 +35,7 @@ from ...promise import ALWAYS, OPTIMISM, rewards_assumed
 class BanditPar(NamedTuple):
     seed: int
     layout: Layout
-    planner: Any  # slot of `planning.bellman.backward_induction`
+    planner: Any  # slot of a planner (`planning.bellman.planner_address`)
     ridge: RewardPar
     newton: NewtonPar  # of an online Newton step with two outcomes, reward 1 and reward 0
     outcomes: NDArray[np.int64]  # [1]: 2, how many it has
@@ -99,7 +99,7 @@ def length_in(inverse, x):
 @inlined
 def take_best(par, work, k, out):
     """policy <- the available pair of the highest work.score in every state; values[0] <- that score."""
-    plan_model(par, work, work.P, work.score, 0, k, out)
+    plan_model(par, work, work.P, work.score, UNCLIPPED, k, out)
 
 
 @inlined

@@ -13,7 +13,7 @@ from ....compiler.announcements import announced
 from ....compiler.jit import inlined, kernel, merged
 from ....numerics.linear_algebra import cholesky, dot, solve_factored
 from ....numerics.random import EXPLORE, uniforms
-from ....planning.bellman import evaluate, expectation
+from ....planning.bellman import UNCLIPPED, evaluate, expectation
 from ....problem.problem import Problem
 from ...base import Trajectory, part_learn
 from ...declared import CONSTANTS, REGULARIZATION, REWARD_REGULARIZATION, option
@@ -60,7 +60,7 @@ def plan(par, state, work, x, k, out):
     for s in range(S):
         for a in range(A):
             work.glm.r[s, a] = belief.reward[s, a] + S * A / gamma
-    plan_model(glm, work.glm, belief.P, work.glm.r, 0, k, out)
+    plan_model(glm, work.glm, belief.P, work.glm.r, UNCLIPPED, k, out)
     multipliers(par, layout, gamma, belief.P, belief.reward, out.values, work)
     draw(glm.seed, k, layout, belief.P, belief.reward, out.values, work.chances, out.policy)
     evaluate(belief.P, layout, belief.reward, out.policy, out.values)

@@ -36,7 +36,7 @@ from ....estimators.rewards.forms import (
 from ....estimators.rewards.regression import rewards_learn
 from ....estimators.store import Store, empty_store, with_room
 from ....numerics.linear_algebra import LEAST_REGULARIZATION, dot, refresh_address
-from ....planning.bellman import planner_address
+from ....planning.bellman import TO_HORIZON, TO_REST, planner_address
 from ....problem.design import Blocks, pair_blocks
 from ....problem.layout import Layout
 from ....problem.links import MultinomialLogit, exp
@@ -58,7 +58,7 @@ SAMPLES = option(None, check.integer)
 class MNLPar(NamedTuple):
     seed: int
     layout: Layout
-    planner: Any  # slot of `planning.bellman.backward_induction`
+    planner: Any  # slot of a planner (`planning.bellman.planner_address`)
     steps: Any  # slot of what learns the transitions of an episode
     refresh: Any  # slot of `numerics.linear_algebra.refresh_inverse`
     rewards: RewardPar
@@ -305,7 +305,7 @@ class MNLAgent(Agent):
             features=np.array(blocks.features), bound=np.array(blocks.bound, float),
             log=math.log(n * (1.0 if known else 2.0) / o["delta"]), log_reward=math.log(2.0 * p.n_pairs / o["delta"]),
             scale=o["bonus_scale"], growth=float(self.growth),
-            clip=1 if self.ceiling == "left" else 2, **self._numbers(blocks),
+            clip=TO_REST if self.ceiling == "left" else TO_HORIZON, **self._numbers(blocks),
         )  # fmt: skip
         f, size, eye = np.zeros, Q * d, np.eye(Q * d)
         lam = par.regularization[:, None, None]

@@ -10,7 +10,7 @@ from .... import checks as check
 from ....checks import Floats
 from ....compiler.jit import inlined, kernel
 from ....numerics.random import EXPLORE, uniforms
-from ....planning.bellman import planner_address
+from ....planning.bellman import UNCLIPPED, planner_address
 from ....problem.layout import Layout, slot_of, uniform_rows
 from ....problem.problem import Problem
 from ...base import Agent, PlanBuffer
@@ -22,7 +22,7 @@ from .cece_x import explore
 class CecePar(NamedTuple):
     seed: int
     layout: Layout
-    planner: Any  # slot of `planning.bellman.backward_induction`
+    planner: Any  # slot of a planner (`planning.bellman.planner_address`)
     prefix: int  # T_e
     every: int  # L
     rounds: int  # of expectation-maximisation
@@ -124,7 +124,9 @@ def fit(par, state, work, filled):
 @inlined
 def exploit(par, state, work, k, c, first, out):
     """Rows `first` and on of the policy, and all values, from the model of cluster c."""
-    plan_model(par, work, state.P[c], state.r[c], 0, k, PlanBuffer(work.policy, out.values, out.plans, out.floor))
+    plan_model(
+        par, work, state.P[c], state.r[c], UNCLIPPED, k, PlanBuffer(work.policy, out.values, out.plans, out.floor)
+    )
     for h in range(first, out.policy.shape[0]):
         for s in range(out.policy.shape[1]):
             out.policy[h, s] = work.policy[h, s]

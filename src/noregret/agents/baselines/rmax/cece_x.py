@@ -6,6 +6,7 @@ from numpy.typing import ArrayLike
 from .... import checks as check
 from ....compiler.jit import inlined, kernel
 from ....numerics.random import EXPLORE, uniforms
+from ....planning.bellman import UNCLIPPED
 from ....problem.problem import Problem
 from ...base import Agent
 from ...declared import CENTRES, option
@@ -23,7 +24,7 @@ def plan(par, state, work, x, k, out):
             for j in range(m):
                 work.P[s, a, j] = (state.counts[b, s, a, j] + before) / (state.visits[b, s, a] + m * before)
             work.r[s, a] = (state.total[b, s, a] + before) / (state.rated[b, s, a] + 2.0 * before)
-    plan_model(par, work, work.P, work.r, 0, k, out)
+    plan_model(par, work, work.P, work.r, UNCLIPPED, k, out)
     explore(par, k, out.policy)
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from .... import checks as check
 from ....compiler.jit import kernel
+from ....planning.bellman import TO_REST
 from ....problem.links import LinearCombination
 from ....problem.problem import Problem
 from ....theory import pac
@@ -31,7 +32,7 @@ def plan(par, state, work, x, k, out):
             else:
                 work.P[s, a] = 0.0
                 work.r[s, a] = float(H)  # clipped: worth H - h, as much as anything can be
-    plan_model(par, work, work.P, work.r, 1, k, out)
+    plan_model(par, work, work.P, work.r, TO_REST, k, out)
     add_slack(par.slack, out.values)
 
 

@@ -21,7 +21,7 @@ from ..groups import distance2, group_of
 class GroupPar(NamedTuple):
     seed: int
     layout: Layout
-    planner: Any  # slot of `planning.bellman.backward_induction`
+    planner: Any  # slot of a planner (`planning.bellman.planner_address`)
     radius: float  # of a ball; 0 where the centres are given: everybody goes to the nearest one
     enough: int  # samples that are kept of each pair; a pair with as many is known
     prefix: int  # steps of uniform play

@@ -12,7 +12,7 @@ from ....checks import Floats
 from ....compiler.jit import inlined, kernel, merged
 from ....estimators.gram import first_grams
 from ....numerics.linear_algebra import apply_refresh, dot, rank_one, refresh_address, rows_times
-from ....planning.bellman import planner_address
+from ....planning.bellman import TO_REST, planner_address
 from ....problem.layout import Layout, slot_of
 from ....problem.links import LinearCombination, simplex_rows
 from ....problem.problem import Problem
@@ -27,7 +27,7 @@ REFRESH = 1000  # samples between direct inversions
 class KwikPar(NamedTuple):
     seed: int
     layout: Layout
-    planner: Any  # slot of `planning.bellman.backward_induction`
+    planner: Any  # slot of a planner (`planning.bellman.planner_address`)
     refresh: Any  # slot of `refresh_inverse`
     threshold: float  # alpha0^2
     always: int  # 1: learn where the answer is known, too
@@ -91,7 +91,7 @@ def plan(par, state, work, x, k, out):
             if not known:
                 model.r[s, a] = float(H)  # clipped: worth H - h, as much as anything can be
     simplex_rows(merged(model.P), 1.0, merged(par.layout.count), work.moved)
-    plan_model(par, model, model.P, model.r, 1, k, out)
+    plan_model(par, model, model.P, model.r, TO_REST, k, out)
     add_slack(par.slack, out.values)
 
 

@@ -40,7 +40,7 @@ from .models import tabular_model
 class TabularPar(NamedTuple):
     seed: int
     layout: Layout
-    planner: Any  # slot of `planning.bellman.backward_induction`
+    planner: Any  # slot of a planner (`planning.bellman.planner_address`)
     hooked: Any  # slots of `agents.plans.with_hooks`, or EMPTY
     adjust: Any
     settle: Any

@@ -7,6 +7,7 @@ from numpy.typing import ArrayLike
 from .... import checks as check
 from ....compiler.jit import inlined, kernel
 from ....numerics.random import POSTERIOR, gammas, gammas_from
+from ....planning.bellman import UNCLIPPED
 from ...commit import put
 from ...declared import CENTRES, choice, option
 from ...plans import plan_model
@@ -25,7 +26,7 @@ def plan(par, state, work, x, k, out):
         draw_supported(par, state, work, b, k)
     if par.known == 1:
         told_rewards(par, x, work.r)
-    plan_model(par, work, work.P, work.r, 0, k, out)
+    plan_model(par, work, work.P, work.r, UNCLIPPED, k, out)
     if par.lazy == 1:
         put(out.policy, state.policy[b])
         put(out.values, state.values[b])
