@@ -2,7 +2,7 @@
 
 Python may stop at any line: Ctrl-C, or no memory left. A kernel runs to its end. So the kernel that plans or learns and
 the clock that says so are written by the same call: afterwards the agent is as before the verb or as after it. The
-clock, int64 [4], holds what follows; `told` is what it is to say afterwards.
+`clock`, int64 [4], holds what follows; `told` what it is to say afterwards.
 
     episode   individuals met so far
     step      steps of the open episode whose outcome was observed
@@ -36,7 +36,7 @@ def put(source, to):
 
 
 @entrance
-def opened(plan, agent, args, kept, others, masks, mark, told):
+def opened(plan, agent, args, kept, others, masks, clock, told):
     """Plan, args (x, k, out), with the actions available to this person; then keep the context and these, forget whose
     actions they were, and open. masks [S, A]: theirs; everybody's; what planners look at; what is kept."""
     put(masks[0], masks[2])
@@ -45,23 +45,23 @@ def opened(plan, agent, args, kept, others, masks, mark, told):
     put(masks[0], masks[3])
     copy(args[0], kept)
     others[:] = False
-    copy(told, mark)
+    copy(told, clock)
 
 
 @entrance
-def observed(replan, agent, args, reward, after, mark, told):
+def observed(replan, agent, args, reward, next_state, clock, told):
     """The outcome of the last of n steps, args (x, k, n, path, out); then plan the rest anew."""
     n, path = args[2], args[3]
     path.rewards[n - 1] = reward
-    path.states[n] = after
+    path.states[n] = next_state
     call_replan(replan, agent, args)
-    copy(told, mark)
+    copy(told, clock)
 
 
 @entrance
-def learned(learn, agent, args, evidence, upper, mark, told):
+def learned(learn, agent, args, evidence, upper, clock, told):
     """Close, test what is assumed, learn, args (x, k, n, path): whatever a kernel may refuse, nothing is learned
     twice."""
-    copy(told, mark)
+    copy(told, clock)
     watch(evidence, upper, args[2], args[3])
     call_learn(learn, agent, args)

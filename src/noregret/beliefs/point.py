@@ -8,8 +8,8 @@ For a context x and every pair at once,
     xi_p: w as a bound on the distance of the distributions
     xi_r = min(1, (sqrt(lambda_r) B_r + sqrt(2 ln(1/delta) + ln det V/lambda_r^d)/2) ||x||_{V^{-1}})
 
-(as printed: `theory.widths.reward_interval`; logistic rewards: `estimators.rewards.logistic`; known ones: their means,
-and xi_r = 0).
+(`theory.widths.reward_interval`; as printed: `reward_interval_printed`; logistic rewards:
+`estimators.rewards.logistic`; known ones: their means, and xi_r = 0).
 
 Three ways from w to xi_p (`Link.width`), and the spread of V that goes with each (`planning`):
 

@@ -6,6 +6,14 @@ compiled.
 
 The agents of this family differ in their plan kernel only; they share the types of par, state and work, and with them
 the compiled simulation loop.
+
+What is in the slots of `GLMORL` as it comes (logit link, no design, linear rewards; delta .05, constants "corrected"):
+
+    believe   `believe`, below                        work.belief <- P_hat, r_hat and widths (`beliefs.point`, TANH)
+    planner   planning.bellman.dense_induction        or sparse_induction, where not every state may come next
+    steps     estimators.newton.online_newton.newton_learn     the sets of transitions (Theorem A)
+    rewards   `estimate` and `widths` of beliefs.point and rewards_learn of estimators.rewards.regression: ridge
+              regression; its own slots are empty
 """
 
 import math
@@ -64,7 +72,7 @@ class GLMPar(NamedTuple):
     seed: int
     layout: Layout
     believe: Any  # slot of `believe`
-    planner: Any  # slot of `planning.bellman.backward_induction`
+    planner: Any  # slot of a planner (`planning.bellman.planner_address`)
     steps: Any  # slot of `newton_learn`, `conversion_learn` or `shared_newton_learn`
     transitions: NewtonPar | ConversionPar | SharedNewtonPar
     rewards: RewardPar

@@ -1,4 +1,5 @@
-"""Certified PSRL: posterior sampling behind a gate that makes it provable."""
+"""Certified PSRL: plans that explore, by a part of what is not known or by posterior sampling, behind a gate that makes
+them provable."""
 
 from ... import checks as check
 from ...beliefs.local import is_shared

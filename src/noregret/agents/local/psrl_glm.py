@@ -1,4 +1,5 @@
-"""PSRL-GLM: plan for a model drawn from the (approximate) posterior of a generalized linear population."""
+"""PSRL-GLM: plans that explore by a random part of what is not known (`explore`), or for a model drawn from the
+approximate posterior (exploration="posterior"). Nothing is proved about them."""
 
 import numpy as np
 from numpy.typing import ArrayLike

@@ -15,7 +15,7 @@ What is in the slots of `CertifiedPSRL` as it comes (online sets, per pair, expl
     propose    agents.local.explore.explore         the plan that explores
     believe    agents.local.explore.believe_pairs   work.local <- one standard deviation of the posterior
     describe   describe_online, below               work.local <- the sets
-    derive     beliefs.local.derive                 half, second, span and caps of these sets
+    derive     beliefs.local.derive                 P, span, half, second and slopes of these sets
     outcomes   estimators.likelihood.visit.learn_outcomes: the sets with c = g(r), the posterior with c = 1/2
     rewards    ranges_mixture and mixture_step of estimators.rewards.mixture: the ranges
     means      posterior_calibrated and calibrated_step of estimators.rewards.calibrated: estimates and deviations
@@ -23,9 +23,11 @@ What is in the slots of `CertifiedPSRL` as it comes (online sets, per pair, expl
     explore    the same over one standard deviation of the posterior, with the variances of `planning.ways`
     bets       agents.local.audit.audit_pairs: bets against the model, which nothing that plans or learns reads
 
-`draw`, `several`, `best_draw`, `planner` and `zero` are not used then, and the store is empty. lambda is d/B_p^2 of
-the posterior and four times as much of the sets. ln(1/delta) of each set is `SetAgent._shares`: a transition set has
-(1 - REGRET_SHARE) (1 - REWARD_SHARE) delta over the number of pairs, a range of rewards REWARD_SHARE of the same.
+`draw`, `several`, `best_draw`, `planner` and `zero` are not used then, and the store is empty. kappa is 4 or more.
+lambda is d/B_p^2 of the posterior and four times as much of the sets. ln(1/delta) of each set is `SetAgent._shares`,
+with delta .05: a transition set has .98 x .2 delta over the number of pairs, a range of rewards .98 x .8 of the same.
+The certificate is V~ - L, from `out.values` and `work.lower` (`Agent.plan_made`); `agents.local.certify` is for
+policies that others bring.
 """
 
 import math

@@ -1,4 +1,4 @@
-"""`LikelihoodRatioSet`: the online likelihood-ratio set of one pair, for people."""
+"""`LikelihoodRatioSet`: the online likelihood-ratio set of one pair, to be used by hand."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""The stored-data set of one pair, for people: feed it observations, ask what it knows."""
+"""The stored-data set of one pair, to be used by hand: feed it observations, ask what it knows."""
 
 import math
 from typing import Any
