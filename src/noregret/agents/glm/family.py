@@ -128,7 +128,7 @@ def believe_lifted(par, state, work, x, log):
     """`believe` where mean rewards have a design and transitions have none."""
     norm, belief, of = norm_of(x), work.belief, state.transitions
     work.log[0] = log
-    unused = NoRewards(work.zeros, of.inverse, of.logdet)
+    unused = NoRewards(work.zeros, of.inverse, of.logdet)  # what it says of rewards `call_estimates` overwrites
     estimate(par.transitions, of, unused, par.layout, par.belief, x, norm, belief)
     if par.widths == 1:
         widths(par.belief, par.transitions, of, unused, par.layout, log, x, belief)

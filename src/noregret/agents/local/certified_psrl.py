@@ -39,7 +39,8 @@ def passes(starts, kappa, top, upper, lower):
 @inlined
 def climb(par, work, k, policy, top):
     """policy [H, S] <- itself if it passes the gate, else the first of the rungs that does; returns how many rungs were
-    tried, RUNGS + 1 if none passes. What does not pass by a U that takes less time is judged again by U itself:
+    tried, RUNGS + 1 if none passes. Per pair and with TAYLOR bonuses every candidate is judged once, by U (rough = 0).
+    Elsewhere what does not pass by a U that takes less time (rough = 1) is judged again by U itself:
 
     Under SHARP bonuses by that of rewards alone, the centre of the sets for the model. It is at most U, so what passes
     with it passes.

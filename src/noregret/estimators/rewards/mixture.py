@@ -13,8 +13,8 @@ all weights pi over the components (Gibbs' inequality with N(-+ c h, Q)),
 where J = sum nu_i x_i x_i' and cost = KL of the Gaussians and of pi + tr(W Q)/2, W = sum w_i x_i x_i'. nu_i bounds
 2 chi/u^2 and w_i what the width of Q costs, both over the means that are possible at x_i and |u_i| <= reach l_i
 (`variance_proxy`, `tilted_variance`); 1/4 always serves. x'theta* = h'G theta* + (x - G h)'theta*, and the second term
-is at most B_r ||x - G h||. Proofs: docs/beyond.md, section 4. Everything but nu_i and w_i is
-kept online; those two may be recomputed from stored data at any time, because the event does not involve them.
+is at most B_r ||x - G h||. Proofs: docs/beyond.md, section 4. Everything but nu_i and w_i is kept online; those two may
+be recomputed from stored data at any time, because the event does not involve them.
 
 It goes with ridge regression at a small lambda (`ridge_step`), which keeps G + lambda I, its inverse and sum x_i r_i.
 Under HOEFFDING nu_i = w_i = 1/4, no extremes are active and all tilts are allowed: `estimators.rewards.refresh` and
@@ -271,7 +271,7 @@ def ranges_mixture(par, state, work, x, low, high):
 
 @kernel
 def mixture_step(par, state, work, s, a, reward, x):
-    """One reward of pair (s, a): V and w from the range at x. O(C d^2), and O(C d^3) each time n has grown by 5% or by
+    """One reward of pair (s, a): nu and w from the range at x. O(C d^2), and O(C d^3) each time n has grown by 5% or by
     1,000."""
     of, d, weights = state.mixture, x.shape[0], work.mixture.weights
     weights[0], weights[1] = 0.25, 0.25

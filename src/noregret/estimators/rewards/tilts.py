@@ -1,6 +1,6 @@
 """How much a reward in [0, 1] can say under an exponential tilt: the bounds behind `estimators.rewards.mixture`.
 
-kappa(mu, u) = ln(1 - mu + mu e^u) - mu u is the largest log-mean of e^{u (r - mu)} over rewards in [0, 1] of mean mu.
+chi(mu, u) = ln(1 - mu + mu e^u) - mu u is the largest log-mean of e^{u (r - mu)} over rewards in [0, 1] of mean mu.
 """
 
 import math
@@ -12,7 +12,7 @@ from .regression import form_of
 
 @formula
 def cumulant(mu: float, u: float) -> float:
-    """kappa(mu, u) = ln(1 - mu + mu e^u) - mu u: of a centred Bernoulli(mu) variable. Concave in mu, convex in u."""
+    """chi(mu, u) = ln(1 - mu + mu e^u) - mu u: of a centred Bernoulli(mu) variable. Concave in mu, convex in u."""
     if u > 0.0:  # (1 - mu)-form: no exponential of a large number
         return math.log1p((1.0 - mu) * math.expm1(-u)) + (1.0 - mu) * u
     return math.log1p(mu * math.expm1(u)) - mu * u
@@ -20,7 +20,7 @@ def cumulant(mu: float, u: float) -> float:
 
 @formula
 def variance_proxy(low: float, high: float, r: float) -> float:
-    """sup of 2 kappa(mu, u)/u^2 over low <= mu <= high, |u| <= r; at most 1/4.
+    """sup of 2 chi(mu, u)/u^2 over low <= mu <= high, |u| <= r; at most 1/4.
 
     Attained at the mean m nearest 1/2 (by symmetry m <= 1/2), at u = min(r, 2 ln((1 - m)/m)): there the quotient is
     largest in u over all of R, (1 - 2m)/(2 ln((1 - m)/m)) (Kearns and Saul 1998), and below it it increases in u."""
@@ -37,7 +37,7 @@ def variance_proxy(low: float, high: float, r: float) -> float:
 
 @formula
 def tilted_variance(low: float, high: float, r: float) -> float:
-    """sup of the second derivative of kappa in u, p (1 - p) with p = mu e^u/(1 - mu + mu e^u), over the same set."""
+    """sup of the second derivative of chi in u, p (1 - p) with p = mu e^u/(1 - mu + mu e^u), over the same set."""
     m = high if high < 0.5 else (1.0 - low if low > 0.5 else 0.5)
     shrunk = m / (m + (1.0 - m) * math.exp(-r))  # m <= 1/2, tilted towards 1/2
     return shrunk * (1.0 - shrunk) * (1.0 + 1e-9) if shrunk < 0.5 else 0.25
@@ -58,7 +58,7 @@ def multiplier(xx: float, xy: float, yy: float, slack: float, rho: float) -> flo
 
 @inlined
 def sample_bounds(Q, reach, x, low, high, scratch):
-    """V_i and w_i of a sample at x whose mean is in [low, high]; Q [d, d] >= every covariance that will be used."""
+    """nu_i and w_i of a sample at x whose mean is in [low, high]; Q [d, d] >= every covariance that will be used."""
     l2 = max(form_of(Q, x, scratch), 0.0)
     r = reach * math.sqrt(l2)
     spread = 2.0 * math.expm1(0.5 * l2) / l2 if l2 > 1e-12 else 1.0 + 1e-12
