@@ -5,9 +5,11 @@ import math
 from ..compiler.jit import inlined, kernel, merged
 from ..compiler.slots import slot
 
+EXACT, GLANCE, UPPER_AGAIN = 0, 1, 2  # how upper values of a policy are made: `optimism.assess`
+
 call_rows = slot("rows of a pair")  # `beliefs.local.make_rows` or `make_root`: (local, i, n)
 call_first = slot("first-order terms")  # `shared.first_of`: (par, local, V, n, work)
-call_perturb = slot("perturb")  # (seed, draws, k, h, factor)
+call_perturb = slot("perturb")  # (seed, count, k, h, factor)
 
 
 @inlined
@@ -36,7 +38,7 @@ def least_of(local, s, a, first, mean, low, high):
 def first_matters(par, local, work):
     """Whether a first-order term can decide the bonus of any pair. Where second >= half it cannot, not being negative:
     so for all pairs as long as their sets are wide. Then work.first <- 0. Perturbed, it may be negative."""
-    if par.draws > 0.0:
+    if par.perturbations > 0.0:
         return True
     second, half, first, wide = merged(local.second), merged(local.half), merged(work.first), 0
     for i in range(first.shape[0]):

@@ -21,6 +21,7 @@ from ..checks import Floats
 from ..compiler.jit import inlined, kernel
 from ..compiler.slots import slot
 from .bellman import expectation
+from .bonuses import EXACT
 from .optimism import assess, bonus, highest_mean
 
 
@@ -55,8 +56,8 @@ def margin(par, local, work, policy, other, share, made):
     """made.least [H+1, S] <- a lower bound on the values of `policy` [H, S] less `share` in [0, 1] of those of `other`;
     the rest of `made` <- bounds on either. par, local, work as for `optimism.assess`."""
     (H, S), below, above = policy.shape, made.below, made.above
-    assess(par, local, work, policy, made.upper, made.lower, 0)
-    assess(par, local, work, other, made.other_upper, made.other_lower, 0)
+    assess(par, local, work, policy, made.upper, made.lower, EXACT)
+    assess(par, local, work, other, made.other_upper, made.other_lower, EXACT)
     made.least[H] = 0.0
     for h in range(H - 1, -1, -1):
         W = made.least[h + 1]

@@ -35,7 +35,7 @@ from ..numerics.linear_algebra import weighted_rows
 from ..numerics.random import PERTURBATION, inverse_normal, tie_key, uniforms
 from ..problem.layout import Layout
 from .bellman import TIED_WITHIN, choose, expectation, expectations
-from .bonuses import call_first, call_perturb, call_rows, first_matters, least_of, low_and_high
+from .bonuses import GLANCE, UPPER_AGAIN, call_first, call_perturb, call_rows, first_matters, least_of, low_and_high
 from .maximise import MaximisationWork, Stops, largest_within, maximisation_work
 from .shared import bound_shared, first_of, plan_shared
 from .ways import begin_ways, expect_ways, take_ways, way_of
@@ -48,10 +48,10 @@ class SearchPar(NamedTuple):
     layout: Layout
     seed: int
     kind: int  # TAYLOR or SHARP
-    draws: float  # J of `perturb`; 0: bonuses as they are
+    perturbations: float  # J of `perturb`; 0: bonuses as they are
     ways: int  # 1: what is not known of the steps of a way is added up by `planning.ways`
     maximum: Any  # slot of `largest`, under SHARP
-    perturb: Any  # slot of `perturb`, where draws > 0
+    perturb: Any  # slot of `perturb`, where perturbations > 0
     rows: Any  # slot of `beliefs.local.make_rows`, where weights are shared and `together`, else of `make_root`
     first: Any  # slot of `shared.first_of`, likewise
     optimum: Any  # slot of `plan_optimistically`, or of `shared.plan_shared`
@@ -68,7 +68,7 @@ class SearchWork(NamedTuple):
     below: NDArray[np.int64]  # [S, A], 1: Q is but an upper bound, likewise
     kept: Floats  # [H, S, A], Q of optimism with all of the bonus, where `shortfall` will ask for it; else empty
     loose: NDArray[np.int64]  # [H, S, A], 1: that is but an upper bound, below another action's Q (`best_first`)
-    rough: NDArray[np.int64]  # [1], 1: the upper values that `assess` made last are those of rough=1
+    rough: NDArray[np.int64]  # [1], 1: the upper values that `assess` made last are those of GLANCE
     ahead: Floats  # [S], at least the optimal values of the next step
     first: Floats  # [S, A], rho sqrt(g' cov g) of all pairs
     known: Floats  # [S, A], at least that, where weights are shared
@@ -94,14 +94,15 @@ def search_parts(
     local: LocalSets,
     seed: int,
     kind: int,
-    draws: float = 0.0,
+    perturbations: float = 0.0,
     horizon: int = 0,
     *,
     bounds: bool = True,
     close: bool = False,
     ways: bool = False,
 ) -> tuple[SearchPar, SearchWork]:
-    """Parameters with compiled passes, and scratch; draws > 0: first-order terms are perturbed, with so many draws.
+    """Parameters with compiled passes, and scratch; perturbations > 0: first-order terms are perturbed, each by the
+    largest of so many normals.
     horizon: H where plans are certified by `shortfall`; bounds, close: `assess` and `shortfall` are compiled, too;
     ways: `optimum` adds up what is not known by `planning.ways`, where no weights are shared."""
     S, A, M = layout.outcomes.shape
@@ -116,8 +117,9 @@ def search_parts(
         f((2, S * A)), f((2, S)), f((2, S)),
         room_for((2, long)), f((4, S, A)), f((3, S)), f((M, M)), maximisation_work(M),
     )  # fmt: skip
-    par = SearchPar(layout, seed, TAYLOR if draws > 0.0 else kind, float(draws), int(ways), *[EMPTY] * 7)
-    if draws > 0.0:
+    kind = TAYLOR if perturbations > 0.0 else kind
+    par = SearchPar(layout, seed, kind, float(perturbations), int(ways), *[EMPTY] * 7)
+    if perturbations > 0.0:
         par = par._replace(perturb=call_perturb.fill(perturb, seed, 0.0, 0, 0, work.factor))
     if par.kind == SHARP:
         par = par._replace(maximum=_call_maximum.fill(largest, local, 0, 0, 1, Stops(0.0, 0.0, 0.0), work))
@@ -147,12 +149,12 @@ def optimum(par, local, work, mean, k, scale, policy, values):
 
 
 @inlined
-def assess(par, local, work, policy, upper, lower, rough):
+def assess(par, local, work, policy, upper, lower, how):
     """upper, lower [H+1, S] <- bounds on the values of a policy [H, S]; the upper ones only where there is room.
-    rough=1: where that takes less time upper values may lack first-order terms, and under SHARP bonuses all of the
-    bonus: those are at most what rough=0 makes them. The gate and `shortfall` alone use them. rough=2, after that: the
-    upper ones again, as rough=0 makes them."""
-    _call_assess(par.assess, (par, local, work, policy, upper, lower, rough))
+    how=GLANCE: where that takes less time upper values may lack first-order terms, and under SHARP bonuses all of the
+    bonus: those are at most what EXACT makes them. The gate and `shortfall` alone use them. UPPER_AGAIN, after that:
+    the upper ones again, as EXACT makes them. Everybody else asks for EXACT."""
+    _call_assess(par.assess, (par, local, work, policy, upper, lower, how))
 
 
 @inlined
@@ -249,14 +251,14 @@ def together(par, local):
 
 
 @kernel
-def perturb(seed, draws, k, h, factor):
-    """factor [S, A] <- the largest of J = draws standard normals, one number for every (s, a, h): Phi^{-1}(u^{1/J})
+def perturb(seed, count, k, h, factor):
+    """factor [S, A] <- the largest of J = count standard normals, one number for every (s, a, h): Phi^{-1}(u^{1/J})
     with u uniform has that distribution."""
     S, A = factor.shape
     for s in range(S):
         for a in range(A):
             u, _ = uniforms(seed, k, (h * S + s) * A + a, PERTURBATION)
-            factor[s, a] = inverse_normal(max(u, 1e-300) ** (1.0 / draws))
+            factor[s, a] = inverse_normal(max(u, 1e-300) ** (1.0 / count))
 
 
 @kernel
@@ -318,8 +320,8 @@ def plan_optimistically(par, local, work, mean, k, scale, policy, values):
         low, high = low_and_high(V)
         if par.ways == 1:
             expect_ways(layout, local, work)
-        if par.draws > 0.0:
-            call_perturb(par.perturb, (par.seed, par.draws, k, h, work.factor))
+        if par.perturbations > 0.0:
+            call_perturb(par.perturb, (par.seed, par.perturbations, k, h, work.factor))
         expectations(local.P, layout, V, Q)
         if matters:
             first_orders(par, local, V, work)
@@ -375,12 +377,12 @@ def bound(par, local, work, policy, sign, centre, reward, out):
 
 
 @kernel
-def bound_values(par, local, work, policy, upper, lower, rough):
-    """`assess`. One loop, so that `bound` is pasted once. Without SHARP bonuses it is no faster rough."""
-    glance = rough == 1 and par.kind == SHARP
+def bound_values(par, local, work, policy, upper, lower, how):
+    """`assess`. One loop, so that `bound` is pasted once. Without SHARP bonuses GLANCE is no faster."""
+    glance = how == GLANCE and par.kind == SHARP
     if upper.shape[0] > 0:
         work.rough[0] = 1 if glance else 0
-    for way in range(0 if upper.shape[0] > 0 else 1, 1 if rough == 2 else 2):
+    for way in range(0 if upper.shape[0] > 0 else 1, 1 if how == UPPER_AGAIN else 2):
         reward, out, sign = (local.high, upper, 1.0) if way == 0 else (local.low, lower, -1.0)
         bound(par, local, work, policy, sign, glance and way == 0, reward, out)
 
@@ -422,7 +424,7 @@ def shortfall(par, local, work, policy, top, upper, lower, short):
     pi's by more than is conceded already. docs/beyond.md, section 7.
 
     Under SHARP bonuses Q~ may be but an upper bound (`best_first`), and U but a lower bound on the upper values
-    (`assess`, rough=1). Where that bound is at least V~ - C, so is U, and V~ is the smaller of the two; else U is made.
+    (`assess`, GLANCE). Where that bound is at least V~ - C, so is U, and V~ is the smaller of the two; else U is made.
     Actions are taken up in the order of bounds on their terms, until none left can be the largest, or C is V~ - L."""
     (H, S), A, ahead, most = policy.shape, local.high.shape[1], work.ahead, work.ends[0]
     short[H] = 0.0
@@ -434,7 +436,7 @@ def shortfall(par, local, work, policy, top, upper, lower, short):
                 smaller = smaller or ahead[s] < top[h + 1, s]
             if turn == 1 or not smaller or work.rough[0] == 0:
                 break
-            assess(par, local, work, policy, upper, lower, 2)
+            assess(par, local, work, policy, upper, lower, UPPER_AGAIN)
             smaller = False
         for s in range(S):
             gap, least, own = max(top[h, s] - lower[h, s], 0.0), 0.0, policy[h, s]

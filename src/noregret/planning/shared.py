@@ -24,7 +24,7 @@ from ..compiler.jit import inlined, kernel, merged
 from ..numerics.linear_algebra import chosen_times, chosen_times_both, rows_times
 from ..numerics.random import tie_key
 from .bellman import TIED_WITHIN, choose, expectation
-from .bonuses import call_first, call_perturb, call_rows, first_matters, least_of, least_term, low_and_high
+from .bonuses import GLANCE, call_first, call_perturb, call_rows, first_matters, least_of, least_term, low_and_high
 
 ROUNDING = 1e-12  # of values up to 1, in a mean
 SETTLED = 1e-13  # first-order terms, and values, that are known to so much count as known
@@ -227,7 +227,7 @@ def plan_shared(par, local, work, mean, k, scale, policy, values):
     second, half, rho = merged(local.second), merged(local.half), merged(local.rho)
     upper, estimate, matters = merged(local.high), merged(mean), first_matters(par, local, work)
     keeps = work.kept.shape[0] == H and scale == 1.0
-    all_terms = keeps or par.draws > 0.0
+    all_terms = keeps or par.perturbations > 0.0
     lead, pace, far, raw = -math.inf, pace_of(local, scale), 0.0, work.ends[1]
     for s in range(S):
         values[H, s] = 0.0
@@ -239,8 +239,8 @@ def plan_shared(par, local, work, mean, k, scale, policy, values):
         if lead > pace * far + 2.0 * TIED_WITHIN and stay(par, local, scale, step, h, policy, values, work):
             continue
         low, high = low_and_high(V)
-        if par.draws > 0.0:
-            call_perturb(par.perturb, (par.seed, par.draws, k, h, work.factor))
+        if par.perturbations > 0.0:
+            call_perturb(par.perturb, (par.seed, par.perturbations, k, h, work.factor))
         rows_times(merged(local.P), V, Q)
         if matters and all_terms:  # of all actions, not of the best alone
             first_of_all(par, local, V, work)
@@ -340,8 +340,8 @@ def terms_of_both(par, local, U, L, n, work):
 
 
 @inlined
-def bound_both(par, local, work, policy, upper, lower, rough):
-    """Upper and lower values side by side: rows are read once for both. rough=1: upper ones without their first-order
+def bound_both(par, local, work, policy, upper, lower, how):
+    """Upper and lower values side by side: rows are read once for both. GLANCE: upper ones without their first-order
     terms; they are no bounds on the policy's value then, and serve the gate alone."""
     (H, S), A, matters = policy.shape, work.first.shape[1], first_matters(par, local, work)
     P, both = merged(local.P), work.both
@@ -354,8 +354,8 @@ def bound_both(par, local, work, policy, upper, lower, rough):
         bottom, top = low_and_high(L)
         if matters and h < H - 1:
             steps = (moved(U, upper[h + 2]), moved(L, lower[h + 2]))
-            n = moved_pairs(local, policy, h, rough, steps, work)
-            if rough == 0:
+            n = moved_pairs(local, policy, h, 1 if how == GLANCE else 0, steps, work)
+            if how != GLANCE:
                 terms_of_both(par, local, U, L, n, work)
             else:
                 terms_below(par, local, L, n, work)
@@ -372,9 +372,9 @@ def bound_both(par, local, work, policy, upper, lower, rough):
 
 
 @kernel
-def bound_shared(par, local, work, policy, upper, lower, rough):
+def bound_shared(par, local, work, policy, upper, lower, how):
     """`optimism.bound_values`."""
     if upper.shape[0] > 0:
-        bound_both(par, local, work, policy, upper, lower, rough)
+        bound_both(par, local, work, policy, upper, lower, how)
     else:
         bound_below(par, local, work, policy, lower)

@@ -6,6 +6,7 @@ from ...beliefs.local import is_shared
 from ...compiler.jit import inlined, kernel
 from ...compiler.slots import filled
 from ...numerics.random import POSTERIOR
+from ...planning.bonuses import EXACT, GLANCE, UPPER_AGAIN
 from ...planning.optimism import SHARP, assess, optimum
 from ...problem.problem import Problem
 from ..commit import put
@@ -39,8 +40,8 @@ def passes(starts, kappa, top, upper, lower):
 @inlined
 def climb(par, work, k, policy, top):
     """policy [H, S] <- itself if it passes the gate, else the first of the rungs that does; returns how many rungs were
-    tried, RUNGS + 1 if none passes. Per pair and with TAYLOR bonuses every candidate is judged once, by U (rough = 0).
-    Elsewhere what does not pass by a U that takes less time (rough = 1) is judged again by U itself:
+    tried, RUNGS + 1 if none passes. Per pair and with TAYLOR bonuses every candidate is judged once, by U (EXACT).
+    Elsewhere what does not pass by a U that takes less time (GLANCE) is judged again by U itself:
 
     Under SHARP bonuses by that of rewards alone, the centre of the sets for the model. It is at most U, so what passes
     with it passes.
@@ -50,16 +51,16 @@ def climb(par, work, k, policy, top):
     (1 + kappa)(U - L) of the same U. Close certificates need U anyway."""
     search, local, scratch, upper, lower = par.search, work.local, work.search, work.upper, work.lower
     sharp = search.kind == SHARP
-    rough, tried = 1 if sharp or (par.close == 0 and is_shared(local)) else 0, 0
+    how, tried = GLANCE if sharp or (par.close == 0 and is_shared(local)) else EXACT, 0
     while True:
-        assess(search, local, scratch, policy, upper, lower, rough)
+        assess(search, local, scratch, policy, upper, lower, how)
         passed = passes(par.starts, par.kappa, top[0], upper[0], lower[0])
-        if rough == 1 and not passed:
-            assess(search, local, scratch, policy, upper, lower, 2 if sharp else 0)
+        if how == GLANCE and not passed:
+            assess(search, local, scratch, policy, upper, lower, UPPER_AGAIN if sharp else EXACT)
             passed = passes(par.starts, par.kappa, top[0], upper[0], lower[0])
         if passed or tried == RUNGS:
             break
-        rough = 1 if sharp else 0
+        how = GLANCE if sharp else EXACT
         part = LEAST_PART * (LARGEST_PART / LEAST_PART) ** (tried / (RUNGS - 1.0))
         optimum(search, local, scratch, work.mean, k, part, policy, work.values)
         tried += 1
@@ -81,8 +82,8 @@ def plan(par, state, work, x, k, out):
     if tried <= RUNGS:
         put(work.policy, out.policy)
     else:
-        rough = 1 if par.search.kind == SHARP else 0
-        assess(par.search, work.local, work.search, out.policy, work.upper, work.lower, rough)
+        how = GLANCE if par.search.kind == SHARP else EXACT
+        assess(par.search, work.local, work.search, out.policy, work.upper, work.lower, how)
     state.gate[tried] += 1
     follow(par, state, work, x, out.policy, out.values)
 
@@ -190,8 +191,8 @@ class CertifiedPSRL(SetAgent):
     @property
     @locked
     def gate(self) -> dict[str, int]:
-        """How many episodes were played by the draw, by an optimistic policy with a part of the bonus, and by full
-        optimism; with several plans, how many of those."""
+        """How many episodes were played by the proposal ("draw"), by an optimistic policy with a part of the bonus, and
+        by full optimism; with several plans, how many of those."""
         n = self.state.gate
         return {"draw": int(n[0]), "part": int(n[1 : RUNGS + 1].sum()), "optimism": int(n[RUNGS + 1])}
 

@@ -5,6 +5,7 @@ import math
 from ...beliefs.local import covariance_of, is_shared
 from ...compiler.jit import inlined, kernel
 from ...numerics.linear_algebra import cholesky
+from ...planning.bonuses import EXACT
 from ...planning.optimism import assess
 from .. import diagnostics as column
 from ..diagnostics import SLACK, watch_mistakes, watch_optimism
@@ -89,7 +90,7 @@ def watch_local(par, state, work, truth, path, out, meter):
     """For agents that keep sets of logits."""
     glanced = work.search.rough[0] == 1 or (par.close == 0 and is_shared(work.local))
     if par.certify == 1 and glanced:  # a plan may have but glanced at upper values
-        assess(par.search, work.local, work.search, out.policy, work.upper, work.lower, 0)
+        assess(par.search, work.local, work.search, out.policy, work.upper, work.lower, EXACT)
     watch_certified(par, work, truth, path, out, meter)
     refused = 0
     for i in range(1, state.gate.shape[0]):

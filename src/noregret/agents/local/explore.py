@@ -151,21 +151,21 @@ def prepare(par, state, work, x):
     reward_means(par, state, work, x)
     local, mean, hope = work.local, work.mean, work.hope
     start = LOGISTIC_START if par.means.logistic == 1 else START
-    chance, phi, paid = state.chance, 1.0, 1.0
+    chance, phi, phi_rewards = state.chance, 1.0, 1.0
     if chance.steps.shape[0] > 0:
-        phi, paid = shares_of(chance, par.layout.count)
-        paid = 1.0 if par.means.form == KNOWN else paid
+        phi, phi_rewards = shares_of(chance, par.layout.count)
+        phi_rewards = 1.0 if par.means.form == KNOWN else phi_rewards
     if phi < 1.0:
         apply_trust(par.trust, (par, state, work, phi))
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
             hope[s, a] = mean[s, a] + start * (1.0 - mean[s, a]) * work.share[s, a]
             local.high[s, a] = hope[s, a] + work.deviation[s, a]
-    if paid < 1.0:
+    if phi_rewards < 1.0:
         for s in range(mean.shape[0]):
             for a in range(mean.shape[1]):
                 if chance.rewards[s, a] > 0 and chance.varied[s, a] == 0:
-                    part = part_of(paid, chance.rewards[s, a])
+                    part = part_of(phi_rewards, chance.rewards[s, a])
                     reward = part * mean[s, a] + (1.0 - part) * chance.paid[s, a]
                     hope[s, a] = reward + start * (1.0 - reward) * part * work.share[s, a]
                     local.high[s, a] = hope[s, a] + math.sqrt(part) * work.deviation[s, a]
@@ -173,10 +173,11 @@ def prepare(par, state, work, x):
 
 @inlined
 def venture(par, work, k, policy, values):
-    """policy, values <- the plan of episode k that explores, after `prepare`."""
+    """policy, values <- the plan of episode k that explores, after `prepare`. Here local.high is no bound: it is
+    work.hope plus one standard deviation, and `optimum` takes the c of the formula from their difference."""
     z, other = normals(par.seed, k, 0, POSTERIOR)
     part = (1.0 if abs(other) > BOLD else PART) * abs(z)
-    optimum(par.explore, work.local, work.search, work.hope, k, par.posterior_scale * part, policy, values)
+    optimum(par.search_to_explore, work.local, work.search, work.hope, k, par.posterior_scale * part, policy, values)
 
 
 @kernel

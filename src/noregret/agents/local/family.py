@@ -239,7 +239,7 @@ class SetAgent(Betting, Agent):
         par = SetPar(
             seed=self.seed, layout=p.layout, starts=p.starts, describe=EMPTY, derive=EMPTY, outcomes=EMPTY, draw=EMPTY,
             believe=EMPTY, trust=EMPTY, propose=EMPTY, lifted=EMPTY, planner=planner_address(p.layout), several=EMPTY,
-            best_draw=EMPTY, proposals=EMPTY, zero=EMPTY, search=search, explore=explores,
+            best_draw=EMPTY, proposals=EMPTY, zero=EMPTY, search=search, search_to_explore=explores,
             transitions=transitions[0], sampler=sampler_par, audit=audit_par, bets=EMPTY, rewards=reward_par,
             means=mean_par, log_transition=log_p,
             logits=int(not linear), scale=self.bonus_scale, kappa=self.gate_kappa, posterior_scale=self.posterior_scale,

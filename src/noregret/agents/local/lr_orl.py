@@ -3,6 +3,7 @@
 import math
 
 from ...compiler.jit import kernel
+from ...planning.bonuses import EXACT
 from ...planning.optimism import assess, optimum
 from ..commit import put
 from ..declared import BONUS_SCALE, DELTA, REGULARIZATION, REWARD_REGULARIZATION, choice
@@ -17,7 +18,7 @@ def plan(par, state, work, x, k, out):
     apply_describe(par.describe, (par, state, work, x, 0))
     optimum(par.search, work.local, work.search, work.mean, k, par.scale, out.policy, out.values)
     if par.certify == 1:
-        assess(par.search, work.local, work.search, out.policy, work.upper[:0], work.lower, 0)
+        assess(par.search, work.local, work.search, out.policy, work.upper[:0], work.lower, EXACT)
         put(out.values, work.upper)  # its own policy attains the largest values
         follow(par, state, work, x, out.policy, out.values)
 

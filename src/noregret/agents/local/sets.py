@@ -60,6 +60,7 @@ from ...estimators.rewards.forms import (
 from ...estimators.rewards.regression import reward_learn
 from ...estimators.store import Store, remember
 from ...numerics.linear_algebra import norm_of, pair_predictors
+from ...planning.bonuses import EXACT
 from ...planning.optimism import SearchPar, SearchWork, assess, look_closely, optimum, shortfall
 from ...problem.layout import Layout, slot_of
 from .audit import call_audit
@@ -102,7 +103,7 @@ class SetPar(NamedTuple):
     several: Any  # slot of `best_of_draws`, and of its hook, where it is needed
     best_draw: Any
     search: SearchPar
-    explore: SearchPar  # for plans that explore: their sets are of the first order (`derive_first`), so the bonuses are
+    search_to_explore: SearchPar  # for plans that explore, whose sets are of the first order (`derive_first`)
     transitions: Any  # LikelihoodPar, SharedPar, MixturePar, BlockMixturePar or SignUnionPar
     sampler: Any  # LikelihoodPar or SharedPar
     audit: AuditPar
@@ -188,7 +189,7 @@ def ranges(par, state, work, x, known):
 @inlined
 def finish(par, state, work, x, known, bound, spans):
     """What all ellipsoids of logits have in common; spans=1: their spans are not known yet."""
-    exact = 1 if par.search.draws > 0.0 else 0
+    exact = 1 if par.search.perturbations > 0.0 else 0
     apply_derive(par.derive, (work.local, par.layout, bound, work.derive, spans, exact))
     ranges(par, state, work, x, known)
 
@@ -235,7 +236,7 @@ def judge(par, state, work, x, k, policy, values):
     """values, work.upper, work.lower <- optimistic values and bounds for a policy, which stays as it is."""
     apply_describe(par.describe, (par, state, work, x, 0))
     optimum(par.search, work.local, work.search, work.mean, k, 1.0, work.policy, values)
-    assess(par.search, work.local, work.search, policy, work.upper, work.lower, 0)
+    assess(par.search, work.local, work.search, policy, work.upper, work.lower, EXACT)
     follow(par, state, work, x, policy, values)
 
 

@@ -49,11 +49,11 @@ def products_of(x, out):
 def covariance_at(forms, products, n, packed, C):
     """C [n, n] <- X' Sigma X, with zeros for the last outcome."""
     weighted_rows(products, forms, products.shape[0], n * (n - 1) // 2, packed)
-    spread(packed, n, C)
+    unpack(packed, n, C)
 
 
 @inlined
-def spread(packed, n, C):
+def unpack(packed, n, C):
     """C [n, n] <- a symmetric matrix of the first n - 1 outcomes, and zeros for the last. Indices are unsigned: no test
     for negative ones."""
     m = np.uint64(n - 1)
@@ -144,7 +144,7 @@ def subtract(forms, turns, K, G, m, d, work):
     t, w = 0, 0
     for b in range(d):
         columns_product(K, work.GK, m, b * m, b * m // WHOLE * WHOLE, m * d, work.panel)
-        fold(work.panel, work.above, work.below, b, m, d, t, w, -1.0, forms, turns)
+        add_blocks(work.panel, work.above, work.below, b, m, d, t, w, -1.0, forms, turns)
         t += d - b
         w += d - b - 1
 
@@ -160,7 +160,7 @@ def places_of(m, stride, above, below):
 
 
 @kernel
-def fold(panel, above, below, b, m, d, t, w, sign, forms, turns):
+def add_blocks(panel, above, below, b, m, d, t, w, sign, forms, turns):
     """forms, turns += sign times the blocks (b, c), c >= b, in a row of blocks, panel [m, md], of a symmetric matrix;
     theirs begin at t and w. Indices are unsigned: no test for negative ones."""
     flat, stride, count = merged(panel), np.uint64(panel.shape[1]), np.uint64(m * (m - 1) // 2)
@@ -259,7 +259,7 @@ def set_to(sigma, m, d, work, forms, turns):
         for e in range(w, w + d - b - 1):
             for i in range(m * (m - 1) // 2):
                 turns[e, i] = 0.0
-        fold(sigma[b * m : (b + 1) * m], work.above, work.below, b, m, d, t, w, 1.0, forms, turns)
+        add_blocks(sigma[b * m : (b + 1) * m], work.above, work.below, b, m, d, t, w, 1.0, forms, turns)
         t += d - b
         w += d - b - 1
 

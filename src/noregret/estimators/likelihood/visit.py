@@ -47,9 +47,9 @@ from .precision import (
     logits_at,
     products_of,
     rows_at,
-    spread,
     subtract,
     trace_of,
+    unpack,
 )
 
 PLUG_IN, UNSCENTED, GIVEN = 0, 1, 2
@@ -130,13 +130,13 @@ def unscented_ratio(w, n, y):
     each z +- sqrt(n) F e_i, F F' = C, so point i moves the outcomes from i on. Logits that move by more than 700 are
     taken to move by that: phat stays a distribution."""
     m, C, p, F, points = n - 1, w.C, w.p, w.F, w.points
-    trace, sums, still, spread, at = 0.0, 0.0, p[n - 1], math.sqrt(float(n)), 0
+    trace, sums, still, step, at = 0.0, 0.0, p[n - 1], math.sqrt(float(n)), 0
     for j in range(m):
         trace += C[j, j]
     cholesky(C[:m, :m], 1e-12 * trace + 1e-290, F[:m, :m])
     for i in range(m):
         for j in range(i, m):
-            points[at] = spread * F[j, i]
+            points[at] = step * F[j, i]
             at += 1
     for i in range(m * n // 2):
         points[i] = exp(points[i])
@@ -277,7 +277,7 @@ def open_pair(state, work, s, a, x):
     products_of(x, work.products)
     rows_at(state.forms[s, a], state.turns[s, a], x, n - 1, work.even, work.odd, work.K)
     weighted_rows(x, work.even, x.shape[0], n * (n - 1) // 2, work.packed)
-    spread(work.packed, n, work.visit.C)
+    unpack(work.packed, n, work.visit.C)
     begin(work.visit, n - 1)
 
 

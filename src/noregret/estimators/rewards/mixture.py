@@ -39,6 +39,11 @@ LAMBDAS = (3.0, 24.0, 192.0, 1536.0)  # of the mixture, times R^2/d
 WEIGHTS = (0.1, 0.4, 0.4, 0.1)  # most for a thousand to thirty thousand rewards
 SHIFTS = (1e-3, 4.0)  # of the two regressions that give the centres, times R^2; the first is lambda
 SURE = 0.2  # half-width below which the second regression is not asked
+H, GH, JH = 0, 1, 2  # the rows that `dual_vector` makes: h, G h, J h
+CENTRE, FORM, SQUARE, REST = 0, 1, 2, 3  # and what it says of them: h'sum x_i r_i less the offset, h'J h, ||h||^2,
+# ||x - G h||^2
+X = 2  # x among the three vectors that they are made of; the others are the two extremes
+ALONE, WITH_EXTREMES = 1, 5  # ways for `narrow` to look at x: t = 0, and two t for each extreme
 
 
 class RewardMixturePar(NamedTuple):
@@ -180,7 +185,7 @@ def mixture_width(par, state, s, a, form, hh):
 
 
 @inlined
-def half_width(par, state, s, a, form, hh, rest):
+def mixture_half_width(par, state, s, a, form, hh, rest):
     """Bound on the distance of h'sum x_i r_i from x'theta*."""
     w = mixture_width(par, state, s, a, form, hh)
     return (w + par.bound * math.sqrt(max(rest, 0.0))) * (1.0 + 1e-9) + 1e-7  # `extremes` may lose eight digits
@@ -188,9 +193,8 @@ def half_width(par, state, s, a, form, hh, rest):
 
 @kernel
 def dual_vector(par, state, s, a, inverse, x, vectors, pieces):
-    """vectors [3, d] <- h = inverse x, G h, J h; pieces [4] <- h'sum x_i r_i less the
-    offset, h'J h, ||h||^2, ||x - G h||^2."""
-    h, gh, jh = vectors[0], vectors[1], vectors[2]
+    """vectors [3, d] <- H, GH, JH of h = inverse x; pieces [4] <- CENTRE, FORM, SQUARE, REST."""
+    h, gh, jh = vectors[H], vectors[GH], vectors[JH]
     times(inverse, x, h)
     times(state.gram[s, a], h, gh)
     times(state.mixture.sums[s, a, 0], h, jh)
@@ -201,7 +205,7 @@ def dual_vector(par, state, s, a, inverse, x, vectors, pieces):
         form += h[i] * jh[i]
         hh += h[i] * h[i]
         rest += (x[i] - gh[i]) * (x[i] - gh[i])
-    pieces[0], pieces[1], pieces[2], pieces[3] = centre - par.offset, max(form, 0.0), hh, rest
+    pieces[CENTRE], pieces[FORM], pieces[SQUARE], pieces[REST] = centre - par.offset, max(form, 0.0), hh, rest
 
 
 @kernel
@@ -219,36 +223,41 @@ def mixture_range(par, state, work, s, a, x, prepared):
         asked = half > SURE if v >= 2 else prepared == 0 and of.active[s, a, v] == 1
         if asked:
             inverse = of.wide[s, a] if v == 3 else state.inverse[s, a]
-            dual_vector(par, state, s, a, inverse, y, w.vectors[min(v, 2)], w.pieces[min(v, 2)])
+            dual_vector(par, state, s, a, inverse, y, w.vectors[min(v, X)], w.pieces[min(v, X)])
             if v >= 2:
-                half = narrow(par, state, w, s, a, x, 5 if v == 2 and w.pieces[2, 1] > 0.0 else 1)
+                ways = WITH_EXTREMES if v == 2 and w.pieces[X, FORM] > 0.0 else ALONE
+                half = narrow(par, state, w, s, a, x, ways)
             if v == 2:
-                w.raw[0], w.raw[1] = w.pieces[2, 0] - half, w.pieces[2, 0] + half
+                w.raw[0], w.raw[1] = w.pieces[X, CENTRE] - half, w.pieces[X, CENTRE] + half
     if not w.ends[0] <= w.ends[1]:  # the set is empty, and says nothing
         w.ends[0], w.ends[1] = low, high
 
 
 @inlined
-def narrow(par, state, work, s, a, x, count):
+def narrow(par, state, work, s, a, x, ways):
     """work.ends <- narrower by what is known of (x + t y)'theta = x'theta + t y'theta: t = 0, then with the contexts y
     whose means are least sure to be possible, the first above 0 and the second below 1, t the best for the upper and
-    for the lower end of the range. count: how many of the five. Returns the half-width of x'theta itself."""
-    centre, form, hh, rest, half = work.pieces[2, 0], work.pieces[2, 1], work.pieces[2, 2], work.pieces[2, 3], 0.0
-    for c in range(count):
+    for the lower end of the range. Returns the half-width of x'theta itself.
+
+    Of the sum, form = h'J h is f + t (2 fxy + t fyy), ||h||^2 and the rest likewise: ends in xy and yy say of which
+    two."""
+    of_x, half = work.pieces[X], 0.0
+    centre, form, hh, rest = of_x[CENTRE], of_x[FORM], of_x[SQUARE], of_x[REST]
+    for c in range(ways):
         e = max(c - 1, 0) // 2
-        y, mean, fyy = state.mixture.extremes[s, a, e], work.pieces[e, 0], work.pieces[e, 1]
-        nyy, qyy = work.pieces[e, 2], work.pieces[e, 3]
+        y, of_y = state.mixture.extremes[s, a, e], work.pieces[e]
+        mean, fyy, nyy, qyy = of_y[CENTRE], of_y[FORM], of_y[SQUARE], of_y[REST]
         fxy, nxy, qxy, t = 0.0, 0.0, 0.0, 0.0
         if c > 0 and state.mixture.active[s, a, e] == 1:
             for i in range(x.shape[0]):
-                fxy += work.vectors[2, 0, i] * work.vectors[e, 2, i]
-                nxy += work.vectors[2, 0, i] * work.vectors[e, 0, i]
-                qxy += (x[i] - work.vectors[2, 1, i]) * (y[i] - work.vectors[e, 1, i])
+                fxy += work.vectors[X, H, i] * work.vectors[e, JH, i]
+                nxy += work.vectors[X, H, i] * work.vectors[e, H, i]
+                qxy += (x[i] - work.vectors[X, GH, i]) * (y[i] - work.vectors[e, GH, i])
             turn = 1.0 if (c - 1) % 2 == e else -1.0
             t = turn * multiplier(form, turn * fxy, fyy, mean if e == 0 else 1.0 - mean, half / math.sqrt(form))
         if c == 0 or t != 0.0:
             f, n = form + t * (2.0 * fxy + t * fyy), hh + t * (2.0 * nxy + t * nyy)
-            wide = half_width(par, state, s, a, max(f, 0.0), max(n, 0.0), rest + t * (2.0 * qxy + t * qyy))
+            wide = mixture_half_width(par, state, s, a, max(f, 0.0), max(n, 0.0), rest + t * (2.0 * qxy + t * qyy))
             middle = centre + t * (mean - e)
             half = wide if c == 0 else half
             if c % 2 == 0:

@@ -82,7 +82,7 @@ def ridge_step(par, state, work, s, a, reward, x):
 
 
 @inlined
-def half_width(par, state, s, a, q, log):
+def ridge_half_width(par, state, s, a, q, log):
     """At most how far theta'x is from the truth under RIDGE: q = ||x||^2_{V^{-1}}, log = ln(1/delta)."""
     return ridge_radius(state.logdet[s, a], par.bound, par.regularization, log) * math.sqrt(max(q, 0.0))
 
@@ -106,7 +106,7 @@ def estimate_ridge(par, state, work, x, log, mean, interval, bonus):
         for a in range(mean.shape[1]):
             z, q = look(state, work, s, a, x)
             mean[s, a] = min(max(z - par.offset, 0.0), 1.0)
-            w = half_width(par, state, s, a, q, log)
+            w = ridge_half_width(par, state, s, a, q, log)
             interval[s, a], bonus[s, a] = min(1.0, w), min(1.0, times_scale(par.scale, w))
 
 
@@ -117,7 +117,7 @@ def ranges_ridge(par, state, work, x, low, high):
         for a in range(low.shape[1]):
             z, q = look(state, work, s, a, x)
             z -= par.offset
-            w = half_width(par, state, s, a, q, par.log)
+            w = ridge_half_width(par, state, s, a, q, par.log)
             lo, hi = max(z - w, bottom), min(z + w, top)
             empty = lo > hi
             low[s, a], high[s, a] = bottom if empty else lo, top if empty else hi
@@ -148,9 +148,10 @@ def ranges_known(par, state, work, x, low, high):
 
 
 @kernel
-def posterior(par, state, work, x, mean, spread, share):
-    """mean, spread [S, A] <- centres and standard deviations of normal posteriors of the mean rewards at x: theta'x and
-    half of ||x||_{V^{-1}}, or sigma(theta'x) and its slope times that. Known rewards: spread 0. share [S, A] <- 0."""
+def posterior(par, state, work, x, mean, deviation, share):
+    """mean, deviation [S, A] <- centres and standard deviations of normal posteriors of the mean rewards at x: theta'x
+    and half of ||x||_{V^{-1}}, or sigma(theta'x) and its slope times that. Known rewards: deviation 0. share [S, A] <-
+    0."""
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
             z, q = look(state, work, s, a, x)
@@ -161,7 +162,7 @@ def posterior(par, state, work, x, mean, spread, share):
             else:
                 z -= par.offset
             mean[s, a] = min(max(z, 0.0), 1.0)
-            spread[s, a] = 0.0 if par.form == KNOWN else slope * math.sqrt(max(q, 0.0))
+            deviation[s, a] = 0.0 if par.form == KNOWN else slope * math.sqrt(max(q, 0.0))
             share[s, a] = 0.0
 
 

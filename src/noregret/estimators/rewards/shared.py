@@ -20,9 +20,8 @@ from ...problem.problem import Problem
 from ...theory.widths import logistic_interval, sigma
 from .calibrated import deviation_and_share, graded_of
 from .logistic import stable_sigma
-from .mixture import SURE
-from .mixture import half_width as mixture_half_width
-from .regression import CALIBRATED, LAPLACE, RIDGE, call_learn, half_width, possible_means, times_scale
+from .mixture import SURE, mixture_half_width
+from .regression import CALIBRATED, LAPLACE, RIDGE, call_learn, possible_means, ridge_half_width, times_scale
 
 
 class RewardSizes(NamedTuple):
@@ -161,7 +160,7 @@ call_one = slot("reward range of a pair in a block")  # (par, state, work, b, ps
 def one_ridge(par, state, work, b, psi, norm, ends):
     bottom, top = possible_means(par, norm)
     z = dot_of(psi, work.t[b, 0]) - par.offset
-    w = half_width(par, state, b, 0, form_at(psi, work.forms[b, 0, 0]), par.log)
+    w = ridge_half_width(par, state, b, 0, form_at(psi, work.forms[b, 0, 0]), par.log)
     lo, hi = max(z - w, bottom), min(z + w, top)
     empty = lo > hi
     ends[0], ends[1] = bottom if empty else lo, top if empty else hi
@@ -200,7 +199,7 @@ def width_along(par, state, work, b, psi):
     `call_shapes`. Of RIDGE, HOEFFDING and BERNSTEIN."""
     forms = work.forms[b, 0]
     if par.form == RIDGE:
-        return half_width(par, state, b, 0, form_at(psi, forms[0]), par.log) * (1.0 + 1e-9)
+        return ridge_half_width(par, state, b, 0, form_at(psi, forms[0]), par.log) * (1.0 + 1e-9)
     form, hh, rest = form_at(psi, forms[0]), form_at(psi, forms[1]), form_at(psi, forms[2])
     return mixture_half_width(par, state, b, 0, form, hh, rest)
 
@@ -278,5 +277,5 @@ def estimates_lifted(par, state, work, x, log, mean, interval, bonus):
                 bonus[s, a] = min(1.0, logistic_interval(times_scale(par.scale, w), v, bound))
             else:
                 mean[s, a] = min(max(z - par.offset, 0.0), 1.0)
-                w = half_width(par, state, b, 0, q, log)
+                w = ridge_half_width(par, state, b, 0, q, log)
                 interval[s, a], bonus[s, a] = min(1.0, w), min(1.0, times_scale(par.scale, w))
