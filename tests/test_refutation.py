@@ -76,8 +76,8 @@ def test_bets_are_those_of_the_formula():
         rewards[g.random(n) < 0.3] = np.nan
         path = Trajectory(np.zeros(H + 1, np.int64), np.zeros(H, np.int64), np.zeros(H))
         path.states[: n + 1], path.rewards[:n] = states, rewards
-        refutation.watch(evidence, upper, n, path)
-        refutation.watch(evidence, np.zeros((0, 0)), n, path)  # no upper values: no bet
+        refutation.bet_on_returns(evidence, upper, n, path)
+        refutation.bet_on_returns(evidence, np.zeros((0, 0)), n, path)  # no upper values: no bet
         if n:
             paths.append((states, rewards))
     logs, best, when = wealth(upper, paths)
@@ -98,7 +98,7 @@ def test_the_wealth_of_a_fair_bet_has_mean_at_most_one():
             chance = np.prod([(0.75, 0.25)[r] for r in rewards]) * np.prod(p[list(states)])
             path = Trajectory(np.array((0, *states)), np.zeros(H, np.int64), np.array(rewards, float))
             evidence = np.zeros(refutation.SIZE)
-            refutation.watch(evidence, upper, H, path)
+            refutation.bet_on_returns(evidence, upper, H, path)
             total += chance * np.exp(evidence[:5])
     assert (total <= 1.0).all()
     assert (total > 1.0 - 1e-7).all()
@@ -106,7 +106,7 @@ def test_the_wealth_of_a_fair_bet_has_mean_at_most_one():
 
 def test_a_reward_where_none_is_possible_is_proof_at_once():
     upper, evidence = np.zeros((2, 1)), np.zeros(refutation.SIZE)
-    refutation.watch(evidence, upper, 1, Trajectory(np.zeros(2, np.int64), np.zeros(1, np.int64), np.ones(1)))
+    refutation.bet_on_returns(evidence, upper, 1, Trajectory(np.zeros(2, np.int64), np.zeros(1, np.int64), np.ones(1)))
     assert evidence[refutation.HIGHEST] > math.log(1e5)
 
 

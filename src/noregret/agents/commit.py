@@ -14,7 +14,7 @@ Room for what is learned is made before, and arrays that are replaced by longer 
 
 from ..compiler.jit import entrance, inlined
 from ..compiler.slots import slot
-from .refutation import watch
+from .refutation import bet_on_returns
 
 # An agent's kernels (`agents.base`), called with where its par, state and work lie
 call_plan = slot("plan", heads=3)  # (x, k, out)
@@ -63,5 +63,5 @@ def learned(learn, agent, args, evidence, upper, clock, told):
     """Close, test what is assumed, learn, args (x, k, n, path): whatever a kernel may refuse, nothing is learned
     twice."""
     copy(told, clock)
-    watch(evidence, upper, args[2], args[3])
+    bet_on_returns(evidence, upper, args[2], args[3])
     call_learn(learn, agent, args)

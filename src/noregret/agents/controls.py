@@ -18,9 +18,9 @@ from ..problem.problem import Problem
 from .base import Agent, checked_problem
 from .commit import put
 from .declared import CONSTANTS, REGULARIZATION, REWARD_REGULARIZATION, option
+from .endings import ModelWork, model_work, plan_model
 from .glm.family import GLMAgent, apply_beliefs
 from .lottery import random_action
-from .plans import ModelWork, model_work, plan_model
 
 
 @kernel

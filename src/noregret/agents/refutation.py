@@ -1,7 +1,8 @@
 """Tests of what an agent assumes, along the way: too small a bound, or a wrong model, must not stay unnoticed.
 
-`watch` bets, with every episode that is learned, on returns above what the agent's upper values U [H+1, S] allow.
-Wherever the sets hold U_h(s) >= r(s, a) + sum_y P(y|s, a) U_{h+1}(y) for every available action, so whoever chose it
+`bet_on_returns` bets, with every episode that is learned, on returns above what the agent's upper values U [H+1, S]
+allow. Wherever the sets hold U_h(s) >= r(s, a) + sum_y P(y|s, a) U_{h+1}(y) for every available action, so whoever
+chose it
 
     D_h = r_h + U_{h+1}(s_{h+1}) - U_h(s_h)        has conditional mean at most 0,
 
@@ -38,7 +39,7 @@ OFTEN, GROWTH = 10, 1.1  # a look after each of the first individuals, then each
 
 
 @strict
-def watch(evidence, upper, n, path):
+def bet_on_returns(evidence, upper, n, path):
     """evidence [8] <- after an episode of n steps for which the upper values were `upper` [H+1, S]; [0, 0]: none."""
     if upper.shape[0] == 0 or n == 0:
         return
@@ -110,7 +111,7 @@ def delta_of(agent: Any) -> float | None:
 
 
 def high_returns(agent: Any) -> str | None:
-    """The bets of `watch`."""
+    """The bets of `bet_on_returns`."""
     delta, evidence = delta_of(agent), agent.evidence
     if delta is None or evidence[HIGHEST] < math.log(1.0 / (SHARE * delta)):
         return None
@@ -207,7 +208,7 @@ TESTS: tuple[Test, ...] = (reward_sets, transition_sets, model_bets, high_return
 
 
 def upper_of(agent: Any, none: Floats) -> Floats:
-    """What `watch` may bet on in the agent's buffers: [H+1, S], or `none`."""
+    """What `bet_on_returns` may bet on in the agent's buffers: [H+1, S], or `none`."""
     values: Floats = agent._out.values
     fit = agent.bounds_values and agent.consistent_values and not agent.pause and agent.refuted is None
     return values if fit else none

@@ -6,7 +6,8 @@ Where an estimator knows the weights of a pair up to an ellipsoid, the linear pr
 
 (logits, up to a common shift). `LocalSets` holds that for all pairs at once; estimators fill it in for a context
 (`estimators.likelihood.sets`, `estimators.mixture.sets`, `estimators.linear.sign_union`), and `optimism` plans with
-it. Everything the planner needs from an estimator is here, so any set can go with any planner.
+it. Everything the planner needs from an estimator is here, so any set can go with any planner. Agents that explore put
+one standard deviation of a posterior here first, with rho = 1 (`agents.local.explore`).
 """
 
 import math

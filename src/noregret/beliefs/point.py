@@ -84,13 +84,13 @@ def belief_parts(
 
 
 @inlined
-def estimate(estimator, estimates, rewards, layout, par, x, norm, work):
+def estimate(transition_par, transitions, rewards, layout, par, x, norm, work):
     """work.P, work.reward <- P_hat, r_hat; work.moved <- ||v - W x||^2."""
     d = x.shape[0]
     rows, count = merged(work.P), merged(layout.count)
-    pair_predictors(estimates.weights, x, layout, work.P)
-    apply_projection(estimator.region, (rows, estimator.weight_bound * norm, count, work.moved))
-    apply_gradient(estimator.gradient, (rows, count))
+    pair_predictors(transitions.weights, x, layout, work.P)
+    apply_projection(transition_par.region, (rows, transition_par.weight_bound * norm, count, work.moved))
+    apply_gradient(transition_par.gradient, (rows, count))
     theta, reward = merged(rewards.theta), merged(work.reward)
     for i in range(count.shape[0]):
         v = 0.0
@@ -101,33 +101,33 @@ def estimate(estimator, estimates, rewards, layout, par, x, norm, work):
 
 
 @inlined
-def widths(par, estimator, estimates, rewards, layout, log, x, work):
+def widths(par, transition_par, transitions, rewards, layout, log, x, work):
     """work.width, work.interval, work.bonus <- xi_p, xi_r and its bonus, with ln(1/delta) = log for each set.
 
     After `estimate`, whose P_hat and displacements it uses."""
     n = work.moved.shape[0]
-    zz, form, logdet = work.forms[0], work.forms[1], merged(rewards.logdet)
-    quadratic_forms(merged(estimates.inverse), merged(rewards.inverse), x, zz, form)
+    in_z, in_v, logdet = work.forms[0], work.forms[1], merged(rewards.logdet)
+    quadratic_forms(merged(transitions.inverse), merged(rewards.inverse), x, in_z, in_v)
     if par.printed == 1:
-        form, logdet = zz, merged(estimates.logdet)
-    radius, log_weight, count = merged(estimates.radius), merged(estimator.log_weight), merged(layout.count)
+        in_v, logdet = in_z, merged(transitions.logdet)
+    radius, log_weight, count = merged(transitions.radius), merged(transition_par.log_weight), merged(layout.count)
     width, interval, lipschitz = merged(work.width), merged(work.interval), merged(par.lipschitz)
     bonus = merged(work.bonus)
     negative = 0.0
     for i in range(n):
-        negative += 0.0 if zz[i] >= 0.0 and form[i] >= 0.0 else 1.0
+        negative += 0.0 if in_z[i] >= 0.0 and in_v[i] >= 0.0 else 1.0
         # Negative: no weights are both in the set and possible. An empty set says nothing, so the caps must do.
-        w2 = (radius[i] + log_weight[i] * log) * zz[i] - (1 - par.printed) * work.moved[i]
+        w2 = (radius[i] + log_weight[i] * log) * in_z[i] - (1 - par.printed) * work.moved[i]
         width[i] = math.sqrt(w2) if w2 >= 0.0 else math.inf
         zeta = par.reward_prior + 0.5 * math.sqrt(2.0 * log + logdet[i])
-        half = zeta * math.sqrt(form[i])
+        half = zeta * math.sqrt(in_v[i])
         interval[i], bonus[i] = min(par.reward_cap, half), min(par.reward_cap, par.reward_scale * half)
     if negative > 0.0:
         raise ValueError("a Gram matrix is no longer positive definite: a context or a bound is out of range")
     if par.width == TANH:
         for i in range(n):  # 2 tanh(y/2) = 2 - 4/(e^y + 1), with the exponential that vectorises
             width[i] = 2.0 - 4.0 / (exp(0.7071067811865476 * min(width[i], 80.0)) + 1.0)
-        high = exp(estimator.weight_bound * norm_of(x))
+        high = exp(transition_par.weight_bound * norm_of(x))
         prior_caps(merged(work.P), count, high, work.table, work.smallest, width)
     else:
         for i in range(n):  # one possible outcome: nothing to know

@@ -305,8 +305,8 @@ def plan_optimistically(par, local, work, mean, k, scale, policy, values):
     """`optimum`: for h = H - 1 to 0, Q = clip(reward + P V + scale bonus(V), 0, H - h), and an action with the largest
     Q; `choose` draws among equals. par.ways=1: Q of `planning.ways`, where scale is on both standard deviations."""
     (H, S), layout, Q, reward = policy.shape, par.layout, work.Q, work.reward
-    A, key, shared = Q.shape[1], tie_key(par.seed, k), together(par, local)
-    matters = shared and first_matters(par, local, work)
+    A, key, one_pass = Q.shape[1], tie_key(par.seed, k), together(par, local)
+    matters = one_pass and first_matters(par, local, work)
     keeps, sharp = work.kept.shape[0] == H and scale == 1.0, par.kind == SHARP
     for s in range(S):
         values[H, s] = 0.0
@@ -329,7 +329,7 @@ def plan_optimistically(par, local, work, mean, k, scale, policy, values):
             best_first(par, local, V, scale, h, H, work)
         for s in range(0 if sharp else S):
             for a in range(A):
-                if shared:
+                if one_pass:
                     b = least_of(local, s, a, work.factor[s, a] * work.first[s, a], Q[s, a], low, high)
                 else:
                     b = bonus(par, local, s, a, V, 1.0, work) if layout.available[s, a] else 0.0
@@ -352,8 +352,8 @@ def plan_optimistically(par, local, work, mean, k, scale, policy, values):
 def bound(par, local, work, policy, sign, centre, reward, out):
     """out [H+1, S] <- upper bounds, sign 1.0, or lower ones, -1.0, on the values of a policy [H, S]; centre: without
     any bonus."""
-    (H, S), shared = policy.shape, together(par, local)
-    matters = shared and first_matters(par, local, work)
+    (H, S), one_pass = policy.shape, together(par, local)
+    matters = one_pass and first_matters(par, local, work)
     out[H] = 0.0
     for h in range(H - 1, -1, -1):
         V = out[h + 1]
@@ -367,7 +367,7 @@ def bound(par, local, work, policy, sign, centre, reward, out):
             mean = expectation(local.P, par.layout, s, a, V)
             if centre:
                 b = 0.0
-            elif shared:
+            elif one_pass:
                 b = least_of(local, s, a, work.first[s, a], sign * mean, low, high)
             else:  # what is clipped need not be known
                 enough = float(H - h) - reward[s, a] if sign > 0.0 else reward[s, a]

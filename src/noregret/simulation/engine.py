@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 from ..agents.base import Agent, PlanBuffer, Trajectory
 from ..agents.commit import call_learn, call_plan, call_replan, put
 from ..agents.diagnostics import COLUMNS
-from ..agents.refutation import until_due, upper_of, watched
-from ..agents.refutation import watch as bet
+from ..agents.refutation import bet_on_returns, until_due, upper_of, watched
 from ..checks import Floats
 from ..compiler.announcements import announced
 from ..compiler.jit import DISABLED, direct, inlined, kernel
@@ -60,7 +59,7 @@ class People(NamedTuple):
     X: Floats  # [n, d], contexts
     starts: NDArray[np.int64]  # [n], initial states
     masks: NDArray[np.bool_]  # [n, S, A], what they can get; or [0, S, A]: everything
-    known: Acquaintances
+    known: Acquaintances  # those who come again (`model_cache`)
     truths: Any  # [C+1]: where the truth about acquaintance c lies, and last that about anybody else
 
 
@@ -200,7 +199,7 @@ def loop(kernels, agent, people, span, buffers, meter):
             known.known[c] = 1
         if watching == 1:
             call_watch(kernels.watch, (*agent, truth), (path, out, meter))
-        bet(buffers.evidence, buffers.upper, H, path)
+        bet_on_returns(buffers.evidence, buffers.upper, H, path)
         call_learn(kernels.learn, agent, (x, k, H, path))
         record(meter, k, span)
 

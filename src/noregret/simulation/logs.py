@@ -9,7 +9,7 @@ from .. import checks as check
 from ..agents.base import Agent
 from ..agents.commit import call_learn, call_plan, put
 from ..agents.probabilities import known_exactly
-from ..agents.refutation import watch as bet
+from ..agents.refutation import bet_on_returns
 from ..checks import Floats
 from ..compiler.announcements import announced
 from ..compiler.jit import direct, inlined, kernel
@@ -84,7 +84,7 @@ def write_down(kernels, agent, people, span, buffers, meter, kept):
                     kept.policies[k, h, s] = out.policy[h, s]
         if out.plans.shape[0] > 0:
             chances_along(out.plans, out.floor[0], path, available, kept.weights, kept.chances[k])
-        bet(buffers.evidence, buffers.upper, H, path)
+        bet_on_returns(buffers.evidence, buffers.upper, H, path)
         call_learn(kernels.learn, agent, (x, k, H, path))
         meter.total[0] += meter.gap[0]
 

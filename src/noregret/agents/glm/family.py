@@ -9,7 +9,8 @@ the compiled simulation loop.
 
 What is in the slots of `GLMORL` as it comes (logit link, no design, linear rewards; delta .05, constants "corrected"):
 
-    believe   `believe`, below                        work.belief <- P_hat, r_hat and widths (`beliefs.point`, TANH)
+    believe   `believe`, below                        work.belief <- P_hat, r_hat and widths (`beliefs.point`: width
+              TANH, spread HALF_SPAN), with `centred_box_rows` and `softmax_rows` of problem.links
     planner   planning.bellman.dense_induction        or sparse_induction, where not every state may come next
     steps     estimators.newton.online_newton.newton_learn     the sets of transitions (Theorem A)
     rewards   `estimate` and `widths` of beliefs.point and rewards_learn of estimators.rewards.regression: ridge

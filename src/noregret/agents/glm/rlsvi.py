@@ -8,7 +8,7 @@ from ...numerics.random import NOISE, normals
 from ...planning.bellman import UNCLIPPED
 from ...problem.problem import Problem
 from ..declared import BONUS_SCALE, CONSTANTS, REGULARIZATION, REWARD_REGULARIZATION
-from ..plans import plan_model
+from ..endings import plan_model
 from .family import CONFIDENCE, GROUP_BOUND, LEARNER, GLMAgent, apply_beliefs
 
 

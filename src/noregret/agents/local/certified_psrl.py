@@ -69,8 +69,9 @@ def climb(par, work, k, policy, top):
 
 @kernel
 def plan(par, state, work, x, k, out):
-    """Propose a policy (work.policy); describe the sets of x (work.local); out.values <- V~; let the proposal through
-    the gate, or a rung, or the optimistic policy; work.upper, work.lower <- U and L of what is played."""
+    """Propose a policy (work.policy), for which work.local has the posterior; describe the sets of x (work.local);
+    out.values <- V~; let the proposal through the gate, or a rung, or the optimistic policy; work.upper, work.lower <-
+    U and L of what is played."""
     if filled(par.propose):
         apply_propose(par.propose, (par, state, work, x, k, work.policy, work.values))
     else:

@@ -7,14 +7,14 @@ pair (`beliefs.local`, rho = 1). One number z ~ N(0, 1) per episode then says fo
     b   = min(sqrt(g' cov g), max V - P_hat V),   g = P_hat * (V - P_hat V),   V = V_{h+1}
 
 with m the expected sum of estimated rewards along the plan, e the sum of the standard deviations of its steps, and u
-their variances added up (`planning.ways`). Of one step they are c, the spread of the mean reward
+their variances added up (`planning.ways`). Of one step they are c, the deviation of the mean reward
 (`estimators.rewards.calibrated`), and b, the standard deviation of <P, V>: a bonus (`planning.optimism`) of the first
 order, over the pair's possible next states. So nothing is believed to be worse than its estimate. What is hardly known
 looks better in every episode, not in every second one. Where pairs share weights their errors do not cancel, and
 standard deviations add: Q_h = clip( r + P_hat V + part |z| (c + b), 0, H - h ).
 
 After RandUCB (Vaswani et al. 2020), whose one number it takes. part is PART, and 1 in one episode of fifty, for
-whatever PART would take too long to find out.
+whatever PART would take too long to find out; either times `posterior_scale`.
 
 An unseen pair begins half way to the largest reward, r = r_hat + start (1 - r_hat) share, where share is what is left
 of the prior variance: 1 before any data. start is 1/2, or 1/4 for logistic rewards, whose estimate begins at 1/2.

@@ -14,13 +14,15 @@ What is in the slots of `CertifiedPSRL` as it comes (online sets, per pair, expl
 
     propose    agents.local.explore.explore         the plan that explores
     believe    agents.local.explore.believe_pairs   work.local <- one standard deviation of the posterior
+    trust      agents.local.explore.trust           work.local <- the same, where pairs may be without chance
     describe   describe_online, below               work.local <- the sets
     derive     beliefs.local.derive                 P, span, half, second and slopes of these sets
+    learn      learn_online, below                  the agent's own kernel: bets, then outcomes, rewards and means
     outcomes   estimators.likelihood.visit.learn_outcomes: the sets with c = g(r), the posterior with c = 1/2
     rewards    ranges_mixture and mixture_step of estimators.rewards.mixture: the ranges
     means      posterior_calibrated and calibrated_step of estimators.rewards.calibrated: estimates and deviations
     search     planning.optimism over the sets: plan_optimistically and bound_values, bonuses TAYLOR
-    explore    the same over one standard deviation of the posterior, with the variances of `planning.ways`
+    search_to_explore   the same over one standard deviation of the posterior, with the variances of `planning.ways`
     bets       agents.local.audit.audit_pairs: bets against the model, which nothing that plans or learns reads
 
 `draw`, `several`, `best_draw`, `planner` and `zero` are not used then, and the store is empty. kappa is 4 or more.

@@ -303,7 +303,7 @@ def kernel_of(name: str, par: RewardPar, state: RewardState, work: RewardWork) -
 
     learn       par, state, work, s, a, reward, x
     estimates   par, state, work, x, log, r_hat [S, A], xi_r [S, A], bonus [S, A]
-    posterior   par, state, work, x, mean [S, A], spread [S, A], share [S, A]
+    posterior   par, state, work, x, mean [S, A], deviation [S, A], share [S, A]
     ranges      par, state, work, x, low [S, A], high [S, A]"""
     shared = par.block.size > 0
     table = np.zeros(par.block.shape if shared else state.samples.shape)

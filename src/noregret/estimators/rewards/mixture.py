@@ -32,17 +32,17 @@ from ...compiler.jit import inlined, kernel
 from ...compiler.slots import EMPTY, slot
 from ...numerics.linear_algebra import apply_refresh, norm_of, times
 from ...problem.problem import Problem
-from .regression import call_learn, form_of, possible_means, ridge_step
+from .regression import call_learn, possible_means, quadratic_form, ridge_step
 from .tilts import multiplier, sample_bounds
 
 LAMBDAS = (3.0, 24.0, 192.0, 1536.0)  # of the mixture, times R^2/d
 WEIGHTS = (0.1, 0.4, 0.4, 0.1)  # most for a thousand to thirty thousand rewards
 SHIFTS = (1e-3, 4.0)  # of the two regressions that give the centres, times R^2; the first is lambda
 SURE = 0.2  # half-width below which the second regression is not asked
-H, GH, JH = 0, 1, 2  # the rows that `dual_vector` makes: h, G h, J h
+ROW_H, ROW_GH, ROW_JH = 0, 1, 2  # the rows that `dual_vector` makes: h, G h, J h
 CENTRE, FORM, SQUARE, REST = 0, 1, 2, 3  # and what it says of them: h'sum x_i r_i less the offset, h'J h, ||h||^2,
 # ||x - G h||^2
-X = 2  # x among the three vectors that they are made of; the others are the two extremes
+OF_X = 2  # x among the three vectors that they are made of; the others are the two extremes
 ALONE, WITH_EXTREMES = 1, 5  # ways for `narrow` to look at x: t = 0, and two t for each extreme
 
 
@@ -193,8 +193,8 @@ def mixture_half_width(par, state, s, a, form, hh, rest):
 
 @kernel
 def dual_vector(par, state, s, a, inverse, x, vectors, pieces):
-    """vectors [3, d] <- H, GH, JH of h = inverse x; pieces [4] <- CENTRE, FORM, SQUARE, REST."""
-    h, gh, jh = vectors[H], vectors[GH], vectors[JH]
+    """vectors [3, d] <- ROW_H, ROW_GH, ROW_JH of h = inverse x; pieces [4] <- CENTRE, FORM, SQUARE, REST."""
+    h, gh, jh = vectors[ROW_H], vectors[ROW_GH], vectors[ROW_JH]
     times(inverse, x, h)
     times(state.gram[s, a], h, gh)
     times(state.mixture.sums[s, a, 0], h, jh)
@@ -223,12 +223,12 @@ def mixture_range(par, state, work, s, a, x, prepared):
         asked = half > SURE if v >= 2 else prepared == 0 and of.active[s, a, v] == 1
         if asked:
             inverse = of.wide[s, a] if v == 3 else state.inverse[s, a]
-            dual_vector(par, state, s, a, inverse, y, w.vectors[min(v, X)], w.pieces[min(v, X)])
+            dual_vector(par, state, s, a, inverse, y, w.vectors[min(v, OF_X)], w.pieces[min(v, OF_X)])
             if v >= 2:
-                ways = WITH_EXTREMES if v == 2 and w.pieces[X, FORM] > 0.0 else ALONE
+                ways = WITH_EXTREMES if v == 2 and w.pieces[OF_X, FORM] > 0.0 else ALONE
                 half = narrow(par, state, w, s, a, x, ways)
             if v == 2:
-                w.raw[0], w.raw[1] = w.pieces[X, CENTRE] - half, w.pieces[X, CENTRE] + half
+                w.raw[0], w.raw[1] = w.pieces[OF_X, CENTRE] - half, w.pieces[OF_X, CENTRE] + half
     if not w.ends[0] <= w.ends[1]:  # the set is empty, and says nothing
         w.ends[0], w.ends[1] = low, high
 
@@ -241,7 +241,7 @@ def narrow(par, state, work, s, a, x, ways):
 
     Of the sum, form = h'J h is f + t (2 fxy + t fyy), ||h||^2 and the rest likewise: ends in xy and yy say of which
     two."""
-    of_x, half = work.pieces[X], 0.0
+    of_x, half = work.pieces[OF_X], 0.0
     centre, form, hh, rest = of_x[CENTRE], of_x[FORM], of_x[SQUARE], of_x[REST]
     for c in range(ways):
         e = max(c - 1, 0) // 2
@@ -250,9 +250,9 @@ def narrow(par, state, work, s, a, x, ways):
         fxy, nxy, qxy, t = 0.0, 0.0, 0.0, 0.0
         if c > 0 and state.mixture.active[s, a, e] == 1:
             for i in range(x.shape[0]):
-                fxy += work.vectors[X, H, i] * work.vectors[e, JH, i]
-                nxy += work.vectors[X, H, i] * work.vectors[e, H, i]
-                qxy += (x[i] - work.vectors[X, GH, i]) * (y[i] - work.vectors[e, GH, i])
+                fxy += work.vectors[OF_X, ROW_H, i] * work.vectors[e, ROW_JH, i]
+                nxy += work.vectors[OF_X, ROW_H, i] * work.vectors[e, ROW_H, i]
+                qxy += (x[i] - work.vectors[OF_X, ROW_GH, i]) * (y[i] - work.vectors[e, ROW_GH, i])
             turn = 1.0 if (c - 1) % 2 == e else -1.0
             t = turn * multiplier(form, turn * fxy, fyy, mean if e == 0 else 1.0 - mean, half / math.sqrt(form))
         if c == 0 or t != 0.0:
@@ -292,8 +292,8 @@ def mixture_step(par, state, work, s, a, reward, x):
     call_learn(par.mixture.ridge, (par, state, work, s, a, reward, x))
     add_outer(weights, x, of.sums[s, a])
     for k in range(par.mixture.lambdas.shape[0]):
-        of.head[s, a, k] += 0.5 * weights[1] * form_of(of.Q[s, a, k], x, work.h)
-    shrink = 1.0 / (1.0 + form_of(of.wide[s, a], x, work.h))
+        of.head[s, a, k] += 0.5 * weights[1] * quadratic_form(of.Q[s, a, k], x, work.h)
+    shrink = 1.0 / (1.0 + quadratic_form(of.wide[s, a], x, work.h))
     for i in range(d):
         for j in range(d):
             of.wide[s, a, i, j] -= shrink * work.h[i] * work.h[j]

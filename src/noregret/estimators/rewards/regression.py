@@ -31,7 +31,7 @@ class Step(NamedTuple):
 
 
 @kernel
-def form_of(matrix, x, out):
+def quadratic_form(matrix, x, out):
     """out [d] <- matrix x; returns x'matrix x."""
     total = 0.0
     for i in range(x.shape[0]):
@@ -102,6 +102,8 @@ def times_scale(scale, width):
 
 @kernel
 def estimate_ridge(par, state, work, x, log, mean, interval, bonus):
+    """mean, interval, bonus [S, A] <- r_hat, xi_r and its bonus. GLM-ORL as it comes has the same in its own loop
+    (`beliefs.point`)."""
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
             z, q = look(state, work, s, a, x)

@@ -7,7 +7,7 @@ import math
 
 from ...compiler.jit import formula, inlined
 from ...theory.widths import upper_curvature
-from .regression import form_of
+from .regression import quadratic_form
 
 
 @formula
@@ -59,7 +59,7 @@ def multiplier(xx: float, xy: float, yy: float, slack: float, rho: float) -> flo
 @inlined
 def sample_bounds(Q, reach, x, low, high, scratch):
     """nu_i and w_i of a sample at x whose mean is in [low, high]; Q [d, d] >= every covariance that will be used."""
-    l2 = max(form_of(Q, x, scratch), 0.0)
+    l2 = max(quadratic_form(Q, x, scratch), 0.0)
     r = reach * math.sqrt(l2)
     spread = 2.0 * math.expm1(0.5 * l2) / l2 if l2 > 1e-12 else 1.0 + 1e-12
     return variance_proxy(low, high, r), min(0.25, tilted_variance(low, high, r) * spread)

@@ -28,7 +28,7 @@ from ....problem.problem import Problem
 from ....theory.constants import logistic_alpha
 from ....theory.widths import sigma
 from ...base import Agent
-from ...plans import plan_model
+from ...endings import plan_model
 from ...promise import ALWAYS, OPTIMISM, rewards_assumed
 
 

@@ -6,7 +6,7 @@ from ....estimators.linear.entrywise import IDENTITY, SIGMA
 from ....planning.bellman import expectation
 from ....problem.links import LinearCombination, MultinomialLogit
 from ...declared import BONUS_SCALE, DELTA, REGULARIZATION, REWARD_REGULARIZATION, option
-from ...plans import plan_hooked
+from ...endings import plan_hooked
 from ...promise import ALWAYS, OPTIMISM
 from .box import close_box, poured, sort_down
 from .family import EntrywiseAgent, believe

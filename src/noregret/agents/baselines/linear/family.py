@@ -28,13 +28,13 @@ from ....estimators.rewards.regression import rewards_learn
 from ....numerics.linear_algebra import norm_of
 from ....problem.layout import Layout, slot_of, slot_table
 from ...base import Agent
-from ...plans import with_hooks
+from ...endings import with_hooks
 
 
 class EntrywisePar(NamedTuple):
     seed: int
     layout: Layout
-    hooked: Any  # slots of `agents.plans.with_hooks`
+    hooked: Any  # slots of `agents.endings.with_hooks`
     adjust: Any
     settle: Any
     entries: EntryPar

@@ -17,7 +17,7 @@ from ....problem.layout import Layout
 from ....problem.problem import Problem
 from ...base import Agent
 from ...declared import BONUS_SCALE, DELTA, option
-from ...plans import plan_hooked, with_hooks
+from ...endings import plan_hooked, with_hooks
 
 BETA = 1.0  # c of beta = c d_phi H sqrt(ln(2 d_phi T/delta)): the paper has "an absolute constant"
 LEAST_REGULARIZATION = 1e-6  # of lambda/R^2: below, taking old episodes out of a Gram matrix would lose too many digits
@@ -26,7 +26,7 @@ LEAST_REGULARIZATION = 1e-6  # of lambda/R^2: below, taking old episodes out of 
 class LSVIPar(NamedTuple):
     seed: int
     layout: Layout
-    hooked: Any  # slots of `agents.plans.with_hooks`
+    hooked: Any  # slots of `agents.endings.with_hooks`
     adjust: Any
     settle: Any
     refresh: Any  # slot of `refresh_inverse`

@@ -17,9 +17,9 @@ from ....planning.bellman import UNCLIPPED, evaluate, expectation
 from ....problem.problem import Problem
 from ...base import Trajectory, part_learn
 from ...declared import CONSTANTS, REGULARIZATION, REWARD_REGULARIZATION, option
+from ...endings import plan_model
 from ...glm.family import GLMAgent, GLMPar, GLMState, GLMWork, apply_beliefs
 from ...glm.family import learn as learn_estimates
-from ...plans import plan_model
 
 MIX = 1e-3  # of the uniform distribution over the support in every P_hat, so that what is possible stays reachable
 STEPS = 500  # of Newton's method, at most

@@ -10,7 +10,7 @@ from ....planning.bellman import expectation
 from ....problem.links import LinearCombination, simplex_rows
 from ...base import gap_to_lower
 from ...declared import BONUS_SCALE, DELTA, REGULARIZATION, REWARD_REGULARIZATION, option
-from ...plans import plan_hooked
+from ...endings import plan_hooked
 from ...promise import OPTIMISM
 from .family import EntrywiseAgent, believe
 

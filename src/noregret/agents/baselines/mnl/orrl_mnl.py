@@ -2,7 +2,7 @@
 
 from ....compiler.jit import kernel
 from ....numerics.linear_algebra import dot
-from ...plans import plan_model
+from ...endings import plan_model
 from .family import SAMPLES, STEP_SIZE, MNLAgent, believe, longest_feature, mean_feature, sizes_of
 from .online import descent_steps
 from .radii import cho_regularization, cho_step, descent_radius, descent_samples

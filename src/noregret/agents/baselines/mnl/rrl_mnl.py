@@ -5,7 +5,7 @@ import math
 from ....compiler.jit import inlined, kernel
 from ....numerics.linear_algebra import dot
 from ....numerics.random import CORE, normals
-from ...plans import plan_model
+from ...endings import plan_model
 from .family import KAPPA, SAMPLES, MNLAgent, believe, longest_feature, sizes_of
 from .online import newton_steps
 from .radii import newton_radius, newton_samples

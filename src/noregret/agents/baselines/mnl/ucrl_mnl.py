@@ -5,7 +5,7 @@ import math
 from .... import checks as check
 from ....compiler.jit import kernel
 from ...declared import option
-from ...plans import plan_model
+from ...endings import plan_model
 from .family import KAPPA, MNLAgent, believe, longest_feature, sizes_of
 from .likelihood import likelihood_steps
 from .radii import likelihood_radius

@@ -3,7 +3,7 @@
 import math
 
 from ....compiler.jit import inlined, kernel
-from ...plans import plan_model
+from ...endings import plan_model
 from .family import STEP_SIZE, MNLAgent, believe, longest_feature, mean_feature, sizes_of
 from .online import descent_steps
 from .radii import descent_radius, li_regularization, li_step

@@ -15,7 +15,7 @@ from ....problem.layout import Layout, slot_of, uniform_rows
 from ....problem.problem import Problem
 from ...base import Agent, PlanBuffer
 from ...declared import option
-from ...plans import plan_model
+from ...endings import plan_model
 from .cece_x import explore
 
 

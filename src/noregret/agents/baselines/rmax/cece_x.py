@@ -10,8 +10,8 @@ from ....planning.bellman import UNCLIPPED
 from ....problem.problem import Problem
 from ...base import Agent
 from ...declared import CENTRES, option
+from ...endings import ModelWork, plan_model
 from ...lottery import random_action
-from ...plans import ModelWork, plan_model
 from .group_models import GroupPar, GroupState, ball_of, group_parts, learn
 
 

@@ -11,7 +11,7 @@ from ....problem.links import LinearCombination
 from ....problem.problem import Problem
 from ....theory import pac
 from ...declared import CONSTANTS, DELTA, EPSILON, option
-from ...plans import ModelWork, plan_model
+from ...endings import ModelWork, plan_model
 from .family import RmaxAgent, add_slack
 from .group_models import GroupPar, GroupState, ball_of, group_parts, learn, outside
 

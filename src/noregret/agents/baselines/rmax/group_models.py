@@ -14,7 +14,7 @@ from ....compiler.jit import inlined, kernel
 from ....planning.bellman import planner_address
 from ....problem.layout import Layout, slot_of
 from ....problem.problem import Problem
-from ...plans import ModelWork, model_work
+from ...endings import ModelWork, model_work
 from ..groups import distance2, group_of
 
 

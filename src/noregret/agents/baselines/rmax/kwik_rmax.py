@@ -18,7 +18,7 @@ from ....problem.links import LinearCombination, simplex_rows
 from ....problem.problem import Problem
 from ....theory import pac
 from ...declared import DELTA, EPSILON, option
-from ...plans import ModelWork, model_work, plan_model
+from ...endings import ModelWork, model_work, plan_model
 from .family import RmaxAgent, add_slack
 
 REFRESH = 1000  # samples between direct inversions

@@ -31,7 +31,7 @@ from ....problem.problem import Problem
 from ....theory.widths import sigma
 from ...base import Agent
 from ...commit import put
-from ...plans import with_hooks
+from ...endings import with_hooks
 from ...promise import rewards_assumed
 from ..groups import group_of
 from .models import tabular_model
@@ -41,7 +41,7 @@ class TabularPar(NamedTuple):
     seed: int
     layout: Layout
     planner: Any  # slot of a planner (`planning.bellman.planner_address`)
-    hooked: Any  # slots of `agents.plans.with_hooks`, or EMPTY
+    hooked: Any  # slots of `agents.endings.with_hooks`, or EMPTY
     adjust: Any
     settle: Any
     centres: Floats  # [B, d]

@@ -10,7 +10,7 @@ from ....compiler.jit import kernel
 from ....planning.bellman import expectation
 from ...base import gap_to_lower
 from ...declared import BONUS_SCALE, CENTRES, CONSTANTS, DELTA
-from ...plans import plan_hooked
+from ...endings import plan_hooked
 from ...promise import OPTIMISM
 from .family import TabularAgent, enter, told_rewards, variance
 

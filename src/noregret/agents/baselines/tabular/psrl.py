@@ -10,7 +10,7 @@ from ....numerics.random import POSTERIOR, gammas, gammas_from
 from ....planning.bellman import UNCLIPPED
 from ...commit import put
 from ...declared import CENTRES, choice, option
-from ...plans import plan_model
+from ...endings import plan_model
 from .family import TabularAgent, due, enter, keep, recall, told_rewards
 
 

@@ -8,7 +8,7 @@ from numpy.typing import ArrayLike
 from ....compiler.jit import kernel, merged
 from ....numerics.random import NOISE, fill_normals
 from ...declared import BONUS_SCALE, CENTRES, choice
-from ...plans import plan_model
+from ...endings import plan_model
 from .family import TabularAgent, enter, told_rewards
 
 PROVED, PRACTISED = 0, 1

@@ -10,7 +10,7 @@ from .... import checks as check
 from ....compiler.jit import inlined, kernel
 from ....planning.bellman import expectation
 from ...declared import BONUS_SCALE, CENTRES, DELTA, choice, option
-from ...plans import plan_hooked
+from ...endings import plan_hooked
 from ...promise import OPTIMISM
 from .family import TabularAgent, enter, told_rewards, variance
 

@@ -7,7 +7,7 @@ from numpy.typing import ArrayLike
 
 from ....compiler.jit import kernel
 from ...declared import BONUS_SCALE, CENTRES, DELTA
-from ...plans import plan_hooked
+from ...endings import plan_hooked
 from ...promise import OPTIMISM
 from .family import TabularAgent, due, enter, keep, recall, told_rewards
 
