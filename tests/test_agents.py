@@ -140,7 +140,7 @@ def rooms():
             yield pytest.param(name, options, where, marks=marks, id=f"{where}-{label}")
 
 
-@pytest.mark.parametrize(("name", "options", "where"), rooms())
+@pytest.mark.parametrize(("name", "options", "where"), list(rooms()))
 def test_conformance(name, options, where, tmp_path):
     world = place(name, where)
     if where == "logistic" and name.startswith("glm-") and options.get("constants") == "paper" and name != "glm-ucb":
