@@ -134,19 +134,34 @@ class Transitions:
         if self.linear:
             self.lam = lam = reference_sets.SIGN_UNION_REGULARIZATION if lam is None else lam
             self.of = {pair: reference_sets.SignUnion(n, d, 1.0, lam) for pair, n in sizes.items()}
-        elif p.blocks is None:
-            lam = d / p.weight_bound**2 if lam is None else lam
+        else:
+            self.sizes, self.form, self.lam = sizes, form, lam
+            self.begin(None)
+
+    def begin(self, x):
+        """With the lambda that was given; else at least a ninth of the square of the first x, with a design times the
+        mean square of features less their mean over the pair."""
+        p, lam, long = self.problem, self.lam, 0.0 if x is None else np.linalg.norm(x) / 3
+        if p.blocks is None:
+            lam = max(p.context_dim / p.weight_bound**2, long**2) if lam is None else lam
             self.of = {
-                pair: reference_sets.LikelihoodSet(n, d, p.weight_bound, form=form, predictor=None, lam=lam)
-                for pair, n in sizes.items()
+                pair: reference_sets.LikelihoodSet(
+                    n, p.context_dim, p.weight_bound, form=self.form, predictor=None, lam=lam
+                )
+                for pair, n in self.sizes.items()
             }
         else:
-            reach = p.context_bound * np.linalg.norm(p.blocks.features, axis=-1).max()
-            natural = p.blocks.start[:, -1] / p.blocks.bound**2
-            lams = np.maximum(natural, 1e-3 * reach**2)
+            phi = [p.blocks.features[s, a, : len(ys)] for (s, a), ys in self.outcomes.items()]
+            longest = max(np.linalg.norm(rows, axis=-1).max() for rows in phi)
+            usual2 = np.mean(np.concatenate([((rows - rows.mean(0)) ** 2).sum(-1) for rows in phi]))
+            least = max(1e-3 * (p.context_bound * longest) ** 2, long**2 * usual2)
+            lams = np.maximum(p.blocks.start[:, -1] / p.blocks.bound**2, least)
             self.of = [SharedSet(p, b, lams[b], 0.0, posterior=True) for b in range(len(lams))]
+        self.untouched = x is None
 
     def update(self, pair, x, after):
+        if not self.linear and self.untouched:
+            self.begin(x)
         y = list(self.outcomes[pair]).index(after)
         if self.blocks is None:
             self.of[pair].update(x, y)

@@ -152,7 +152,7 @@ def test_a_default_regularization_is_never_below_what_rounding_leaves():
     assert nr.estimators.LikelihoodRatioSet(3, 2, weight_bound=4.0).precision[0, 0] == 0.5
     long = nr.Problem(2, 2, 2, 3, context_bound=100.0, weight_bound=3.0, reward_bound=0.01)
     agent = nr.LRORL(long, reward_sets="ridge")
-    assert agent.par.transitions.regularization == 10.0
+    assert np.all(agent.state.transitions.prior == 10.0)
     assert agent.par.rewards.regularization == 10.0
     assert nr.estimators.MeanReward(3, context_bound=100.0).regularization == 10.0
 

@@ -350,8 +350,9 @@ def test_sizes_and_shares_are_the_agents_own(name):
     problem = WORLDS[name]().problem
     agent, sizes, shares = nr.LRORL(problem), transition_sizes(problem), shares_of(problem, 0.05)
     assert agent._shares() == pytest.approx((shares.transitions, shares.rewards))
-    lam = agent.par.transitions.regularization
-    assert sorted({s.regularization for s, _ in sizes}) == pytest.approx(sorted(set(np.atleast_1d(lam).tolist())))
+    par, state = agent.par.transitions, agent.state.transitions
+    lam = state.prior if agent.problem.blocks is None else par.regularization
+    assert sorted({s.regularization for s, _ in sizes}) == pytest.approx(sorted(set(np.ravel(lam).tolist())))
     first = agent.state.transitions.radius
     expected = {round(s.regularization * s.norm2 + 2.0 * shares.transitions, 9) for s, _ in sizes}
     assert {round(float(v), 9) for v in first.ravel()} == expected

@@ -36,7 +36,8 @@ from ...compiler.slots import slot
 from ...estimators.chance import part_of, shares_of
 from ...estimators.likelihood.kron import kron_form
 from ...estimators.likelihood.precision import covariance_at, products_of
-from ...estimators.likelihood.shared import describe_blocks
+from ...estimators.likelihood.sets import begin_pairs
+from ...estimators.likelihood.shared import begin_blocks, describe_blocks
 from ...estimators.linear.sign_union import sign_union_sets
 from ...estimators.rewards.regression import KNOWN
 from ...numerics.linear_algebra import pair_predictors
@@ -44,7 +45,7 @@ from ...numerics.random import POSTERIOR, normals
 from ...planning.optimism import optimum
 from ...problem.links import LinearCombination
 from ...problem.problem import Problem
-from .sets import SetPar, SetState, SetWork, reward_means
+from .sets import SetPar, SetState, SetWork, call_begin, reward_means
 
 PART, START = 0.5, 0.5
 LOGISTIC_START = 0.25  # the estimate of an unseen logistic reward is 1/2 already
@@ -135,10 +136,13 @@ apply_trust = slot("trust")
 
 
 def with_belief(problem: Problem, par: SetPar, state: SetState, work: SetWork) -> SetPar:
-    """par with what fills in the posterior of one individual in its slot."""
+    """par with what fills in the posterior of one individual in its slot, and what that begins with."""
     linear = isinstance(problem.link, LinearCombination)
     believe = believe_linear if linear else believe_pairs if problem.design is None else believe_blocks
     par = par._replace(believe=apply_believe.fill(believe, par, state, work, np.zeros(problem.context_dim)))
+    if par.steep > 0.0:
+        begin = begin_pairs if problem.design is None else begin_blocks
+        par = par._replace(begin=call_begin.fill(begin, par.sampler, state.sampler, 0.0))
     if state.chance.steps.shape[0] > 0:
         par = par._replace(trust=apply_trust.fill(trust, par, state, work, 1.0))
     return par

@@ -75,6 +75,7 @@ from .zero import apply_zero, counts, from_zero, zero_work
 
 REWARD_SHARE = 0.8  # of what the sets have of delta, for the reward intervals
 REGRET_SHARE = 0.02  # of delta, for a bound on the regret
+STEEPEST = 3.0  # the largest standard deviation with which a logit begins, where plans explore
 SETS_TIMES = 4.0  # lambda of online sets, in units of d/B_p^2
 FIRST_ROOM = 64  # episodes
 RUNGS = 6  # optimistic policies with a part of the bonus that a gate tries before full optimism
@@ -98,7 +99,9 @@ class SetAgent(Betting, Agent):
     predictor, form        of "online" sets (`estimators.LikelihoodRatioSet`); form also of the posterior
     regularization         lambda of the transition estimates; None: d/B_p^2 for a posterior, the precision of an entry
                            of a row of length B_p, and four times that for online sets, near the best of their widths.
-                           At least R^2/1000: with less, rounding would make variances too small after many visits
+                           At least R^2/1000: with less, rounding would make variances too small after many visits.
+                           A posterior that plans explore by begins with at least ||x||^2/9, x the first context that
+                           is learned: a bound is no prior
     reward_regularization  lambda of the reward estimates, likewise"""
 
     any_range = masks = True
@@ -238,12 +241,13 @@ class SetAgent(Betting, Agent):
                 explores = search_parts(p.layout, local, self.seed, TAYLOR, bounds=False, ways=apart)[0]
         par = SetPar(
             seed=self.seed, layout=p.layout, starts=p.starts, describe=EMPTY, derive=EMPTY, outcomes=EMPTY, draw=EMPTY,
-            believe=EMPTY, trust=EMPTY, propose=EMPTY, lifted=EMPTY, planner=planner_address(p.layout), several=EMPTY,
-            best_draw=EMPTY, proposals=EMPTY, zero=EMPTY, search=search, search_to_explore=explores,
+            believe=EMPTY, trust=EMPTY, begin=EMPTY, propose=EMPTY, lifted=EMPTY, planner=planner_address(p.layout),
+            several=EMPTY, best_draw=EMPTY, proposals=EMPTY, zero=EMPTY, search=search, search_to_explore=explores,
             transitions=transitions[0], sampler=sampler_par, audit=audit_par, bets=EMPTY, rewards=reward_par,
             means=mean_par, log_transition=log_p,
             logits=int(not linear), scale=self.bonus_scale, kappa=self.gate_kappa, posterior_scale=self.posterior_scale,
-            floor=self.floor, certify=int(self.bounds_values), close=int(close), estimates=int(self._estimates()),
+            steep=self._steep(lift), floor=self.floor, certify=int(self.bounds_values), close=int(close),
+            estimates=int(self._estimates()),
         )  # fmt: skip
         chance = chance_state(S if self.explores and apart else 0, A)
         gate = np.zeros(RUNGS + 2, np.int64)
@@ -383,6 +387,17 @@ class SetAgent(Betting, Agent):
             given = np.maximum(SETS_TIMES * natural, least)
         sets = shared_parts(*head, given, predictor=predictor, kept=self.uses_sets, lift=lift)
         return sampler, sets, (describe_shared, draw_shared)
+
+    def _steep(self, lift: Lift | None) -> float:
+        """`SetPar.steep`. With a design a logit less the mean of its pair's is theta with x and a column of the lift:
+        their lengths, as a root mean square, go with that of x."""
+        p = self.problem
+        if not self.explores or isinstance(p.link, LinearCombination) or self.options.get("regularization") is not None:
+            return 0.0
+        if lift is None:
+            return 1.0 / STEEPEST
+        squares = (lift.columns**2).sum(2)[p.layout.available]
+        return math.sqrt(float(squares.sum()) / float(p.layout.count[p.layout.available].sum())) / STEEPEST
 
     def _perturbations(self) -> float:
         """J of perturbed bonuses; 0: bonuses as they are."""

@@ -14,6 +14,7 @@ What is in the slots of `CertifiedPSRL` as it comes (online sets, per pair, expl
 
     propose    agents.local.explore.explore         the plan that explores
     believe    agents.local.explore.believe_pairs   work.local <- one standard deviation of the posterior
+    begin      estimators.likelihood.sets.begin_pairs  before anybody is learned, the posterior's lambda
     trust      agents.local.explore.trust           work.local <- the same, where pairs may be without chance
     describe   describe_online, below               work.local <- the sets
     derive     beliefs.local.derive                 P, span, half, second and slopes of these sets
@@ -26,10 +27,10 @@ What is in the slots of `CertifiedPSRL` as it comes (online sets, per pair, expl
     bets       agents.local.audit.audit_pairs: bets against the model, which nothing that plans or learns reads
 
 `draw`, `several`, `best_draw`, `planner` and `zero` are not used then, and the store is empty. kappa is 4 or more.
-lambda is d/B_p^2 of the posterior and four times as much of the sets. ln(1/delta) of each set is `SetAgent._shares`,
-with delta .05: a transition set has .98 x .2 delta over the number of pairs, a range of rewards .98 x .8 of the same.
-The certificate is V~ - L, from `out.values` and `work.lower` (`Agent.plan_made`); `agents.local.certify` is for
-policies that others bring.
+lambda is d/B_p^2 of the posterior (at least ||x||^2/9 of the first x that is learned), 4 d/B_p^2 of the sets.
+ln(1/delta) of each set is `SetAgent._shares`, with delta .05: a transition set has .98 x .2 delta over the number of
+pairs, a range of rewards .98 x .8 of the same. The certificate is V~ - L, from `out.values` and `work.lower`
+(`Agent.plan_made`); `agents.local.certify` is for policies that others bring.
 """
 
 import math
@@ -96,6 +97,7 @@ class SetPar(NamedTuple):
     outcomes: Any  # slot of `estimators.likelihood.visit.learn_outcomes`
     draw: Any  # slot of the kernel that fills work.P and work.r
     believe: Any  # slot of the kernel of `agents.local.explore` that fills work.local, where plans explore
+    begin: Any  # slot of `begin_pairs` or `begin_blocks` of `estimators.likelihood`, where steep > 0
     trust: Any  # slot of `agents.local.explore.trust`, likewise, where pairs share no weights
     propose: Any  # slot of what makes the plan that explores
     proposals: Any  # slot of what makes several plans, of a lottery
@@ -117,6 +119,7 @@ class SetPar(NamedTuple):
     scale: float  # on every bonus
     kappa: float  # of the gate
     posterior_scale: float
+    steep: float  # a posterior that plans explore by begins with lambda of at least (steep ||x||)^2; 0: as it was told
     floor: float  # of a lottery
     certify: int  # 1: bounds on the values of the plan are computed too
     close: int  # 1: and its shortfall is followed step by step
@@ -326,6 +329,7 @@ def enter(state, x, k):
             state.store.contexts[k, b] = x[b]
 
 
+call_begin = slot("beginning of a posterior")  # call_begin(par.begin, (par, state, (least lambda)^{1/2}))
 apply_outcomes = slot("outcomes")  # apply_outcomes(par.outcomes, (layout, par, state, work, x, steps, path))
 
 
@@ -333,6 +337,8 @@ apply_outcomes = slot("outcomes")  # apply_outcomes(par.outcomes, (layout, par, 
 def learn_posterior(par, state, work, x, n, path):
     """The sampler, where there is one."""
     if state.sampler.samples.shape[0] > 0:
+        if par.steep > 0.0:
+            call_begin(par.begin, (par.sampler, state.sampler, par.steep * norm_of(x)))
         apply_outcomes(par.outcomes, (par.layout, par.sampler, state.sampler, work.sampler, x, n, path))
 
 

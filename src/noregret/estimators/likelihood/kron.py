@@ -81,5 +81,5 @@ def learn_kron_outcome(par, state, work, s, a, y, x):
     trace = 0.0
     for b in range(d):
         trace += gram[b, b]
-    if state.samples[s, a] % updates_allowed(trace, par.regularization, REFRESH) == 0:
+    if state.samples[s, a] % updates_allowed(trace, state.prior[s, a], REFRESH) == 0:
         apply_refresh(par.refresh, (gram, inverse, work.logdet, 0.0, work.square, column))

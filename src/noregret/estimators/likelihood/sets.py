@@ -58,7 +58,6 @@ class LikelihoodPar(NamedTuple):
     posterior: int  # 1: c = 1/2, no set
     kron: int  # 1: the KRON form
     weight_bound: float
-    regularization: float  # lambda
 
 
 class LikelihoodState(NamedTuple):
@@ -72,11 +71,15 @@ class LikelihoodState(NamedTuple):
     radius: Floats  # rho2, [S, A]
     samples: NDArray[np.int64]  # [S, A]
     outcomes: NDArray[np.int64]  # n, [S, A]
-    prior: Floats  # lambda, [S, A]
+    prior: Floats  # lambda, [S, A]; of a posterior that plans explore by it is settled by `begin_pairs`
     loss: Floats  # sum of -ln phat(y), [S, A]
 
     def fixed(self) -> tuple[str, ...]:
-        return "outcomes", "prior"
+        return ("outcomes",)
+
+    def limits(self, problem: Any) -> dict[str, tuple[float, float]]:
+        """For `agents.limits`."""
+        return {"prior": (1e-30, 1e30)}
 
     @property
     def precision(self) -> Floats:
@@ -132,7 +135,7 @@ def likelihood_parts(
     norm2 = np.array(
         [0.0] + [MultinomialLogit().weight_norm2(m, weight_bound, d, "corrected") for m in range(1, M + 1)]
     )
-    par = LikelihoodPar(refresh_address(1), predictor, int(posterior), int(kron), weight_bound, lam)
+    par = LikelihoodPar(refresh_address(1), predictor, int(posterior), int(kron), weight_bound)
     eye = np.eye(d)
     if kron:
         none = f((S, A, 0, 0))
@@ -201,6 +204,32 @@ def _inverse(state: LikelihoodState, s: int, a: int, n: int, d: int) -> Floats:
     return np.asarray(made + np.einsum("jk,bc->jbkc", np.full((n, n), 1.0 / (n * state.prior[s, a])), np.eye(d)))
 
 
+@kernel
+def begin_pairs(par, state, root):
+    """Before anything was learned: Lambda begins with at least root^2. Afterwards nothing happens."""
+    for s in range(state.samples.shape[0]):
+        for a in range(state.samples.shape[1]):
+            if state.samples[s, a] > 0:
+                return
+    for s in range(state.samples.shape[0]):
+        for a in range(state.samples.shape[1]):
+            lam = max(state.prior[s, a], root * root)
+            shrink = state.prior[s, a] / lam
+            scaled(state.forms[s, a], shrink)
+            scaled(state.covariance[s, a], shrink)
+            if par.kron == 1:
+                scaled(state.gram[s, a], 1.0 / shrink)
+            state.prior[s, a] = lam
+
+
+@inlined
+def scaled(rows, factor):
+    """rows [., .] times a number, in place."""
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            rows[i, j] *= factor
+
+
 @inlined
 def rho_of(state, s, a):
     """The radius of pair (s, a), inf where the set is empty."""
@@ -219,7 +248,7 @@ def likelihood_query(par, state, work, s, a, x):
         return
     products_of(x, work.products)
     covariance_at(state.forms[s, a], work.products, n, work.packed, cov)
-    total = norm_of(x) ** 2 / par.regularization
+    total = norm_of(x) ** 2 / state.prior[s, a]
     for j in range(n):
         mean[j] = 0.0
         for k in range(n):

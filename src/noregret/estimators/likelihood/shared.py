@@ -158,6 +158,19 @@ def shared_parts(
 
 
 @kernel
+def begin_blocks(par, state, root):
+    """Before anything was learned: Lambda begins with at least root^2. Afterwards nothing happens."""
+    for b in range(state.samples.shape[0]):
+        if state.samples[b] > 0:
+            return
+    for b in range(state.samples.shape[0]):
+        gram, inverse = state.gram[b], state.inverse[b]
+        for e in range(par.start[b, par.size[b]]):
+            gram[e, e] = max(gram[e, e], root * root)
+            inverse[e, e] = 1.0 / gram[e, e]
+
+
+@kernel
 def look_at(par, state, work, b, x):
     """work.xs, work.K, work.t[b], work.B[b] <- the contexts of the entries, X' Lambda^{-1}, t and B_x of block b."""
     q, start, xs, K, t, B = par.size[b], par.start[b], work.xs, work.K, work.t[b], work.B[b]

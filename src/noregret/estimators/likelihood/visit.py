@@ -288,8 +288,9 @@ def close_pair(par, state, work, s, a, x, visits):
     m, w = n - 1, work.visit
     move_weights(state.weights[s, a], work.K, w.moved, n, d, work.column)
     add_outer(gram, w.D, work.products, m * n // 2)
-    if renewal_due(gram, par.regularization, m, d, state.samples[s, a] - visits, state.samples[s, a]):
-        invert_precision(gram, par.regularization, m, d, work, forms, turns)
+    lam = state.prior[s, a]
+    if renewal_due(gram, lam, m, d, state.samples[s, a] - visits, state.samples[s, a]):
+        invert_precision(gram, lam, m, d, work, forms, turns)
     else:
         subtract(forms, turns, work.K, w.G, m, d, work)
 
