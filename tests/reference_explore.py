@@ -139,9 +139,9 @@ class Transitions:
             self.begin(None)
 
     def begin(self, x):
-        """With the lambda that was given; else at least a ninth of the square of the first x, with a design times the
+        """With the lambda that was given; else at least a quarter of the square of the first x, with a design times the
         mean square of features less their mean over the pair."""
-        p, lam, long = self.problem, self.lam, 0.0 if x is None else np.linalg.norm(x) / 3
+        p, lam, long = self.problem, self.lam, 0.0 if x is None else np.linalg.norm(x) / 2
         if p.blocks is None:
             lam = max(p.context_dim / p.weight_bound**2, long**2) if lam is None else lam
             self.of = {

@@ -208,7 +208,7 @@ def test_options(name, options):
 
 @pytest.mark.parametrize("name", ["loose", "design-loose"])
 def test_bounds_are_no_priors(name):
-    """However large the bounds are, a logit begins with a standard deviation of at most 3 at the first context that is
+    """However large the bounds are, a logit begins with a standard deviation of at most 2 at the first context that is
     learned. A posterior that is sampled takes the bounds for what they say, and so does whoever is told lambda."""
     w = world(name)
     p, x = w.problem, 0.25 * w.context(0, 0)
@@ -230,9 +230,9 @@ def test_bounds_are_no_priors(name):
         return longest * np.sqrt(np.diagonal(kept.inverse[unseen], axis1=1, axis2=2)[:, : p.blocks.start[0, -1]]).max()
 
     for agent in (nr.PSRLGLM, nr.CertifiedPSRL):
-        assert deviation(agent) == pytest.approx(3.0)
-        assert deviation(agent, form="kron") == pytest.approx(3.0) if p.blocks is None else True
-    assert deviation(exploration="posterior") > 3.5
+        assert deviation(agent) == pytest.approx(2.0)
+        assert deviation(agent, form="kron") == pytest.approx(2.0) if p.blocks is None else True
+    assert deviation(exploration="posterior") > 2.5
     assert deviation(regularization=0.01) == pytest.approx(10.0 * longest)
 
 

@@ -75,7 +75,7 @@ from .zero import apply_zero, counts, from_zero, zero_work
 
 REWARD_SHARE = 0.8  # of what the sets have of delta, for the reward intervals
 REGRET_SHARE = 0.02  # of delta, for a bound on the regret
-STEEPEST = 3.0  # the largest standard deviation with which a logit begins, where plans explore
+STEEPEST = 2.0  # the largest standard deviation with which a logit begins, where plans explore
 SETS_TIMES = 4.0  # lambda of online sets, in units of d/B_p^2
 FIRST_ROOM = 64  # episodes
 RUNGS = 6  # optimistic policies with a part of the bonus that a gate tries before full optimism
@@ -100,7 +100,7 @@ class SetAgent(Betting, Agent):
     regularization         lambda of the transition estimates; None: d/B_p^2 for a posterior, the precision of an entry
                            of a row of length B_p, and four times that for online sets, near the best of their widths.
                            At least R^2/1000: with less, rounding would make variances too small after many visits.
-                           A posterior that plans explore by begins with at least ||x||^2/9, x the first context that
+                           A posterior that plans explore by begins with at least ||x||^2/4, x the first context that
                            is learned: a bound is no prior
     reward_regularization  lambda of the reward estimates, likewise"""
 

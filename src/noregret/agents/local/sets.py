@@ -27,7 +27,7 @@ What is in the slots of `CertifiedPSRL` as it comes (online sets, per pair, expl
     bets       agents.local.audit.audit_pairs: bets against the model, which nothing that plans or learns reads
 
 `draw`, `several`, `best_draw`, `planner` and `zero` are not used then, and the store is empty. kappa is 4 or more.
-lambda is d/B_p^2 of the posterior (at least ||x||^2/9 of the first x that is learned), 4 d/B_p^2 of the sets.
+lambda is d/B_p^2 of the posterior (at least ||x||^2/4 of the first x that is learned), 4 d/B_p^2 of the sets.
 ln(1/delta) of each set is `SetAgent._shares`, with delta .05: a transition set has .98 x .2 delta over the number of
 pairs, a range of rewards .98 x .8 of the same. The certificate is V~ - L, from `out.values` and `work.lower`
 (`Agent.plan_made`); `agents.local.certify` is for policies that others bring.
