@@ -44,14 +44,14 @@ class Calibrated:
 
     @property
     def noise(self):
-        used, graded = 1.0, [one for one in self.everybody if one.inside]
+        used, graded, weight = 1.0, [one for one in self.everybody if one.inside], 4 if self.inside else 8
         if self.inside:
             seen = np.ptp(np.concatenate([one.own for one in self.everybody]))
             free = sum(max(one.measured - one.X.shape[1], 0) for one in graded)
             tau = math.sqrt((8 * seen**2 / 4 + sum(one.rest for one in graded)) / (8 + free))
             m = math.sqrt(self.inside * sum(one.inside for one in graded))
-            used = (8 + m * min(seen, 2 * tau)) / (8 + m)
-        return (8 * used**2 / 4 + self.rest) / (8 + self.measured)
+            used = ((8 + m * min(seen, 2 * tau) ** 0.85) / (8 + m)) ** (1 / 0.85)
+        return (weight * used**2 / 4 + self.rest) / (weight + self.measured)
 
     def update(self, x, reward):
         self.X, self.y = np.vstack([self.X, x]), np.append(self.y, reward)
