@@ -199,7 +199,7 @@ class Chance:
         straight = sum((n - 1) / (n + 1) for n in first)
         equal = sum(1 - math.sqrt(2 / (n + 1)) for n in second)
         of_steps, m = (2 + varied["led"]) / (2 + varied["led"] + straight), varied["paid"]
-        both = (16 + varied["led"]) / (16 + varied["led"] + straight), (16 + m) / (16 + m + equal)
+        both = (12 + varied["led"]) / (12 + varied["led"] + straight), (12 + m) / (12 + m + equal)
         return of_steps, max(both)
 
     @property
@@ -253,6 +253,8 @@ class Explorer:
         times = self.scale * abs(z) * (1.0 if abs(other) > BOLD else 0.5)
         pairs = list(itertools.product(range(p.n_states), range(p.n_actions)))
         phi = self.chance.shares()
+        if p.design is None and p.reward_design is None and p.known_rewards is None:
+            times *= phi[1]
         about = {pair: self.known_of(pair, x, phi) for pair in pairs}
         S, H, made = p.n_states, p.horizon, {}
         along = np.zeros((H + 1, S, 3))  # mean, variance and sum of standard deviations of the plan from there on
