@@ -44,14 +44,14 @@ class Calibrated:
 
     @property
     def noise(self):
-        used, graded = 1.0, [one for one in self.everybody if one.inside]
+        used, graded, weight = 1.0, [one for one in self.everybody if one.inside], 4 if self.inside else 8
         if self.inside:
             seen = np.ptp(np.concatenate([one.own for one in self.everybody]))
             free = sum(max(one.measured - one.X.shape[1], 0) for one in graded)
             tau = math.sqrt((8 * seen**2 / 4 + sum(one.rest for one in graded)) / (8 + free))
             m = math.sqrt(self.inside * sum(one.inside for one in graded))
-            used = (8 + m * min(seen, 2 * tau)) / (8 + m)
-        return (8 * used**2 / 4 + self.rest) / (8 + self.measured)
+            used = ((8 + m * min(seen, 2 * tau) ** 0.85) / (8 + m)) ** (1 / 0.85)
+        return (weight * used**2 / 4 + self.rest) / (weight + self.measured)
 
     def update(self, x, reward):
         self.X, self.y = np.vstack([self.X, x]), np.append(self.y, reward)
@@ -214,7 +214,7 @@ class Chance:
         straight = sum((n - 1) / (n + 1) for n in first)
         equal = sum(1 - math.sqrt(2 / (n + 1)) for n in second)
         of_steps, m = (2 + varied["led"]) / (2 + varied["led"] + straight), varied["paid"]
-        both = (16 + varied["led"]) / (16 + varied["led"] + straight), (16 + m) / (16 + m + equal)
+        both = (12 + varied["led"]) / (12 + varied["led"] + straight), (12 + m) / (12 + m + equal)
         return of_steps, max(both)
 
     @property
@@ -268,6 +268,8 @@ class Explorer:
         times = self.scale * abs(z) * (1.0 if abs(other) > BOLD else 0.5)
         pairs = list(itertools.product(range(p.n_states), range(p.n_actions)))
         phi = self.chance.shares()
+        if p.design is None and p.reward_design is None and p.known_rewards is None:
+            times *= phi[1]
         about = {pair: self.known_of(pair, x, phi) for pair in pairs}
         S, H, made = p.n_states, p.horizon, {}
         along = np.zeros((H + 1, S, 3))  # mean, variance and sum of standard deviations of the plan from there on

@@ -360,12 +360,12 @@ def used_of(inside, seen, rest, free):
     """The part of the range that rewards use (docs/exploration.md); inside [S, A], seen: the length they took, rest and
     free: added up over the pairs that paid something between 0 and 1."""
     m, tau = np.sqrt(inside * np.sum(inside)), math.sqrt((2.0 * seen**2 + rest) / (8.0 + free))
-    return (8.0 + m * min(seen, 2.0 * tau)) / (8.0 + m)
+    return ((8.0 + m * min(seen, 2.0 * tau) ** 0.85) / (8.0 + m)) ** (1.0 / 0.85)
 
 
 def test_the_noise_of_rewards_is_found():
     """sigma^2 after n rewards theta'x + e, e uniform on [-c, c]. The regularised sum of squares lies between
-    sum e^2 - ||Pi e||^2 and sum e^2 + lambda ||theta||^2, Pi the projection on d = 2 directions; 8 rewards have at most
+    sum e^2 - ||Pi e||^2 and sum e^2 + lambda ||theta||^2, Pi the projection on d = 2 directions; 4 rewards have at most
     half the range that was seen. sum e^2 is within
     Hoeffding's bound, and ||Pi e||^2 <= c^2 (d + 2 sqrt(d t) + 2 t) (Hsu, Kakade and Zhang 2012), t = ln(1/delta), each
     but for delta = 1e-7."""
@@ -381,15 +381,15 @@ def test_the_noise_of_rewards_is_found():
     assert state.samples[0, 0] == n
     assert seen >= n / 1.5 - 1
     hoeffding = c**2 * math.sqrt((t + math.log(2.0)) / (2.0 * seen))
-    first = 2.0 * ((8.0 + n * np.ptp(rewards)) / (8.0 + n)) ** 2
-    low = (seen * (c**2 / 3.0 - hoeffding) - c**2 * (2.0 + 2.0 * math.sqrt(2.0 * t) + 2.0 * t)) / (8.0 + seen)
-    high = (first + seen * (c**2 / 3.0 + hoeffding) + theta @ theta) / (8.0 + seen)
+    first = ((8.0 + n * np.ptp(rewards)) / (8.0 + n)) ** 2
+    low = (seen * (c**2 / 3.0 - hoeffding) - c**2 * (2.0 + 2.0 * math.sqrt(2.0 * t) + 2.0 * t)) / (4.0 + seen)
+    high = (first + seen * (c**2 / 3.0 + hoeffding) + theta @ theta) / (4.0 + seen)
     assert low < found < high
     assert 0.7 * c**2 / 3.0 < low
     assert high < 2.0 * c**2 / 3.0
     length = (X[:seen] ** 2).sum() / seen
     used = used_of(seen, np.ptp(rewards[:seen]), state.rest[0, 0], seen - 2)
-    then = (2.0 * used**2 + state.rest[0, 0]) / (8.0 + seen)
+    then = (used**2 + state.rest[0, 0]) / (4.0 + seen)
     np.testing.assert_allclose(state.level[0, 0], max(4.0 * then, 1e-3) * length, rtol=1e-9)
 
 
@@ -403,7 +403,7 @@ def test_the_range_of_rewards_is_that_of_all_pairs():
     assert np.array_equal(state.inside, state.samples)
     close(state.seen, [0.2, 0.21])
     used = used_of(state.inside, 0.01, state.rest.sum(), np.maximum(state.measured - 2, 0).sum())
-    close(noise_of_all(state), (2.0 * used**2 + state.rest) / (8.0 + state.measured))
+    close(noise_of_all(state), (used**2 + state.rest) / (4.0 + state.measured))
     agent.begin_episode(x)
     agent.act(0)
     before = noise_of_all(state)

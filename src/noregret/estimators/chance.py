@@ -14,9 +14,12 @@ with the probability
     part = phi L / (phi L + 1 - phi)
 
 W is PAIRS = 2 for steps. Rewards are believed to be sure only where steps are, too: their phi is the larger one of
-those of steps and of rewards, both with W = PAID = 16. An arm that paid nothing may pay in one case of five, and arms
+those of steps and of rewards, both with W = PAID = 12. An arm that paid nothing may pay in one case of five, and arms
 lead nowhere: the last step of an episode, and pairs with one possible next state, say nothing. Contexts are not looked
 at: a pair that leads different people to different places has chance.
+
+The part of what is not known that a plan is given (`agents.local.explore`) is multiplied by phi of rewards, too: where
+hardly anything is chance, little is looked at twice.
 
 Nothing is proved about it: plans explore by it (`agents.local.explore`), and neither draws nor sets know of it.
 """
@@ -31,7 +34,7 @@ from ..checks import Floats
 from ..compiler.jit import inlined
 from ..problem.problem import Problem
 
-PAIRS, PAID = 2.0, 16.0  # W: pairs with chance that were seen before any other
+PAIRS, PAID = 2.0, 12.0  # W: pairs with chance that were seen before any other
 
 
 class ChanceState(NamedTuple):

@@ -13,8 +13,9 @@ order, over the pair's possible next states. So nothing is believed to be worse 
 looks better in every episode, not in every second one. Where pairs share weights their errors do not cancel, and
 standard deviations add: Q_h = clip( r + P_hat V + part |z| (c + b), 0, H - h ).
 
-After RandUCB (Vaswani et al. 2020), whose one number it takes. part is PART, and 1 in one episode of fifty, for
-whatever PART would take too long to find out; either times `posterior_scale`.
+After RandUCB (Vaswani et al. 2020), whose one number it takes. part is PART phi, and phi in one episode of fifty, for
+whatever PART would take too long to find out; phi is the share of pairs with chance (`estimators.chance`, that of
+rewards), and 1 where everything has. Either times `posterior_scale`.
 
 An unseen pair begins half way to the largest reward, r = r_hat + start (1 - r_hat) share, where share is what is left
 of the prior variance: 1 before any data. start is 1/2, or 1/4 for logistic rewards, whose estimate begins at 1/2.
@@ -150,7 +151,8 @@ def with_belief(problem: Problem, par: SetPar, state: SetState, work: SetWork) -
 
 @inlined
 def prepare(par, state, work, x):
-    """work.local, work.hope <- what the plans of an individual that explore have in common; work.mean <- estimates."""
+    """work.local, work.hope <- what the plans of an individual that explore have in common; work.mean <- estimates;
+    returns phi of rewards."""
     apply_believe(par.believe, (par, state, work, x))
     reward_means(par, state, work, x)
     local, mean, hope = work.local, work.mean, work.hope
@@ -173,22 +175,24 @@ def prepare(par, state, work, x):
                     reward = part * mean[s, a] + (1.0 - part) * chance.paid[s, a]
                     hope[s, a] = reward + start * (1.0 - reward) * part * work.share[s, a]
                     local.high[s, a] = hope[s, a] + math.sqrt(part) * work.deviation[s, a]
+    return phi_rewards
 
 
 @inlined
-def venture(par, work, k, policy, values):
-    """policy, values <- the plan of episode k that explores, after `prepare`. Here local.high is no bound: it is
-    work.hope plus one standard deviation, and `optimum` takes the c of the formula from their difference."""
+def venture(par, work, phi, k, policy, values):
+    """policy, values <- the plan of episode k that explores, after `prepare`, which returned phi. Here local.high is no
+    bound: it is work.hope plus one standard deviation, and `optimum` takes the c of the formula from their
+    difference."""
     z, other = normals(par.seed, k, 0, POSTERIOR)
-    part = (1.0 if abs(other) > BOLD else PART) * abs(z)
+    part = phi * (1.0 if abs(other) > BOLD else PART) * abs(z)
     optimum(par.search_to_explore, work.local, work.search, work.hope, k, par.posterior_scale * part, policy, values)
 
 
 @kernel
 def explore(par, state, work, x, k, policy, values):
     """policy, values <- a plan of episode k that explores."""
-    prepare(par, state, work, x)
-    venture(par, work, k, policy, values)
+    phi = prepare(par, state, work, x)
+    venture(par, work, phi, k, policy, values)
 
 
 apply_propose = slot("propose")

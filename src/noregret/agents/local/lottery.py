@@ -40,10 +40,10 @@ def add(out, n, total):
 @kernel
 def explore_several(par, state, work, x, k, out):
     """out.plans <- plans of episode k that explore, each with a number z of its own; out.values <- their mean."""
-    prepare(par, state, work, x)
+    phi = prepare(par, state, work, x)
     out.values[:] = 0.0
     for i in range(out.plans.shape[0]):
-        venture(par, work, k + i * STREAM, out.plans[i], work.values)
+        venture(par, work, phi, k + i * STREAM, out.plans[i], work.values)
         add(work.values, out.plans.shape[0], out.values)
 
 

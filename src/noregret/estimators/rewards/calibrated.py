@@ -1,14 +1,17 @@
 """Mean rewards for agents that explore by their uncertainty: estimates whose spread is that of the data.
 
 CALIBRATED   rewards in [0, 1], mean theta'x: ridge regression with the noise and contexts of the data. With n rewards
-                 sigma^2 = (W u^2/4 + RSS)/(W + n),   RSS = sum r^2 - theta' sum x r,
+                 sigma^2 = (w u^2/4 + RSS)/(w + n),   RSS = sum r^2 - theta' sum x r,
                  lambda = sigma^2/tau^2,              tau^2 = 1/4 over the mean of ||x||^2
              so that before any data a mean has the standard deviation 1/2 at an x of usual length, in whatever units
-             contexts come, and a reward the standard deviation 1/2, the largest in [0, 1], which counts as W = 8
+             contexts come, and a reward the standard deviation 1/2, the largest in [0, 1], which counts as w = 8
              rewards. RSS and lambda are found again when n has grown by half; in between V += x x' as ever. Until the
              first reward every x is of usual length. (A lambda that was asked for multiplies this one: `par.factor`.)
-             u is the length of [0, 1] that the pair's rewards use, as far as is known: 1 - (1 - graded) m/(W + m). m is
-             the geometric mean of two numbers of rewards strictly between 0 and 1, of this pair and of all pairs, and
+             u is the length of [0, 1] that the pair's rewards use, as far as is known: 1, and once the pair has paid
+             a reward strictly between 0 and 1
+                 u = ((W + m graded^p)/(W + m))^(1/p),   W = 8,   p = .85
+             and w is 4: u/2 is a guess then, and no bound. m is the geometric mean of two numbers of such rewards, of
+             this pair and of all pairs, and
                  graded = min(seen, 2 tau),   tau^2 = (W seen^2/4 + sum RSS)/(W + sum max(n - d, 0))
              with the length seen that the rewards of all pairs took, and sums over the pairs that have paid such a
              reward: twice the noise that graded rewards have in common. A reward of 0 says nothing of it: it may be one
@@ -36,6 +39,7 @@ from .regression import CALIBRATED, LAPLACE, Step, advance, look, ridge_step
 
 GROWTH = 1.5  # of rewards between two measurements of their noise
 WEIGHT, DEVIATION = 8.0, 0.5  # W, and the prior standard deviation of a mean
+GUESS, POWER = 4.0, 0.85  # w where rewards are graded, and p
 LEAST, SHORTEST = 1e-3, 1e-8  # of lambda over the mean of ||x||^2, and of that mean over R^2: V is rounded by 1e-16 R^2
 LOGIT = 2.0  # the largest prior standard deviation of a logit at a usual x
 LEAST_SLOPE = 1e-4  # of the logistic curve, in V: no reward is certain beyond this
@@ -43,7 +47,7 @@ LEAST_SLOPE = 1e-4  # of the logistic curve, in V: no reward is certain beyond t
 
 @inlined
 def graded_of(state):
-    """(graded, number of rewards strictly between 0 and 1) of all pairs; (1, 0) before the first of them."""
+    """(graded^p, number of rewards strictly between 0 and 1) of all pairs; (1, 0) before the first of them."""
     rest, free, total, d = 0.0, 0.0, 0.0, state.theta.shape[2]
     for s in range(state.inside.shape[0]):
         for a in range(state.inside.shape[1]):
@@ -54,15 +58,18 @@ def graded_of(state):
     if total == 0.0:
         return 1.0, 0.0
     seen = min(max(state.seen[1] - state.seen[0], 0.0), 1.0)
-    return min(seen, 2.0 * math.sqrt((0.25 * WEIGHT * seen * seen + rest) / (WEIGHT + free))), total
+    graded = min(seen, 2.0 * math.sqrt((0.25 * WEIGHT * seen * seen + rest) / (WEIGHT + free)))
+    return graded**POWER, total
 
 
 @inlined
 def noise_of(state, s, a, graded, total):
     """sigma^2 of pair (s, a), with what `graded_of` says now."""
-    m = math.sqrt(state.inside[s, a] * total)
-    used = 1.0 - (1.0 - graded) * m / (WEIGHT + m)
-    return (0.25 * WEIGHT * used * used + state.rest[s, a]) / (WEIGHT + state.measured[s, a])
+    w, used = WEIGHT, 1.0
+    if state.inside[s, a] > 0:
+        m = math.sqrt(state.inside[s, a] * total)
+        w, used = GUESS, ((WEIGHT + m * graded) / (WEIGHT + m)) ** (1.0 / POWER)
+    return (0.25 * w * used * used + state.rest[s, a]) / (w + state.measured[s, a])
 
 
 def noise_of_all(state: Any) -> Floats:
@@ -72,8 +79,9 @@ def noise_of_all(state: Any) -> Floats:
     free = WEIGHT + np.maximum(state.measured[own] - d, 0).sum()
     graded = min(seen, 2.0 * math.sqrt((0.25 * WEIGHT * seen * seen + state.rest[own].sum()) / free))
     m = np.sqrt(state.inside * float(state.inside.sum()))
-    used = 1.0 - (1.0 - graded) * m / (WEIGHT + m)
-    return np.asarray((0.25 * WEIGHT * used**2 + state.rest) / (WEIGHT + state.measured))
+    used = ((WEIGHT + m * graded**POWER) / (WEIGHT + m)) ** (1.0 / POWER)
+    w = np.where(own, GUESS, WEIGHT)
+    return np.asarray((0.25 * w * used**2 + state.rest) / (w + state.measured))
 
 
 @inlined
