@@ -15,8 +15,6 @@ import reference_sets
 from reference import Laplace, mix, softmax, words
 from reference_shared import SharedSet
 
-BOLD = reference_sets.quantile(0.99)  # one |z| of fifty is larger
-
 
 # Mean rewards --------------------------------------------------------------------------------------------------------
 class Calibrated:
@@ -264,8 +262,9 @@ class Explorer:
     def values_of(self, x, k):
         """Q_h(s, a) from V_{h+1} [S]; told by q.chosen(h, s, a) which action the plan takes there."""
         p, (z, other) = self.problem, reference.normals(self.seed, k, 0, reference_sets.POSTERIOR)
-        self.bold += abs(other) > BOLD
-        times = self.scale * abs(z) * (1.0 if abs(other) > BOLD else 0.5)
+        bold = abs(other) > reference_sets.quantile(1.0 - 0.01 * (1.0 + 4.0 * math.log(max(k, 1000) / 1000)))
+        self.bold += bold
+        times = self.scale * abs(z) * (1.0 if bold else 0.5)
         pairs = list(itertools.product(range(p.n_states), range(p.n_actions)))
         phi = self.chance.shares()
         if p.design is None and p.reward_design is None and p.known_rewards is None:

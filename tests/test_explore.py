@@ -17,7 +17,7 @@ import reference_explore
 from benchmarks.beds import Size, WorldBed, deep_sea
 from live import arrays_of, differing, follow, played, saved_and_continued
 from mutations import Source, changed_array, used
-from noregret.agents.local.explore import BOLD
+from noregret.agents.local.explore import boldness
 from noregret.beliefs.local import MORE, local_sets
 from noregret.compiler.jit import direct, kernel
 from noregret.estimators.chance import shares_of
@@ -469,10 +469,25 @@ def test_one_episode_of_fifty_is_bold():
     """Exact binomial tests at 1e-6: of the numbers of 10^5 episodes, and of those with a large |z|, which must not say
     anything about it."""
     drawn = np.abs([normals(11, k, 0, POSTERIOR) for k in range(100_000)])
-    bold = drawn[:, 1] > BOLD
+    bold = drawn[:, 1] > stats.norm.isf(0.01)
     assert stats.binomtest(int(bold.sum()), bold.size, 0.02).pvalue > 1e-6
     large = drawn[:, 0] > 1.0
     assert stats.binomtest(int(bold[large].sum()), int(large.sum()), 0.02).pvalue > 1e-6
+
+
+def test_the_longer_it_takes_the_oftener_episodes_are_bold():
+    assert [round(boldness.py_func(k), 4) for k in (0, 1000, 2000, 100_000)] == [0.02, 0.02, 0.0755, 0.3884]
+    w = world("one-step")
+    agent, learner = nr.PSRLGLM(w.problem, seed=5), reference_explore.Explorer(w.problem, 5)
+    for k in range(0, 4000, 1):  # nobody is learned, so that plans differ by their numbers alone
+        x = w.context(0, k)
+        plan = agent.begin_episode(x)
+        if k >= 3900:
+            policy, values = learner.plan(x, k)
+            assert np.array_equal(plan.policy, policy)
+            close(plan.values, values)
+        agent.end_episode()
+    assert 4 < learner.bold < 25  # of a hundred, 10.9 to 11.1% each
 
 
 # Chance --------------------------------------------------------------------------------------------------------------

@@ -13,8 +13,9 @@ order, over the pair's possible next states. So nothing is believed to be worse 
 looks better in every episode, not in every second one. Where pairs share weights their errors do not cancel, and
 standard deviations add: Q_h = clip( r + P_hat V + part |z| (c + b), 0, H - h ).
 
-After RandUCB (Vaswani et al. 2020), whose one number it takes. part is PART phi, and phi in one episode of fifty, for
-whatever PART would take too long to find out; phi is the share of pairs with chance (`estimators.chance`, that of
+After RandUCB (Vaswani et al. 2020), whose one number it takes. part is PART phi, and phi in bold episodes, for
+whatever PART would take too long to find out: in one of fifty, and oftener after a thousand individuals (`boldness`).
+phi is the share of pairs with chance (`estimators.chance`, that of
 rewards), and 1 where everything has. Either times `posterior_scale`.
 
 An unseen pair begins half way to the largest reward, r = r_hat + start (1 - r_hat) share, where share is what is left
@@ -51,7 +52,7 @@ from .sets import SetPar, SetState, SetWork, call_begin, reward_means
 PART, START = 0.5, 0.5
 LOGISTIC_START = 0.25  # the estimate of an unseen logistic reward is 1/2 already
 PRIOR = 0.125  # of the weight that the uniform distribution has in sets, under the linear link
-BOLD = 2.3263478740408408  # |N(0, 1)| is larger in one case of fifty
+OFTEN, EARLY, GROWTH = 0.02, 1000.0, 4.0  # of the share of episodes that are bold (`boldness`)
 
 
 @inlined
@@ -179,20 +180,28 @@ def prepare(par, state, work, x):
 
 
 @inlined
-def venture(par, work, phi, k, policy, values):
-    """policy, values <- the plan of episode k that explores, after `prepare`, which returned phi. Here local.high is no
-    bound: it is work.hope plus one standard deviation, and `optimum` takes the c of the formula from their
-    difference."""
-    z, other = normals(par.seed, k, 0, POSTERIOR)
-    part = phi * (1.0 if abs(other) > BOLD else PART) * abs(z)
-    optimum(par.search_to_explore, work.local, work.search, work.hope, k, par.posterior_scale * part, policy, values)
+def boldness(k):
+    """The share of bold episodes after k individuals: 1/50 (1 + 4 ln(k/1000)), from a thousand on. A fixed share gives
+    some good actions up for ever; the less is unknown the less a bold episode costs."""
+    return OFTEN * (1.0 + GROWTH * math.log(max(k / EARLY, 1.0)))
+
+
+@inlined
+def venture(par, work, phi, k, draw, policy, values):
+    """policy, values <- the plan of episode k that explores, with the random numbers of `draw`, after `prepare`, which
+    returned phi. Here local.high is no bound: it is work.hope plus one standard deviation, and `optimum` takes the c of
+    the formula from their difference."""
+    z, other = normals(par.seed, draw, 0, POSTERIOR)
+    bold = math.erfc(abs(other) * 0.7071067811865476) < boldness(k)  # P(|N(0, 1)| > |other|)
+    part = phi * (1.0 if bold else PART) * abs(z)
+    optimum(par.search_to_explore, work.local, work.search, work.hope, draw, par.posterior_scale * part, policy, values)
 
 
 @kernel
 def explore(par, state, work, x, k, policy, values):
     """policy, values <- a plan of episode k that explores."""
     phi = prepare(par, state, work, x)
-    venture(par, work, phi, k, policy, values)
+    venture(par, work, phi, k, k, policy, values)
 
 
 apply_propose = slot("propose")

@@ -43,7 +43,7 @@ def explore_several(par, state, work, x, k, out):
     phi = prepare(par, state, work, x)
     out.values[:] = 0.0
     for i in range(out.plans.shape[0]):
-        venture(par, work, phi, k + i * STREAM, out.plans[i], work.values)
+        venture(par, work, phi, k, k + i * STREAM, out.plans[i], work.values)
         add(work.values, out.plans.shape[0], out.values)
 
 
