@@ -62,7 +62,7 @@ class IndividualModel:
     >>> print("\\n".join(str(model).splitlines()[:3]))
     state      action  reward        next states
     remission  wait    1.00 +- 0.03  remission 0.64 +- 0.13, mild 0.36 +- 0.13
-    mild       wait    0.70 +- 0.18  moderate 0.72 +- 0.18, remission 0.28 +- 0.18
+    mild       wait    0.70 +- 0.18  moderate 0.70 +- 0.17, remission 0.30 +- 0.17
     """
 
     P: Floats

@@ -154,7 +154,7 @@ def referral_study(
     >>> import noregret as nr
     >>> world = nr.worlds.clinic(horizon=3)
     >>> oracle = nr.Oracle(world.problem, world.weights, world.reward_weights)
-    >>> study = nr.referral_study(nr.CertifiedPSRL(world.problem), oracle, world, 300, thresholds=[0.0, 2.97, 3.0])
+    >>> study = nr.referral_study(nr.CertifiedPSRL(world.problem), oracle, world, 300, thresholds=[0.0, 2.9, 3.0])
     >>> study.share[:, 0].round(1).tolist()  # everybody is handed over, some are, nobody is
     [1.0, 0.9, 0.0]
     >>> bool(study.regret[1, 0, -1] < 0.1 * study.alone[0, -1])
