@@ -236,6 +236,46 @@ def test_bounds_are_no_priors(name):
     assert deviation(regularization=0.01) == pytest.approx(10.0 * longest)
 
 
+@pytest.mark.parametrize("name", ["loose", "design-loose"])
+def test_who_leaves_without_a_step_settles_no_prior(name):
+    w = world(name)
+    agent, learner = nr.PSRLGLM(w.problem, seed=5), reference_explore.Explorer(w.problem, 5)
+    for k in range(12):
+        x = w.context(0, k) * (1.0 if k == 0 else 0.1)
+        plan = agent.begin_episode(x)
+        policy, values = learner.plan(x, k)
+        assert np.array_equal(plan.policy, policy)
+        close(plan.values, values)
+        if k > 0:
+            action = agent.act(0)
+            agent.observe(0.0, 1)
+            learner.learn(x, [(0, action, 0.0, 1)])
+        agent.end_episode()
+
+
+def test_files_keep_a_prior_and_take_no_other(tmp_path):
+    """Of sets, of a posterior that was told its lambda, and of one that waits for the first context."""
+    w, file = world("loose"), tmp_path / "agent.npz"
+    for agent in (nr.LRORL(w.problem), nr.LRORL(w.problem, regularization=1e31), nr.PSRLGLM(w.problem)):
+        x, state = w.context(0, 0), agent.state
+        for _ in range(2):  # before anybody was learned, and after
+            agent.save(file)
+            for node in ("transitions", "sampler"):
+                assert np.array_equal(getattr(nr.load(file).state, node).prior, getattr(state, node).prior)
+            agent.begin_episode(x)
+            agent.act(0)
+            agent.observe(0.0, 1)
+            agent.end_episode()
+    for agent, kept in (
+        (nr.LRORL(w.problem), "transitions"),
+        (nr.PSRLGLM(w.problem, exploration="posterior"), "sampler"),
+    ):
+        getattr(agent.state, kept).prior[0, 0] *= 2.0
+        agent.save(file)
+        with pytest.raises(ValueError, match="prior is not what the problem and the options make it"):
+            nr.load(file)
+
+
 def test_a_river_whose_ways_are_not_told_is_found():
     """RiverSwim of eight places, all of them possible after each for all that is known, and a bound of 14 on logits.
     With a prior as wide as the bound one look was believed: 590 in 600 episodes, where uniform play loses 1,550."""

@@ -13,10 +13,10 @@ order, over the pair's possible next states. So nothing is believed to be worse 
 looks better in every episode, not in every second one. Where pairs share weights their errors do not cancel, and
 standard deviations add: Q_h = clip( r + P_hat V + part |z| (c + b), 0, H - h ).
 
-After RandUCB (Vaswani et al. 2020), whose one number it takes. part is PART phi, and phi in bold episodes, for
-whatever PART would take too long to find out: in one of fifty, and oftener after a thousand individuals (`boldness`).
-phi is the share of pairs with chance (`estimators.chance`, that of
-rewards), and 1 where everything has. Either times `posterior_scale`.
+After RandUCB (Vaswani et al. 2020), whose one number it takes. part is PART phi, and phi in bold episodes, for whatever
+PART would take too long to find out: in one of fifty, and oftener after a thousand individuals (`boldness`). phi is the
+share of pairs with chance (`estimators.chance`, that of rewards), and 1 where everything has, with a design, and where
+rewards are known. Either times `posterior_scale`.
 
 An unseen pair begins half way to the largest reward, r = r_hat + start (1 - r_hat) share, where share is what is left
 of the prior variance: 1 before any data. start is 1/2, or 1/4 for logistic rewards, whose estimate begins at 1/2.

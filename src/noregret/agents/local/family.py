@@ -99,9 +99,11 @@ class SetAgent(Betting, Agent):
     predictor, form        of "online" sets (`estimators.LikelihoodRatioSet`); form also of the posterior
     regularization         lambda of the transition estimates; None: d/B_p^2 for a posterior, the precision of an entry
                            of a row of length B_p, and four times that for online sets, near the best of their widths.
-                           At least R^2/1000: with less, rounding would make variances too small after many visits.
-                           A posterior that plans explore by begins with at least ||x||^2/4, x the first context that
-                           is learned: a bound is no prior
+                           Those of sets and of blocks, and one that is given, are at least R^2/1000 (times the square
+                           of the longest feature): with less, rounding would make variances too small after many
+                           visits. None: a posterior that plans explore by begins with at least ||x||^2/4 (with a design
+                           times the mean square of features less their pair's mean), x the first context that is
+                           learned: a bound is no prior
     reward_regularization  lambda of the reward estimates, likewise"""
 
     any_range = masks = True
@@ -353,7 +355,10 @@ class SetAgent(Betting, Agent):
         drawn = self.draws_models and not linear
         if p.blocks is not None:
             return self._shared_parts(p.blocks, log, store)
-        sampler = likelihood_parts(count, d, p.weight_bound, log, lam or natural, posterior=True, kept=drawn, **options)
+        waits = self._begins_by_contexts()
+        sampler = likelihood_parts(
+            count, d, p.weight_bound, log, lam or natural, posterior=True, kept=drawn, waits=waits, **options
+        )
         sets: Any
         if linear:
             self.learn_kernel = learn_linear
@@ -388,11 +393,16 @@ class SetAgent(Betting, Agent):
         sets = shared_parts(*head, given, predictor=predictor, kept=self.uses_sets, lift=lift)
         return sampler, sets, (describe_shared, draw_shared)
 
+    def _begins_by_contexts(self) -> bool:
+        """Whether the posterior's lambda is at least what the first context asks for."""
+        told = self.options.get("regularization") is not None
+        return self.explores and not told and not isinstance(self.problem.link, LinearCombination)
+
     def _steep(self, lift: Lift | None) -> float:
         """`SetPar.steep`. With a design a logit less the mean of its pair's is theta with x and a column of the lift:
         their lengths, as a root mean square, go with that of x."""
         p = self.problem
-        if not self.explores or isinstance(p.link, LinearCombination) or self.options.get("regularization") is not None:
+        if not self._begins_by_contexts():
             return 0.0
         if lift is None:
             return 1.0 / STEEPEST

@@ -337,7 +337,7 @@ apply_outcomes = slot("outcomes")  # apply_outcomes(par.outcomes, (layout, par, 
 def learn_posterior(par, state, work, x, n, path):
     """The sampler, where there is one."""
     if state.sampler.samples.shape[0] > 0:
-        if par.steep > 0.0:
+        if par.steep > 0.0 and n > 0:
             call_begin(par.begin, (par.sampler, state.sampler, par.steep * norm_of(x)))
         apply_outcomes(par.outcomes, (par.layout, par.sampler, state.sampler, work.sampler, x, n, path))
 

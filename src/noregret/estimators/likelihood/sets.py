@@ -40,7 +40,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from ...checks import Floats
+from ...checks import HUGE, TINY, Floats
 from ...compiler.jit import inlined, kernel
 from ...compiler.memory import room_for
 from ...numerics.linear_algebra import norm_of, refresh_address
@@ -71,15 +71,16 @@ class LikelihoodState(NamedTuple):
     radius: Floats  # rho2, [S, A]
     samples: NDArray[np.int64]  # [S, A]
     outcomes: NDArray[np.int64]  # n, [S, A]
-    prior: Floats  # lambda, [S, A]; of a posterior that plans explore by it is settled by `begin_pairs`
+    prior: Floats  # lambda, [S, A]
+    waits: NDArray[np.int64]  # [1], 1: lambda waits for the first context (`begin_pairs`)
     loss: Floats  # sum of -ln phat(y), [S, A]
 
     def fixed(self) -> tuple[str, ...]:
-        return ("outcomes",)
+        return ("outcomes",) if self.waits[0] else ("outcomes", "prior", "waits")
 
     def limits(self, problem: Any) -> dict[str, tuple[float, float]]:
         """For `agents.limits`."""
-        return {"prior": (1e-30, 1e30)}
+        return {"prior": (TINY, HUGE), "waits": (0, 1)}
 
     @property
     def precision(self) -> Floats:
@@ -126,9 +127,10 @@ def likelihood_parts(
     posterior: bool = False,
     kron: bool = False,
     kept: bool = True,
+    waits: bool = False,
 ) -> tuple[LikelihoodPar, LikelihoodState, LikelihoodWork]:
     """Parameters, initial state and scratch for one set per pair; count [S, A] is the number of outcomes. kept=False:
-    a state of no pairs, where types alone matter."""
+    a state of no pairs, where types alone matter. waits: `begin_pairs` will be asked."""
     M, d, lam, f = int(count.max()), context_dim, float(regularization), room_for
     count = count if kept else count[:0]
     (S, A), E, T, J = count.shape, (M - 1) * d, d * (d + 1) // 2, M * (M - 1) // 2
@@ -149,7 +151,7 @@ def likelihood_parts(
             matrices[2][count == n] = starts
     state = LikelihoodState(
         f((S, A, M, d)), *matrices, np.ascontiguousarray(lam * norm2[count] + 2.0 * log_inverse_delta),
-        f((S, A), np.int64), count.astype(np.int64), np.full((S, A), lam), f((S, A)),
+        f((S, A), np.int64), count.astype(np.int64), np.full((S, A), lam), np.array([int(waits)]), f((S, A)),
     )  # fmt: skip
     size, rows = (d, 0) if kron else (E, max(M - 1, 1))
     work = LikelihoodWork(
@@ -207,10 +209,9 @@ def _inverse(state: LikelihoodState, s: int, a: int, n: int, d: int) -> Floats:
 @kernel
 def begin_pairs(par, state, root):
     """Before anything was learned: Lambda begins with at least root^2. Afterwards nothing happens."""
-    for s in range(state.samples.shape[0]):
-        for a in range(state.samples.shape[1]):
-            if state.samples[s, a] > 0:
-                return
+    if state.waits[0] == 0:
+        return
+    state.waits[0] = 0
     for s in range(state.samples.shape[0]):
         for a in range(state.samples.shape[1]):
             lam = max(state.prior[s, a], root * root)
