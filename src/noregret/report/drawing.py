@@ -8,6 +8,7 @@ are CSS variables, so that a dark page gets lighter ones. What is drawn is also 
 import base64
 import csv
 import io
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -227,7 +228,9 @@ class Drawing:
             ncols = max(1, min(len(handles), int(across)))
             room += 0.19 * -(-len(handles) // ncols) + 0.1
             figure.legend(handles, list(self.legend), loc="outside lower center", ncols=ncols, frameon=False)
-        figure.suptitle(self.title, x=0.01, ha="left", fontsize=10.5, color=INK)
+        title = textwrap.fill(self.title, int(12.0 * figure.get_figwidth()))  # so many characters an inch
+        room += 0.18 * title.count("\n")
+        figure.suptitle(title, x=0.01, ha="left", fontsize=10.5, color=INK)
         figure.set_figheight(figure.get_figheight() + room)
         for axes, lines in self.lines.items():
             for i, line in enumerate(lines):
