@@ -224,6 +224,8 @@ def test_bounds_are_no_priors(name):
         made.observe(0.0, 1)
         made.end_episode()
         kept = made.state.sampler
+        one = kept.precision @ kept.inverse if p.blocks is None else kept.gram @ kept.inverse
+        np.testing.assert_allclose(one, np.broadcast_to(np.eye(one.shape[-1]), one.shape), atol=1e-9)
         if p.blocks is None:
             return longest / np.sqrt(kept.prior).min()
         unseen = kept.samples == 0

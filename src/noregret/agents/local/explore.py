@@ -32,7 +32,7 @@ import math
 
 import numpy as np
 
-from ...beliefs.local import derive_first, derive_first_shared, scaled_curvature, slopes_of
+from ...beliefs.local import Lift, derive_first, derive_first_shared, scaled_curvature, slopes_of
 from ...compiler.jit import inlined, kernel
 from ...compiler.slots import slot
 from ...estimators.chance import part_of, shares_of
@@ -52,6 +52,7 @@ from .sets import SetPar, SetState, SetWork, call_begin, reward_means
 PART, START = 0.5, 0.5
 LOGISTIC_START = 0.25  # the estimate of an unseen logistic reward is 1/2 already
 PRIOR = 0.125  # of the weight that the uniform distribution has in sets, under the linear link
+STEEPEST = 2.0  # the largest standard deviation with which a logit of next states begins
 OFTEN, EARLY, GROWTH = 0.02, 1000.0, 4.0  # of the share of episodes that are bold (`boldness`)
 
 
@@ -135,6 +136,16 @@ def trust(par, state, work, phi):
 
 
 apply_trust = slot("trust")
+
+
+def steepness(problem: Problem, lift: Lift | None) -> float:
+    """`SetPar.steep`. With a design a logit less the mean of its pair's is theta with x and a column of the lift: their
+    lengths, as a root mean square, go with that of x."""
+    if lift is None:
+        return 1.0 / STEEPEST
+    available = problem.layout.available
+    squares = (lift.columns**2).sum(2)[available]
+    return math.sqrt(float(squares.sum()) / float(problem.layout.count[available].sum())) / STEEPEST
 
 
 def with_belief(problem: Problem, par: SetPar, state: SetState, work: SetWork) -> SetPar:

@@ -39,7 +39,7 @@ from .betting import Betting
 from .certify import certified
 from .diagnostics import watch_local
 from .draws import apply_draw, draw_linear, draw_logit
-from .explore import apply_propose, explore, with_belief
+from .explore import apply_propose, explore, steepness, with_belief
 from .lottery import apply_proposals, doubt_lottery, draw_several, explore_several, lottery_work, unsure_lottery
 from .models import drawn_weights, local_model, local_weights
 from .questions import Asked, Comparison, compared
@@ -75,7 +75,6 @@ from .zero import apply_zero, counts, from_zero, zero_work
 
 REWARD_SHARE = 0.8  # of what the sets have of delta, for the reward intervals
 REGRET_SHARE = 0.02  # of delta, for a bound on the regret
-STEEPEST = 2.0  # the largest standard deviation with which a logit begins, where plans explore
 SETS_TIMES = 4.0  # lambda of online sets, in units of d/B_p^2
 FIRST_ROOM = 64  # episodes
 RUNGS = 6  # optimistic policies with a part of the bonus that a gate tries before full optimism
@@ -248,8 +247,8 @@ class SetAgent(Betting, Agent):
             transitions=transitions[0], sampler=sampler_par, audit=audit_par, bets=EMPTY, rewards=reward_par,
             means=mean_par, log_transition=log_p,
             logits=int(not linear), scale=self.bonus_scale, kappa=self.gate_kappa, posterior_scale=self.posterior_scale,
-            steep=self._steep(lift), floor=self.floor, certify=int(self.bounds_values), close=int(close),
-            estimates=int(self._estimates()),
+            steep=steepness(p, lift) if self._begins_by_contexts() else 0.0, floor=self.floor,
+            certify=int(self.bounds_values), close=int(close), estimates=int(self._estimates()),
         )  # fmt: skip
         chance = chance_state(S if self.explores and apart else 0, A)
         gate = np.zeros(RUNGS + 2, np.int64)
@@ -397,17 +396,6 @@ class SetAgent(Betting, Agent):
         """Whether the posterior's lambda is at least what the first context asks for."""
         told = self.options.get("regularization") is not None
         return self.explores and not told and not isinstance(self.problem.link, LinearCombination)
-
-    def _steep(self, lift: Lift | None) -> float:
-        """`SetPar.steep`. With a design a logit less the mean of its pair's is theta with x and a column of the lift:
-        their lengths, as a root mean square, go with that of x."""
-        p = self.problem
-        if not self._begins_by_contexts():
-            return 0.0
-        if lift is None:
-            return 1.0 / STEEPEST
-        squares = (lift.columns**2).sum(2)[p.layout.available]
-        return math.sqrt(float(squares.sum()) / float(p.layout.count[p.layout.available].sum())) / STEEPEST
 
     def _perturbations(self) -> float:
         """J of perturbed bonuses; 0: bonuses as they are."""

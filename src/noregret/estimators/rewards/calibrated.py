@@ -1,4 +1,4 @@
-"""Mean rewards for agents that explore by their uncertainty: estimates whose spread is that of the data.
+"""Mean rewards for agents that explore by their uncertainty: estimates whose deviation is that of the data.
 
 CALIBRATED   rewards in [0, 1], mean theta'x: ridge regression with the noise and contexts of the data. With n rewards
                  sigma^2 = (w u^2/4 + RSS)/(w + n),   RSS = sum r^2 - theta' sum x r,
@@ -21,8 +21,8 @@ LAPLACE      rewards 0 or 1, mean sigma(theta'x): V += p (1 - p) x x', the curva
              that before any data a logit has at most the standard deviation 2 at an x of usual length
 
 Both are approximations, and nothing is proved about them: they explore, and are drawn from (`drawn_mean`). What is
-proved about rewards has its own sets (`estimators.rewards.forms`). The spread of a mean at x is sigma ||x||_{V^{-1}},
-or the slope p (1 - p) times ||x||_{V^{-1}}.
+proved about rewards has its own sets (`estimators.rewards.forms`). The deviation of a mean at x is sigma times
+||x||_{V^{-1}}, or the slope p (1 - p) times that.
 """
 
 import math
@@ -156,16 +156,16 @@ def estimate_laplace(par, state, work, x, log, mean, interval, bonus):
 
 
 @inlined
-def deviation_and_share(par, state, s, a, p, q, norm2, used):
+def deviation_and_share(par, state, s, a, p, q, norm2, graded):
     """The standard deviation of a mean reward p, and the share of its prior variance that is left, both of pair (s, a)
-    at x: q = ||x||^2_{V^{-1}}, norm2 = ||x||^2; used: what `graded_of` says."""
+    at x: q = ||x||^2_{V^{-1}}, norm2 = ||x||^2; graded: what `graded_of` says."""
     unseen = state.samples[s, a] == 0
     if par.form == LAPLACE:
         root = math.sqrt(q)
         return p * (1.0 - p) * (min(root, LOGIT) if unseen else root), min(state.level[s, a] * q / norm2, 1.0)
     if unseen and q > 0.0:
         return DEVIATION, 1.0
-    return math.sqrt(noise_of(state, s, a, used[0], used[1]) * q), min(state.level[s, a] * q / norm2, 1.0)
+    return math.sqrt(noise_of(state, s, a, graded[0], graded[1]) * q), min(state.level[s, a] * q / norm2, 1.0)
 
 
 @kernel
@@ -173,13 +173,13 @@ def posterior_calibrated(par, state, work, x, mean, deviation, share):
     """mean, deviation, share [S, A] <- centres and standard deviations of the mean rewards at x, and what is left of
     their prior variances, as shares: 1 before any data."""
     norm2 = max(norm_of(x) ** 2, 1e-300)
-    used = graded_of(state)
+    graded = graded_of(state)
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
             z, q = look(state, work, s, a, x)
             z = sigma(z) if par.form == LAPLACE else min(max(z - par.offset, 0.0), 1.0)
             mean[s, a] = z
-            found = deviation_and_share(par, state, s, a, z, max(q, 0.0), norm2, used)
+            found = deviation_and_share(par, state, s, a, z, max(q, 0.0), norm2, graded)
             deviation[s, a], share[s, a] = found
 
 
@@ -190,13 +190,13 @@ def below(x):
 
 
 @kernel
-def drawn_mean(form, mean, spread, moved):
-    """A mean reward drawn from the posterior with this centre and standard deviation; moved ~ N(0, spread^2) says which
-    one, the larger the larger. CALIBRATED: normal given that it is in [0, 1], as a mean is. Other forms: normal, and
-    cut to [0, 1]."""
+def drawn_mean(form, mean, deviation, moved):
+    """A mean reward drawn from the posterior with this centre and standard deviation; moved ~ N(0, deviation^2) says
+    which one, the larger the larger. CALIBRATED: normal given that it is in [0, 1], as a mean is. Other forms: normal,
+    and cut to [0, 1]."""
     v = mean + moved
-    if form == CALIBRATED and spread > 0.0:
-        low, high = below(-mean / spread), below((1.0 - mean) / spread)
-        part = low + (high - low) * below(moved / spread)
-        v = mean + spread * inverse_normal(min(max(part, 1e-300), 1.0 - 1e-16))
+    if form == CALIBRATED and deviation > 0.0:
+        low, high = below(-mean / deviation), below((1.0 - mean) / deviation)
+        part = low + (high - low) * below(moved / deviation)
+        v = mean + deviation * inverse_normal(min(max(part, 1e-300), 1.0 - 1e-16))
     return min(max(v, 0.0), 1.0)

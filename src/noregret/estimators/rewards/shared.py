@@ -217,11 +217,11 @@ def ranges_lifted(par, state, work, x, low, high):
 
 
 @kernel
-def posterior_lifted(par, state, work, x, mean, spread, share):
+def posterior_lifted(par, state, work, x, mean, deviation, share):
     """As `regression.posterior` or `calibrated.posterior_calibrated`, for every pair alone."""
     shapes_ridge(par, state, work, x)
     if par.form == CALIBRATED or par.form == LAPLACE:
-        lifted_posterior(par, state, work, x, mean, spread, share)
+        lifted_posterior(par, state, work, x, mean, deviation, share)
         return
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
@@ -233,7 +233,7 @@ def posterior_lifted(par, state, work, x, mean, spread, share):
             else:
                 z -= par.offset
             mean[s, a] = min(max(z, 0.0), 1.0)
-            spread[s, a] = slope * math.sqrt(q)
+            deviation[s, a] = slope * math.sqrt(q)
             share[s, a] = 0.0
 
 
@@ -246,7 +246,7 @@ def lifted_posterior(par, state, work, x, mean, deviation, share):
             work.t[b, 1, i] = 0.0
             for e in range(par.begin[b, i], par.begin[b, i + 1]):
                 work.t[b, 1, i] += x[par.column[b, e]] ** 2
-    used = graded_of(state)
+    graded = graded_of(state)
     for s in range(mean.shape[0]):
         for a in range(mean.shape[1]):
             b, psi = par.block[s, a], par.features[s, a]
@@ -255,7 +255,7 @@ def lifted_posterior(par, state, work, x, mean, deviation, share):
                 norm2 += psi[i] * psi[i] * work.t[b, 1, i]
             z = sigma(z) if par.form == LAPLACE else min(max(z - par.offset, 0.0), 1.0)
             mean[s, a] = z
-            deviation[s, a], share[s, a] = deviation_and_share(par, state, b, 0, z, q, norm2, used)
+            deviation[s, a], share[s, a] = deviation_and_share(par, state, b, 0, z, q, norm2, graded)
 
 
 @kernel
