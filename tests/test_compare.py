@@ -1,10 +1,12 @@
 """`agent.compare`: the truth is in the interval, which is far smaller than what bounds for every person add up to."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 import noregret as nr
-from noregret.agents.local import standing
+from noregret.agents.local import questions, standing
 from noregret.agents.local.questions import joint_set
 from test_shared_weights import designed, mask, play
 
@@ -26,6 +28,7 @@ KINDS = [
     {"support": mask(1)},
     {"known": True},
     {"logistic": True},
+    {"known": True, "logistic": True},
 ]
 
 
@@ -155,6 +158,26 @@ def test_aims_of_a_standing_question_stay_what_they_were():
         seen.append(standing._aim(joint_set(agent), standing._before(steps, 50), question, 50))
     assert np.array_equal(seen[0], seen[1])
     assert np.array_equal(seen[0], seen[2])
+
+
+def test_known_logistic_rewards_are_not_taken_for_linear_ones():
+    world = designed(known=True, logistic=True)
+    policy, other = np.ones((5, 4), np.int64), np.zeros((5, 4), np.int64)
+    agent = nr.LRORL(world.problem, sets="stored")
+    agent.learn_from(world.log(800, seed=1, rule=other, explore=0.7))
+    X = np.array([world.context(9, k) for k in range(5)])
+    true = gain(world, lambda x: policy, other, X)
+    for since in (None, 20):
+        found = agent.compare(policy, other, X, start=0, since=since)
+        assert found.lower <= true <= found.upper
+        assert found.upper - found.lower < 0.5 * (found.relaxed[1] - found.relaxed[0])
+
+
+def test_an_interval_with_nothing_in_it_is_not_told():
+    made = questions.Comparison(0.2, 0.1, 0.15, (0.2, 0.1), (0.0, 1.0), 0.0, 3)
+    with pytest.raises(RuntimeError, match="contradicts itself"):
+        questions._told(made)
+    assert questions._told(replace(made, upper=0.2 - 1e-12)).people == 3  # rounding
 
 
 @pytest.mark.long

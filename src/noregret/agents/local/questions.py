@@ -103,8 +103,8 @@ def compared(agent: Any, asked: Asked) -> Comparison:
     low, high, ranges = _relaxed(agent, X, begin, chosen, against, shares)
     relaxed = low, high
     if p.blocks is None:
-        return Comparison(low, high, 0.5 * (low + high), relaxed, relaxed, math.inf, len(X))
-    joint, by_range = joint_set(agent), p.rewards == "logistic" and p.known_rewards is None
+        return _told(Comparison(low, high, 0.5 * (low + high), relaxed, relaxed, math.inf, len(X)))
+    joint, by_range = joint_set(agent), p.rewards == "logistic"
     question: Any = {"contexts": X, "policy": chosen, "other": against, "weights": shares, "start": begin}
     directions: list[Direction] = []
     known = np.isfinite(joint.radius).all() and np.isfinite(joint.reward_radius).all()
@@ -117,7 +117,17 @@ def compared(agent: Any, asked: Asked) -> Comparison:
     found = joint_interval(joint, **question, within=within, reward_ranges=reward_ranges, directions=directions)
     numerical = max(found.numerical_lower * unit, low), min(found.numerical_upper * unit, high)
     lower, upper, middle = float(found.lower) * unit, float(found.upper) * unit, float(found.centre) * unit
-    return Comparison(lower, upper, middle, numerical, relaxed, float(found.remainder), len(X))
+    return _told(Comparison(lower, upper, middle, numerical, relaxed, float(found.remainder), len(X)))
+
+
+def _told(found: Comparison) -> Comparison:
+    """The same, unless nothing can be true of it."""
+    if found.lower > found.upper + 1e-9 * (1.0 + abs(found.upper)):
+        raise RuntimeError(
+            "compare: what the sets say contradicts itself: either this run is one of the few in which they fail, or "
+            "something that was assumed is wrong"
+        )
+    return found
 
 
 def _begin(p: Problem, start: Any) -> Floats:
