@@ -8,6 +8,8 @@ import pytest
 import noregret as nr
 from noregret.agents.local import questions, standing
 from noregret.agents.local.questions import joint_set
+from noregret.beliefs.joint import space_of, whole_root
+from noregret.planning.joint import aim_of
 from test_shared_weights import designed, mask, play
 
 
@@ -146,8 +148,8 @@ def test_who_keeps_no_sets_answers_nothing():
 
 
 def test_aims_of_a_standing_question_stay_what_they_were():
-    """An aim made for a batch of people is the same at every later look."""
-    world = designed(known=True, moderated=True)
+    """An aim made for a batch of people is the same at every later look, to the last bit."""
+    world = designed(known=False, moderated=True)
     agent, seen = nr.LRORL(world.problem, sets="stored"), []
     X = np.array([world.context(9, k) for k in range(4)])
     policy = np.broadcast_to(np.ones((5, 4), np.int64), (4, 5, 4))
@@ -155,9 +157,69 @@ def test_aims_of_a_standing_question_stay_what_they_were():
     for people in (60, 90, 200):
         play(agent, world, people - agent.episode, seed=people)
         steps = standing.stored_steps(agent.state.store, agent.episode, 3, 0.0)
-        seen.append(standing._aim(joint_set(agent), standing._before(steps, 50), question, 50))
-    assert np.array_equal(seen[0], seen[1])
-    assert np.array_equal(seen[0], seen[2])
+        seen.append(standing.aims_of(joint_set(agent), steps, question, 20))
+    assert [len(starts) for starts, _ in seen] == [4, 5, 7]
+    for starts, aims in seen[:2]:
+        assert starts == seen[2][0][: len(starts)]
+        assert np.array_equal(aims, seen[2][1][: len(starts)])
+
+
+def test_aims_make_up_for_earlier_ones():
+    """The sum of the steps changes with the weights as the answer does: what is left over is a small part, and a
+    smaller one than with aims that forget those before them."""
+    world = designed(known=False, moderated=True)
+    agent = nr.LRORL(world.problem, sets="stored")
+    play(agent, world, 600, seed=4)
+    joint, steps = joint_set(agent), standing.stored_steps(agent.state.store, 600, 3, 0.0)
+    X = np.array([world.context(9, k) for k in range(4)])
+    policy = np.broadcast_to(np.ones((5, 4), np.int64), (4, 5, 4))
+    question = {"contexts": X, "policy": policy, "other": policy * 0, "weights": np.ones(4) / 4, "start": 0}
+    starts, aims = standing.aims_of(joint, steps, question, 20)
+    batch = np.searchsorted(np.array(starts), steps.person, side="right") - 1
+    now = standing.known_after(joint, steps)
+    wanted = aim_of(now, people=600, **question)
+    root = whole_root(space_of(now), 3)
+
+    def left_over(aims):
+        """Of the slope, in the length of what is known: 1 - cos^2 of the angle to the wanted one."""
+        made = root.T @ standing.slope_of(now, steps, aims, batch).ravel()
+        along = root.T @ np.linalg.solve(root @ root.T, wanted.ravel())
+        return 1.0 - float(made @ along) ** 2 / float(made @ made) / float(along @ along)
+
+    plain = [aim_of(standing.known_after(joint, standing._before(steps, m)), people=m, **question) for m in starts]
+    assert left_over(aims) < 0.5 * left_over(np.array(plain))
+    assert left_over(aims) < 0.05
+
+
+@pytest.mark.parametrize("order", ["begin", "end"])
+def test_standing_questions_need_people_in_the_order_in_which_they_came(order):
+    """Somebody who ends late would change aims that were used already, if one looked before."""
+    world = designed(known=True)
+    X, policy = np.array([world.context(9, k) for k in range(3)]), np.ones((5, 4), np.int64)
+    live = nr.Live(nr.LRORL(world.problem, sets="stored"), order=order)
+    people = [world.individual(k) for k in range(8)]
+    for k, one in enumerate(people):
+        live.begin(k, one.context)
+
+    def finish(k):
+        one = people[k]
+        while one.steps < 5:
+            step = one.steps
+            reward, state = one.step(live.act(k, one.state).action)
+            live.observe(k, reward, state, step=step)
+        live.end(k)
+
+    for k in (0, 1, 2, 4, 5):
+        finish(k)
+    before = live.agent.compare(policy, policy * 0, X, start=0, since=2)
+    assert before.lower <= before.upper
+    for k in (3, 6, 7):
+        finish(k)
+    if order == "begin":
+        live.agent.compare(policy, policy * 0, X, start=0, since=2)
+    else:
+        with pytest.raises(ValueError, match="since needs people who were learned in the order"):
+            live.agent.compare(policy, policy * 0, X, start=0, since=2)
 
 
 def test_known_logistic_rewards_are_not_taken_for_linear_ones():

@@ -280,8 +280,8 @@ class Agent(FromData, Declared):
         """What the action led to: a reward in the problem's range (nan if it was not seen) and the next state.
 
         Guarantees need that whether a reward is missing, or an episode ends early, does not depend on what was not
-        seen. A next state outside the declared support refutes the assumptions (`refuted`); the steps before it are
-        learned."""
+        seen; and that rewards are not missing because of a next state that tells of them. A next state outside the
+        declared support refutes the assumptions (`refuted`); the steps before it are learned."""
         self._own_verb("observe")
         if not self._asked:
             raise RuntimeError("observe: nothing was done yet, call act first")

@@ -29,6 +29,7 @@ class Store(NamedTuple):
     pairs: NDArray[
         np.int64
     ]  # [N, H], 1 + s A + a of the step, 0 where none was taken; [N, 0] where pairs share nothing
+    order: NDArray[np.int64]  # [2]: the newest episode there is, and how many steps were learned after a newer episode
 
     def by_episode(self) -> tuple[str, ...]:
         return BY_EPISODE
@@ -37,9 +38,11 @@ class Store(NamedTuple):
         n, M = self.previous.size, problem.layout.outcomes.shape[2]
         steps = {"previous": (-1, n - 1), "last": (-1, n - 1), "visits": (0, n)}
         longest = problem.context_bound * (1.0 + 1e-9)
+        steps |= {"order": (0, n)}
         return steps | {"outcomes": (0, M - 1), "pairs": (0, self.last.size), "contexts": (-longest, longest)}
 
     def fault(self) -> str | None:
+        newest = 0
         for at in np.ndindex(*self.last.shape):
             places = chain(self.last[at], self.previous.ravel())
             if places is None:
@@ -49,7 +52,8 @@ class Store(NamedTuple):
             number = 1 + np.ravel_multi_index(at, self.last.shape)
             if self.pairs.size and set(np.flatnonzero(self.pairs == number).tolist()) != places:
                 return "has steps of other pairs than it says"
-        return None
+            newest = max(newest, *(place // self.previous.shape[1] for place in places), 0)
+        return None if newest == self.order[0] else "has another newest episode than it says"
 
     def kept(self) -> set[int]:
         chains = (chain(first, self.previous.ravel()) for first in self.last.ravel())
@@ -79,7 +83,7 @@ def empty_store(
     pairs = (n_states, n_actions)
     return Store(
         np.zeros((N, context_dim)), np.zeros((N, H), i), np.zeros((N, H)), np.zeros((N, H), i), np.full(pairs, -1, i),
-        np.zeros(pairs, i), np.zeros((N, H if shared else 0), i),
+        np.zeros(pairs, i), np.zeros((N, H if shared else 0), i), np.zeros(2, i),
     )  # fmt: skip
 
 
@@ -105,6 +109,9 @@ def with_room(store: Store, episodes: int) -> Store:
 def remember(store, k, h, s, a, y, reward):
     """Step h of episode k: pair (s, a), slot y of the next state; reward -1 if it was not observed. Its context must be
     in store.contexts[k]."""
+    if k < store.order[0]:
+        store.order[1] += 1
+    store.order[0] = max(store.order[0], k)
     store.outcomes[k, h] = y
     store.rewards[k, h] = reward
     store.previous[k, h] = store.last[s, a]

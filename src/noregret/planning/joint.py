@@ -32,7 +32,7 @@ _MEMORY = 2e8  # bytes at a time
 
 
 class JointInterval(NamedTuple):
-    """lower <= psi(Theta*) <= upper wherever every ellipsoid holds. `numerical_` is the same without a rest: not
+    """lower <= psi(Theta*) <= upper wherever every ellipsoid holds. `numerical_` is the same without any rest: not
     proved. first_order: half the width of what the gradient alone gives. remainder: by how much the rest makes half the
     width larger, in units of first_order."""
 
@@ -214,9 +214,12 @@ def _interval(
     known = [
         Direction(one.start, root.T @ one.slope, root.T @ one.bend @ root, root.T @ one.rest @ root, one.limit)
         for one in directions
+        if math.isfinite(one.limit)
     ]
     first = float(sum(np.linalg.norm(g[a:b]) for a, b in groups))
-    up, down = largest_quadratic(g, bend, groups), largest_quadratic(-g, -bend, groups)
+    none = np.zeros_like(rest)
+    short = [one._replace(rest=none) for one in known]
+    up, down = _largest(g, bend, none, short, groups), _largest(-g, -bend, none, short, groups)
     above, below = _largest(g, bend, rest, known, groups), _largest(-g, -bend, rest, known, groups)
     more = 0.5 * (above + below - up - down)
     low, high = max(value - below - error, within[0]), min(value + above + error, within[1])

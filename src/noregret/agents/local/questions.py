@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ... import checks as check
-from ...beliefs.joint import JointSet
+from ...beliefs.joint import JointSet, space_of
 from ...checks import Floats
 from ...estimators.rewards.forms import RewardPar, RewardState
 from ...estimators.rewards.regression import KNOWN, RIDGE
@@ -30,7 +30,7 @@ from ...problem.design import Blocks, every_entry, places
 from ...problem.problem import Problem
 from ...theory.widths import ridge_radius
 from .certify import certified
-from .standing import directions_of, stored_steps
+from .standing import asked_direction, stored_steps
 
 TAUS = (0.01, 0.1, 1.0, 10.0)  # of the assumption on reward weights, in units of p/B^2
 SLACK = 1e-9
@@ -107,10 +107,11 @@ def compared(agent: Any, asked: Asked) -> Comparison:
     joint, by_range = joint_set(agent), p.rewards == "logistic"
     question: Any = {"contexts": X, "policy": chosen, "other": against, "weights": shares, "start": begin}
     directions: list[Direction] = []
-    known = np.isfinite(joint.radius).all() and np.isfinite(joint.reward_radius).all()
-    if asked.aimed is not None and known and 1 < asked.aimed[0] < agent.episode and not by_range:
+    finite = np.isfinite(joint.radius).all() and np.isfinite(joint.reward_radius).all()
+    learned = bool(space_of(joint).starts)  # there is something that is not known
+    if asked.aimed is not None and finite and learned and 1 < asked.aimed[0] < agent.episode and not by_range:
         steps = stored_steps(agent.state.store, agent.episode, p.n_actions, p.scale.offset)
-        directions = directions_of(joint, steps, question, *asked.aimed, p.scale.offset)
+        directions = [asked_direction(joint, steps, question, *asked.aimed)]
     reward_ranges = ranges if by_range else None
     unit = p.scale.unit  # values over it are sums of theta'x, theta as it is learned: no offset
     within = low / unit, high / unit

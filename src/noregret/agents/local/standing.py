@@ -1,28 +1,30 @@
 """Questions that stand: what data that came after a question was fixed say in its direction (docs/joint.md, section 9).
 
 A direction must be known before the step it is used for. So the policies and the people of the question must have been
-fixed before person number `since`; from then on aims are made anew whenever the number of people has doubled, each from
-the people before it alone, by regularised maximum likelihood. They are the same whenever one asks: they depend on
-nothing that came later.
+fixed before person number `since`; from then on aims are made anew whenever the number of people has grown by two
+fifths, each from the people before it alone, by regularised maximum likelihood. They are the same whenever one asks:
+they depend on nothing that came later.
 """
 
+import math
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ...beliefs.joint import JointSet
+from ...beliefs.joint import JointSet, space_of, whole_root
 from ...checks import Floats
 from ...estimators.store import Store
 from ...numerics.kronecker_sums import summed_products
-from ...planning.directional import Direction, Steps, reward_direction, transition_direction
+from ...planning.directional import Direction, Steps, direction_of
 from ...planning.joint import aim_of
 from ...problem.design import Blocks, places
 from ...problem.layout import used_slots
 
-TAUS = (0.3, 0.1, 0.03, 0.01)  # of transitions, for aims as long as `aim_of` makes them
-REWARD_TAUS = (0.07,)  # within 2% of the best from 5,000 to 100,000 people
-QUESTION_REWARD_SHARE = 0.8  # of the delta of a question, for what rewards say: they are the larger part of most widths
+RATIO = 1.4  # of the people at the beginnings of two batches
+SCALE = 1.0  # of the standard deviation of lambda, over sqrt(since)
 NEWTON_STEPS = 30
 
 
@@ -37,22 +39,53 @@ def stored_steps(store: Store, people: int, n_actions: int, offset: float) -> St
     )
 
 
-def directions_of(
-    joint: JointSet, steps: Steps, question: dict[str, Any], since: int, delta: float, offset: float = 0.0
-) -> list[Direction]:
-    """What the steps of person `since` and of those after them say, with probability 1 - delta. offset: of rewards."""
-    starts = [since]
-    while 2 * starts[-1] < len(steps.X):
-        starts.append(2 * starts[-1])
-    aims = np.array([_aim(joint, _before(steps, m), question, m) for m in starts])
+def asked_direction(joint: JointSet, steps: Steps, question: dict[str, Any], since: int, delta: float) -> Direction:
+    """What the steps of person `since` and of those after them say, with probability 1 - delta."""
+    starts, aims = aims_of(joint, steps, question, since)
     late = _part(steps, steps.person >= since)
     batch = np.searchsorted(np.array(starts), late.person, side="right") - 1
-    learned = bool((joint.reward_radius > 0.0).any())
-    share = (1.0 - QUESTION_REWARD_SHARE) * delta if learned else delta
-    made = [transition_direction(joint, late, aims, batch, TAUS, share)]
-    if learned:
-        made.append(reward_direction(joint, late, aims, batch, REWARD_TAUS, QUESTION_REWARD_SHARE * delta, offset))
-    return made
+    return direction_of(joint, late, aims, batch, SCALE / math.sqrt(since), delta)
+
+
+def aims_of(joint: JointSet, steps: Steps, question: dict[str, Any], since: int) -> tuple[list[int], Floats]:
+    """(the first person of every batch, the aim of each [K, m, d]).
+
+    direct = Lambda^-1 g is where the answer changes most for what the m people before a batch say: Lambda is their
+    information, g the gradient there. Earlier aims were made with worse estimates. `done` is the slope of the sum so
+    far, as it is seen now. The aim of the batch from m to e makes up for it: with Lambda/m for each person to come
+
+        done + (e - m) Lambda/m aim  =  (e - since) Lambda/m direct
+    """
+    starts, known = [since], None
+    aims: list[Floats] = []
+    while starts[-1] < len(steps.X):
+        starts.append(int(RATIO * starts[-1]) + 1)
+    for k, (m, end) in enumerate(pairwise(starts)):
+        before = _before(steps, m)
+        known = known_after(joint, before, known)
+        aim = aim_of(known, people=m, **question)
+        if k:
+            batch = np.searchsorted(np.array(starts), before.person, side="right") - 1
+            done = slope_of(known, before, aims, batch)
+            root = whole_root(space_of(known), aim.shape[1])
+            seen = (root @ (root.T @ done.ravel())).reshape(aim.shape)
+            aim = ((end - since) * aim - m * seen) / (end - m)
+        aims.append(aim * _free_rows(joint).reshape(aim.shape))
+    return starts[:-1], np.array(aims)
+
+
+def known_after(joint: JointSet, steps: Steps, start: JointSet | None = None) -> JointSet:
+    """What these steps alone know: in the place of `joint` the most likely weights, their information, and radii of 1.
+    start: the same for fewer steps, from which the search begins."""
+    (centre, precision), (reward_centre, reward_precision) = _fitted(joint, steps, start), _regressed(joint, steps)
+    return joint._replace(
+        centre=centre,
+        precision=precision,
+        radius=(joint.radius > 0.0).astype(np.float64),
+        reward_centre=reward_centre,
+        reward_precision=reward_precision,
+        reward_radius=(joint.reward_radius > 0.0).astype(np.float64),
+    )
 
 
 def _part(steps: Steps, at: NDArray[np.bool_]) -> Steps:
@@ -63,35 +96,45 @@ def _before(steps: Steps, people: int) -> Steps:
     return _part(steps, steps.person < people)
 
 
-def _aim(joint: JointSet, steps: Steps, question: dict[str, Any], people: int) -> Floats:
-    """The direction in which the answer changes most for what these steps know."""
-    centre, precision = _fitted(joint, steps)
-    reward_centre, reward_precision = _regressed(joint, steps)
-    sizes = {name: (getattr(joint, name) > 0.0).astype(np.float64) for name in ("radius", "reward_radius")}
-    known = joint._replace(
-        centre=centre, precision=precision, reward_centre=reward_centre, reward_precision=reward_precision, **sizes
-    )
-    return aim_of(known, people=people, **question)
+def _chances(phi: Floats, used: NDArray[np.bool_], theta: Floats, x: Floats) -> Floats:
+    """[T, M], of next states, for features [T, M, Q], weights [Q, d] and contexts [T, d]."""
+    z = np.where(used, np.einsum("tkq,tq->tk", phi, x @ theta.T), -np.inf)
+    p = np.exp(z - z.max(1, keepdims=True, initial=-1e300))
+    return np.asarray(p / p.sum(1, keepdims=True))
 
 
-def _fitted(joint: JointSet, steps: Steps) -> tuple[Floats, Floats]:
-    """Theta and the information there, per block, with a regulariser of p/B^2, or a large one where an entry is 0."""
+def slope_of(known: JointSet, steps: Steps, aims: Sequence[Floats], batch: NDArray[np.int64]) -> Floats:
+    """[m, d], at the centre, of the sum of the steps (`planning.directional`); batch -1: no aim yet."""
+    space, used, made = space_of(known), used_slots(known.layout), np.zeros(aims[0].shape)
+    which = known.blocks.block[steps.state, steps.action]
+    for k, b in np.ndindex(len(aims), known.blocks.size.size):
+        at = (batch == k) & (which == b)
+        s, a, x = steps.state[at], steps.action[at], steps.X[steps.person[at]]
+        features, paying, moved = space.features[s, a], space.reward_features[s, a], x @ aims[k].T
+        p = _chances(known.blocks.features[s, a], used[s, a], known.centre[b], x)
+        v = np.einsum("tkm,tm->tk", features, moved)
+        change = np.einsum("tkm,tk->tm", features, p * (v - (p * v).sum(1, keepdims=True)))
+        w = np.where(np.isnan(steps.reward[at]), 0.0, (paying * moved).sum(1))
+        made += (change + w[:, None] * paying).T @ x
+    return made
+
+
+def _fitted(joint: JointSet, steps: Steps, start: JointSet | None) -> tuple[Floats, Floats]:
+    """Theta and the information there, per block, with a regulariser of p/B^2. Newton's method begins at `start`."""
     blocks, (B, Q, d) = joint.blocks, joint.centre.shape
-    centre, precision = np.zeros((B, Q, d)), np.zeros_like(joint.precision)
-    used = used_slots(joint.layout)
+    centre = np.zeros((B, Q, d)) if start is None else start.centre.copy()
+    precision, used = np.zeros_like(joint.precision), used_slots(joint.layout)
     for b in range(B):
-        prior = np.diag(np.where(_fixed(blocks, b, d), 1e6, Q * d / blocks.bound[b] ** 2))
+        free, prior = _free(blocks, b, d), Q * d / blocks.bound[b] ** 2
         at = blocks.block[steps.state, steps.action] == b
         s, a, y, x = steps.state[at], steps.action[at], steps.slot[at], steps.X[steps.person[at]]
-        phi, on, theta = blocks.features[s, a], used[s, a], np.zeros(Q * d)
+        phi, on, theta = blocks.features[s, a], used[s, a], centre[b].ravel()
         for _ in range(NEWTON_STEPS):
-            z = np.where(on, np.einsum("tkq,tq->tk", phi, x @ theta.reshape(Q, d).T), -np.inf)
-            p = np.exp(z - z.max(1, keepdims=True, initial=-1e300))
-            p /= p.sum(1, keepdims=True)
+            p = _chances(phi, on, theta.reshape(Q, d), x)
             mean = np.einsum("tk,tkq->tq", p, phi)
             curve = np.einsum("tk,tkq,tkr->tqr", p, phi, phi, optimize=True) - mean[:, :, None] * mean[:, None]
-            information = summed_products(curve, x) + prior
-            slope = ((mean - phi[np.arange(len(y)), y]).T @ x).ravel() + prior @ theta
+            information = _among(summed_products(curve, x), free, prior)
+            slope = free * ((mean - phi[np.arange(len(y)), y]).T @ x).ravel() + prior * theta
             step = np.linalg.solve(information, slope)
             theta = theta - step / max(1.0, float(np.abs(step).max()))
             if float(slope @ step) < 1e-8:
@@ -100,11 +143,29 @@ def _fitted(joint: JointSet, steps: Steps) -> tuple[Floats, Floats]:
     return centre, precision
 
 
-def _fixed(blocks: Blocks, b: int, d: int) -> NDArray[np.bool_]:
-    """[Q d]: entries of Theta_b that are 0, by the design's moderators or beyond the features of a block. A matter of
-    the design alone: what an aim depends on must not change with data that came after it."""
-    made = np.ones(blocks.features.shape[3] * d, np.bool_)
-    made[places(blocks, b, d)] = False
+def _free(blocks: Blocks, b: int, d: int) -> NDArray[np.bool_]:
+    """[Q d]: entries of Theta_b that are not 0 by the design's moderators or beyond the features of a block. A matter
+    of the design alone: what an aim depends on must not change with data that came after it."""
+    made = np.zeros(blocks.features.shape[3] * d, np.bool_)
+    made[places(blocks, b, d)] = True
+    return made
+
+
+def _free_rows(joint: JointSet) -> NDArray[np.bool_]:
+    """[m d], of all unknown weights, in the order of `Space`."""
+    d, parts = joint.centre.shape[2], ((joint.blocks, joint.radius), (joint.reward_blocks, joint.reward_radius))
+    made = [
+        _free(blocks, int(b), d)[: blocks.size[b] * d]
+        for blocks, radius in parts
+        for b in np.flatnonzero((radius > 0.0) & (blocks.size > 0))
+    ]
+    return np.concatenate(made)
+
+
+def _among(information: Floats, free: NDArray[np.bool_], prior: float) -> Floats:
+    """The information about the free entries, with a prior for each; others stand alone."""
+    made = information * np.outer(free, free)
+    made[np.diag_indices_from(made)] += np.where(free, prior, 1e6)
     return made
 
 
@@ -116,8 +177,7 @@ def _regressed(joint: JointSet, steps: Steps) -> tuple[Floats, Floats]:
     for b in np.flatnonzero(joint.reward_radius > 0.0):
         at = seen & (blocks.block[steps.state, steps.action] == b)
         psi, x = blocks.features[steps.state[at], steps.action[at], 0], steps.X[steps.person[at]]
-        u = (psi[:, :, None] * x[:, None]).reshape(-1, Q * d)
-        prior = np.diag(np.where(_fixed(blocks, int(b), d), 1e6, 1.0))
-        gram[b] = u.T @ u + prior
-        centre[b] = np.linalg.solve(gram[b], u.T @ steps.reward[at]).reshape(Q, d)
+        u, free = (psi[:, :, None] * x[:, None]).reshape(-1, Q * d), _free(blocks, int(b), d)
+        gram[b] = _among(u.T @ u, free, 1.0)
+        centre[b] = np.linalg.solve(gram[b], free * (u.T @ steps.reward[at])).reshape(Q, d)
     return centre, gram
