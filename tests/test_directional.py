@@ -140,6 +140,30 @@ def test_the_sum_is_its_expansion_up_to_the_rest_and_its_squares_are_bounded(see
     assert (np.abs(rest) <= bound * (1 + 1e-9) + 1e-9).all()
 
 
+def test_squares_are_bounded_where_rewards_outweigh_next_states():
+    """xi is large, by the reward, and what bends it is the next state: the product counts."""
+    reached = []
+    for seed in range(20):
+        g, made, steps, aims, batch = setting(seed, known=False, B_r=1, width=0.7)
+        first = space_of(made).starts[-1][0]
+        aims[:, first:] *= 30.0
+        theta, reward = points(made, g, 60)
+        reward[:] = made.reward_centre
+        xi = terms(made, steps, aims, batch, (theta, reward))[0]
+        sums = _sums(made, space_of(made), steps, aims[batch], np.arange(batch.size), 0)[0]
+        change = (theta - made.centre)[:, made.blocks.size > 0]
+        D = np.zeros((60, sums.square_slope.size))
+        at, d = 0, made.centre.shape[2]
+        for b, size in enumerate(made.blocks.size):
+            D[:, at : at + size * d] = change[:, b, :size].reshape(60, -1)
+            at += size * d
+        rest = (xi**2).sum(1) - sums.square - D @ sums.square_slope
+        bound = np.einsum("ki,ij,kj->k", D, sums.square_rest, D)
+        assert (rest <= bound * (1 + 1e-9) + 1e-9).all()
+        reached.append(float((rest / bound).max()))
+    assert max(reached) > 0.2
+
+
 def test_half_of_the_rest_of_a_sum_would_not_do():
     """One step, one pair: the form is nearly reached."""
     largest = 0.0
@@ -227,7 +251,9 @@ def test_directions_of_nothing_change_nothing():
     p = space_of(made).rows * d
     nothing = Direction(0.0, np.zeros(p), np.zeros((p, p)), np.zeros((p, p)), 1.0)
     X = np.ones((1, d))
-    assert joint_interval(made, X, policy, directions=[nothing]).upper == joint_interval(made, X, policy).upper
+    plain = joint_interval(made, X, policy)
+    for limit in (1.0, math.inf):
+        assert joint_interval(made, X, policy, directions=[nothing._replace(limit=limit)]) == plain
 
 
 @pytest.mark.parametrize("seed", range(4))
