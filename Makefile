@@ -8,6 +8,9 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-com
 # Bytecode is kept, as kernels are: else every process that a test starts compiles the package's source.
 unexport PYTHONDONTWRITEBYTECODE
 
+# Tests run on every core already: threads of the BLAS would wait for each other.
+test test-fast test-long test-slow: export OMP_NUM_THREADS = 1
+
 .PHONY: demo serve-demo test test-fast test-long test-slow test-bounds lint format docs bench fuzz dist smoke clean
 
 demo: $(VENV)/.installed

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from ... import checks as check
 from ...beliefs.joint import JointSet, space_of
@@ -90,7 +91,13 @@ class Asked(NamedTuple):
 
 
 def compared(agent: Any, asked: Asked) -> Comparison:
-    """`SetAgent.compare`, after its first checks."""
+    """`SetAgent.compare`, after its first checks. Matrices are small and many: where a core is busy, threads of the
+    BLAS wait for each other, and the same takes thirty times as long."""
+    with threadpool_limits(1, "blas"):
+        return _compared(agent, asked)
+
+
+def _compared(agent: Any, asked: Asked) -> Comparison:
     p: Problem = agent.problem
     X = p.contexts(asked.contexts)
     shares = np.ones(len(X)) if asked.weights is None else check.array("weights", asked.weights, (len(X),))
