@@ -1,5 +1,5 @@
-"""How wide standing questions are: `python studies/standing.py`, the table of docs/joint.md, section 9. Four minutes of
-one core.
+"""How wide standing questions are: `python studies/standing.py`, the table of docs/joint.md, section 9. Three
+minutes of one core.
 
 In every world K people are logged under a rule; the question is what the best policies would have brought 60 other
 people over that rule, and stands from the 250th person on.

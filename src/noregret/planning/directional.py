@@ -97,7 +97,8 @@ def direction_of(
     total = _Sums(*(np.sum(part, axis=0) for part in zip(*parts, strict=True)))
     root, groups = whole_root(space, d), tuple((a * d, b * d) for a, b in space.starts)
     more = largest_quadratic(root.T @ total.square_slope, 2.0 * root.T @ total.square_rest @ root, groups)
-    limit = limit_of(total.square + more, np.concatenate(sizes), float(np.concatenate(widths).max()), tau, delta)
+    size, widest = np.concatenate(sizes), float(np.concatenate(widths).max())
+    limit = limit_of(min(float(total.square) + more, float(size @ size)), size, widest, tau, delta)
     return Direction(float(total.start), total.slope, total.bend, total.rest, limit)
 
 
