@@ -176,7 +176,7 @@ def test_aims_make_up_for_earlier_ones():
     policy = np.broadcast_to(np.ones((5, 4), np.int64), (4, 5, 4))
     question = {"contexts": X, "policy": policy, "other": policy * 0, "weights": np.ones(4) / 4, "start": 0}
     starts, aims = standing.aims_of(joint, steps, question, 20)
-    batch = np.searchsorted(np.array(starts), steps.person, side="right") - 1
+    batch = standing.batches_of(starts, steps)
     now = standing.known_after(joint, steps)
     wanted = aim_of(now, people=600, **question)
     root = whole_root(space_of(now), 3)
@@ -187,7 +187,10 @@ def test_aims_make_up_for_earlier_ones():
         along = root.T @ np.linalg.solve(root @ root.T, wanted.ravel())
         return 1.0 - float(made @ along) ** 2 / float(made @ made) / float(along @ along)
 
-    plain = [aim_of(standing.known_after(joint, standing._before(steps, m)), people=m, **question) for m in starts]
+    plain = [
+        aim_of(standing.known_after(joint, standing.part_of(steps, steps.person < m)), people=m, **question)
+        for m in starts
+    ]
     assert left_over(aims) < 0.5 * left_over(np.array(plain))
     assert left_over(aims) < 0.05
 

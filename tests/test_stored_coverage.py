@@ -214,9 +214,8 @@ def sum_ratio(kind, seed, joined, since=15, looks=(30, 60, 120)):
             joint, steps = joint_set(run.agent), standing.stored_steps(run.agent.state.store, k + 1, 2, 0.0)
             direction = standing.asked_direction(joint, steps, question, since, DELTA)
             starts, aims = standing.aims_of(joint, steps, question, since)
-            late = standing._part(steps, steps.person >= since)
-            batch = np.searchsorted(np.array(starts), late.person, side="right") - 1
-            xi = terms(joint, late, aims, batch, run.weights())[0]
+            late = standing.part_of(steps, steps.person >= since)
+            xi = terms(joint, late, aims, standing.batches_of(starts, late), run.weights())[0]
             worst = max(worst, abs(float(xi.sum())) / direction.limit)
     return worst
 

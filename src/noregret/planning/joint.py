@@ -219,8 +219,9 @@ def _interval(
     first = float(sum(np.linalg.norm(g[a:b]) for a, b in groups))
     none = np.zeros_like(rest)
     short = [one._replace(rest=none) for one in known]
-    up, down = _largest(g, bend, none, short, groups), _largest(-g, -bend, none, short, groups)
     above, below = _largest(g, bend, rest, known, groups), _largest(-g, -bend, rest, known, groups)
+    up, down = _largest(g, bend, none, short, groups), _largest(-g, -bend, none, short, groups)
+    up, down = min(up, above), min(down, below)  # where the search for multipliers ended elsewhere
     more = 0.5 * (above + below - up - down)
     low, high = max(value - below - error, within[0]), min(value + above + error, within[1])
     ratio = more / first if first > 0.0 else (math.inf if more > 0.0 else 0.0)

@@ -115,8 +115,8 @@ def _compared(agent: Any, asked: Asked) -> Comparison:
     question: Any = {"contexts": X, "policy": chosen, "other": against, "weights": shares, "start": begin}
     directions: list[Direction] = []
     finite = np.isfinite(joint.radius).all() and np.isfinite(joint.reward_radius).all()
-    learned = bool(space_of(joint).starts)  # there is something that is not known
-    if asked.aimed is not None and finite and learned and 1 < asked.aimed[0] < agent.episode and not by_range:
+    unknown = bool(space_of(joint).starts)  # some weights are
+    if asked.aimed is not None and finite and unknown and 1 < asked.aimed[0] < agent.episode and not by_range:
         steps = stored_steps(agent.state.store, agent.episode, p.n_actions, p.scale.offset)
         directions = [asked_direction(joint, steps, question, *asked.aimed)]
     reward_ranges = ranges if by_range else None

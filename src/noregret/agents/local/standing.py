@@ -42,9 +42,8 @@ def stored_steps(store: Store, people: int, n_actions: int, offset: float) -> St
 def asked_direction(joint: JointSet, steps: Steps, question: dict[str, Any], since: int, delta: float) -> Direction:
     """What the steps of person `since` and of those after them say, with probability 1 - delta."""
     starts, aims = aims_of(joint, steps, question, since)
-    late = _part(steps, steps.person >= since)
-    batch = np.searchsorted(np.array(starts), late.person, side="right") - 1
-    return direction_of(joint, late, aims, batch, SCALE / math.sqrt(since), delta)
+    late = part_of(steps, steps.person >= since)
+    return direction_of(joint, late, aims, batches_of(starts, late), SCALE / math.sqrt(since), delta)
 
 
 def aims_of(joint: JointSet, steps: Steps, question: dict[str, Any], since: int) -> tuple[list[int], Floats]:
@@ -61,15 +60,14 @@ def aims_of(joint: JointSet, steps: Steps, question: dict[str, Any], since: int)
     while starts[-1] < len(steps.X):
         starts.append(int(RATIO * starts[-1]) + 1)
     for k, (m, end) in enumerate(pairwise(starts)):
-        before = _before(steps, m)
+        before = part_of(steps, steps.person < m)
         known = known_after(joint, before, known)
         aim = aim_of(known, people=m, **question)
         if k:
-            batch = np.searchsorted(np.array(starts), before.person, side="right") - 1
-            done = slope_of(known, before, aims, batch)
+            done = slope_of(known, before, aims, batches_of(starts, before))
             root = whole_root(space_of(known), aim.shape[1])
-            seen = (root @ (root.T @ done.ravel())).reshape(aim.shape)
-            aim = ((end - since) * aim - m * seen) / (end - m)
+            made = (root @ (root.T @ done.ravel())).reshape(aim.shape)  # Lambda^-1 done
+            aim = ((end - since) * aim - m * made) / (end - m)
         aims.append(aim * _free_rows(joint).reshape(aim.shape))
     return starts[:-1], np.array(aims)
 
@@ -88,12 +86,13 @@ def known_after(joint: JointSet, steps: Steps, start: JointSet | None = None) ->
     )
 
 
-def _part(steps: Steps, at: NDArray[np.bool_]) -> Steps:
+def batches_of(starts: Sequence[int], steps: Steps) -> NDArray[np.int64]:
+    """[T], the batch of every step; -1: of somebody before the first."""
+    return np.searchsorted(np.array(starts), steps.person, side="right") - 1
+
+
+def part_of(steps: Steps, at: NDArray[np.bool_]) -> Steps:
     return Steps(steps.X, steps.person[at], steps.state[at], steps.action[at], steps.slot[at], steps.reward[at])
-
-
-def _before(steps: Steps, people: int) -> Steps:
-    return _part(steps, steps.person < people)
 
 
 def _chances(phi: Floats, used: NDArray[np.bool_], theta: Floats, x: Floats) -> Floats:
