@@ -298,6 +298,8 @@ def first_step_again(arrays):
         (entry("state.store.outcomes", (0, 0), -1), "outcomes has numbers outside 0 to 2"),
         (entry("state.store.visits", (0, 0), 1), "has a chain of another length than it says"),
         (first_step_again, "has a chain that does not end"),
+        (entry("state.store.order", 0, 0), "has another newest episode than it says"),
+        (entry("state.store.order", 1, -1), "order has numbers outside 0 to"),
         (entry("state.sampler.weights", (0, 0, 0, 0), np.inf), "weights has numbers outside"),
         (entry("state.store.contexts", (0, 0), 1e90), "contexts has numbers outside"),
         (entry("state.audit.bins", (0, 3, 2), -1.0), "state.audit counts less than nothing"),
