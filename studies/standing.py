@@ -11,7 +11,7 @@ import numpy as np
 
 import noregret as nr
 from noregret.agents.local.questions import joint_set
-from noregret.agents.local.standing import asked_direction, stored_steps
+from noregret.agents.local.standing import Standing, asked_direction, stored_steps
 from noregret.planning.joint import joint_interval
 
 PANEL, SINCE = 60, 250
@@ -39,13 +39,13 @@ def unlimited(agent: nr.LRORL, contexts: np.ndarray, policy: np.ndarray, other: 
     steps = stored_steps(agent.state.store, agent.episode, p.n_actions, p.scale.offset)
     weights = np.full(len(contexts), 1.0 / len(contexts))
     question = {"contexts": contexts, "policy": policy, "other": other, "weights": weights, "start": start}
-    direction = asked_direction(joint, steps, question, SINCE, 0.01)._replace(limit=0.0)
+    direction = asked_direction(joint, steps, question, Standing(SINCE, 0.01))._replace(limit=0.0)
     found = joint_interval(joint, **question, directions=[direction])
     return 0.5 * (found.upper - found.lower) * p.scale.unit
 
 
 def main(*sizes: int) -> None:
-    print("half widths: without since, delta .01, .05 split into .01 and .04, numerical, no limit; truth inside")
+    print("half widths: without since, delta .01, .01 and .04, the same planned, numerical, no limit; truth inside")
     for name, world, rule in worlds():
         people = np.array([world.context(2, k) for k in range(PANEL)])
         best = np.array([world.optimal(x).policy for x in people])
@@ -53,11 +53,11 @@ def main(*sizes: int) -> None:
         true = np.mean([world.value(p, x) - world.value(rule, x) for p, x in zip(best, people, strict=True)])
         for K in sizes or (3000, 5000, 20_000):
             found = []
-            for share, delta in ((0.05, None), (0.05, 0.01), (0.01, 0.04)):
+            for share, delta, until in ((0.05, None, None), (0.05, 0.01, None), (0.01, 0.04, None), (0.01, 0.04, K)):
                 agent = nr.LRORL(world.problem, sets="stored", delta=share)
                 agent.learn_from(world.log(K, seed=1, rule=rule))
                 agent.refresh()
-                more = {} if delta is None else {"since": SINCE, "delta": delta}
+                more = {} if delta is None else {"since": SINCE, "delta": delta, "until": until}
                 found.append(agent.compare(best, other, people, start=world.initial_state, **more))
                 if delta == 0.01:
                     rest = unlimited(agent, people, best, other, world.initial_state)

@@ -270,3 +270,25 @@ def test_a_standing_question_is_right_and_narrower():
     assert aimed.lower <= aimed.numerical[0] <= aimed.numerical[1] <= aimed.upper
     with pytest.raises(ValueError, match="since needs sets"):
         nr.LRORL(world.problem).compare(policy, other, X, since=10)
+    with pytest.raises(ValueError, match="until needs since"):
+        agent.compare(policy, other, X, until=10)
+    with pytest.raises(ValueError, match="until must be an integer of at least 251"):
+        agent.compare(policy, other, X, since=250, until=250)
+
+
+@pytest.mark.long
+def test_a_plan_makes_a_standing_question_narrower_where_it_is_right():
+    world = nr.worlds.programme(context_dim=4)
+    agent = nr.LRORL(world.problem, sets="stored")
+    agent.learn_from(world.log(5000, seed=1))
+    X = np.array([world.context(2, k) for k in range(20)])
+    best = np.array([world.optimal(x).policy for x in X])
+    true = np.mean([world.value(p, x) - world.value(world.rule, x) for p, x in zip(best, X, strict=True)])
+    options = {"start": world.initial_state, "since": 250}
+    half = []
+    for until in (None, 5000, 10_000, 10**7):
+        found = agent.compare(best, world.rule, X, **options, until=until)
+        assert found.lower <= true <= found.upper
+        half.append(found.half_width)
+    assert half[1] < 0.97 * half[0]
+    assert half[2] < half[0] < half[3] < 1.2 * half[0]

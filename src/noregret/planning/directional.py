@@ -38,6 +38,7 @@ _REACH = 0.9  # |lambda| max c_i: beyond it the bound on ln(1 + x) is poor, and 
 _WIDTHS = 40.0  # of the integrand: what is farther out is nothing
 _NODES = 2001
 _CELLS = 1000  # of sizes, each rounded up
+PLANNED = 0.8  # the share of the mixture that is tuned, where there is a plan
 
 
 class Steps(NamedTuple):
@@ -75,9 +76,16 @@ class _Sums(NamedTuple):
 
 
 def direction_of(
-    joint: JointSet, steps: Steps, aims: Floats, batch: NDArray[np.int64], tau: float, delta: float
+    joint: JointSet,
+    steps: Steps,
+    aims: Floats,
+    batch: NDArray[np.int64],
+    tau: float,
+    delta: float,
+    planned: float = 0.0,
 ) -> Direction:
-    """aims [K, m, d], rows as in `beliefs.joint.Space`; batch [T]: the aim of each step. An aim, tau and where batches
+    """aims [K, m, d], rows as in `beliefs.joint.Space`; batch [T]: the aim of each step. planned: the lambda that the
+    limit is tuned for, 0: none. An aim, tau, planned and where batches
     begin must be known before the first step they are used for: that is what the martingale needs, and it cannot be
     checked here. Rewards lie in a range of length 1 and have linear means. Whether one is observed may depend on the
     past, and on nothing that tells of the reward: not on the next state where the two depend on each other. Holds with
@@ -98,7 +106,12 @@ def direction_of(
     root, groups = whole_root(space, d), tuple((a * d, b * d) for a, b in space.starts)
     more = largest_quadratic(root.T @ total.square_slope, 2.0 * root.T @ total.square_rest @ root, groups)
     size, widest = np.concatenate(sizes), float(np.concatenate(widths).max())
-    limit = limit_of(min(float(total.square) + more, float(size @ size)), size, widest, tau, delta)
+    square = min(float(total.square) + more, float(size @ size))
+    if planned > 0.0:
+        tuned = planned_limit_of(square, size, widest, planned, PLANNED * delta)
+        limit = min(tuned, limit_of(square, size, widest, tau, (1.0 - PLANNED) * delta))
+    else:
+        limit = limit_of(square, size, widest, tau, delta)
     return Direction(float(total.start), total.slope, total.bend, total.rest, limit)
 
 
@@ -178,6 +191,16 @@ def limit_of(square: float, sizes: Floats, widest: float, tau: float, delta: flo
         c = 0.5 * (low + high)
         low, high = (low, c) if enough(c) else (c, high)
     return high * (1.0 + 1e-9)
+
+
+def planned_limit_of(square: float, sizes: Floats, widest: float, at: float, delta: float) -> float:
+    """As `limit_of`, with lambda = at or -at, each with probability 1/2, in the place of the normal law: the smallest
+    c, rounded up, with lambda c - lambda^2 h/2 - sum_i t(lambda m_i) - ln 2 >= ln(1/delta). Least, 1.0 times sqrt(2 h
+    ln(2/delta)), where lambda is the root of 2 ln(2/delta)/h."""
+    if not (math.isfinite(square) and at * widest <= _REACH and np.isfinite(sizes).all()):
+        return math.inf
+    cost = 0.5 * at**2 * square + float(_third(np.array([at]), sizes, widest)[0])
+    return (math.log(2.0 / delta) + cost) / at * (1.0 + 1e-9)
 
 
 def _third(at: Floats, sizes: Floats, widest: float) -> Floats:

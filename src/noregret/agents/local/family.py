@@ -71,6 +71,7 @@ from .shared import (
     normals_needed,
     renew_mixed,
 )
+from .standing import standing_of
 from .zero import apply_zero, counts, from_zero, zero_work
 
 REWARD_SHARE = 0.8  # of what the sets have of delta, for the reward intervals
@@ -453,6 +454,7 @@ class SetAgent(Betting, Agent):
         weights: ArrayLike | None = None,
         start: Any = None,
         since: int | None = None,
+        until: int | None = None,
         delta: float = 0.01,
     ) -> Comparison:
         """How much better one policy is than another, on average over people: an interval with its rung.
@@ -467,6 +469,8 @@ class SetAgent(Betting, Agent):
                    fixed; if they were not, nothing is proved. For one question, 0.01 for the agent and 0.04 here are
                    better than 0.05 and 0.01 where there are many people. People must have been learned in the order
                    in which they came
+        until      about how many people will have come when the answer matters most, fixed together with the question.
+                   The answer is up to a tenth narrower then, wider far from then, and holds at all times
 
         With the agent's probability 1 - delta the truth is in it, for all questions without `since` at all times at
         once, whatever the policies and people were chosen by. Where the problem has a design, all of its weights are
@@ -484,12 +488,5 @@ class SetAgent(Betting, Agent):
         (True, 'proved')
         """
         self._must_certify("compare")
-        if since is not None and (self.sets != "stored" or self.problem.design is None):
-            raise ValueError('since needs sets="stored" and a problem with a design: it goes over the data again')
-        if since is not None and self.state.store.order[1] > 0:
-            raise ValueError(
-                'since needs people who were learned in the order in which they came, as by Live(order="begin"): '
-                "somebody was learned after others who began later"
-            )
-        aimed = None if since is None else (check.integer("since", since), check.positive("delta", delta, below=1.0))
+        aimed = standing_of(self, since, until, delta)
         return compared(self, Asked(policy, other, contexts, weights, start, aimed))

@@ -31,7 +31,7 @@ from ...problem.design import Blocks, every_entry, places
 from ...problem.problem import Problem
 from ...theory.widths import ridge_radius
 from .certify import certified
-from .standing import asked_direction, stored_steps
+from .standing import Standing, asked_direction, stored_steps
 
 TAUS = (0.01, 0.1, 1.0, 10.0)  # of the assumption on reward weights, in units of p/B^2
 SLACK = 1e-9
@@ -87,7 +87,7 @@ class Asked(NamedTuple):
     contexts: Any
     weights: Any
     start: Any
-    aimed: tuple[int, float] | None  # (since, delta)
+    aimed: Standing | None
 
 
 def compared(agent: Any, asked: Asked) -> Comparison:
@@ -116,9 +116,9 @@ def _compared(agent: Any, asked: Asked) -> Comparison:
     directions: list[Direction] = []
     finite = np.isfinite(joint.radius).all() and np.isfinite(joint.reward_radius).all()
     unknown = bool(space_of(joint).starts)  # some weights are
-    if asked.aimed is not None and finite and unknown and 1 < asked.aimed[0] < agent.episode and not by_range:
+    if asked.aimed is not None and finite and unknown and 1 < asked.aimed.since < agent.episode and not by_range:
         steps = stored_steps(agent.state.store, agent.episode, p.n_actions, p.scale.offset)
-        directions = [asked_direction(joint, steps, question, *asked.aimed)]
+        directions = [asked_direction(joint, steps, question, asked.aimed)]
     reward_ranges = ranges if by_range else None
     unit = p.scale.unit  # values over it are sums of theta'x, theta as it is learned: no offset
     within = low / unit, high / unit

@@ -9,22 +9,24 @@ they depend on nothing that came later.
 import math
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ... import checks as check
 from ...beliefs.joint import JointSet, space_of, whole_root
 from ...checks import Floats
 from ...estimators.store import Store
 from ...numerics.kronecker_sums import summed_products
-from ...planning.directional import Direction, Steps, direction_of
+from ...planning.directional import PLANNED, Direction, Steps, direction_of
 from ...planning.joint import aim_of
 from ...problem.design import Blocks, places
 from ...problem.layout import used_slots
 
 RATIO = 1.4  # of the people at the beginnings of two batches
 SCALE = 1.0  # of the standard deviation of lambda, over sqrt(since)
+SHADE = 0.9  # of the lambda that is planned for: squares come out larger more often, and large lambda cost more
 NEWTON_STEPS = 30
 
 
@@ -39,11 +41,64 @@ def stored_steps(store: Store, people: int, n_actions: int, offset: float) -> St
     )
 
 
-def asked_direction(joint: JointSet, steps: Steps, question: dict[str, Any], since: int, delta: float) -> Direction:
-    """What the steps of person `since` and of those after them say, with probability 1 - delta."""
+class Standing(NamedTuple):
+    """What was fixed together with a question, before person `since` came."""
+
+    since: int
+    delta: float
+    until: int | None = None  # about how many people there will be when it matters most; None: that is open
+
+
+def standing_of(agent: Any, since: int | None, until: int | None, delta: float) -> Standing | None:
+    """The arguments of `SetAgent.compare` with these names, checked; None: the question does not stand."""
+    if since is None:
+        if until is not None:
+            raise ValueError("until needs since, the person before whom the question was fixed")
+        return None
+    if agent.sets != "stored" or agent.problem.design is None:
+        raise ValueError('since needs sets="stored" and a problem with a design: it goes over the data again')
+    if agent.state.store.order[1] > 0:
+        raise ValueError(
+            'since needs people who were learned in the order in which they came, as by Live(order="begin"): '
+            "somebody was learned after others who began later"
+        )
+    first, share = check.integer("since", since), check.positive("delta", delta, below=1.0)
+    return Standing(first, share, None if until is None else check.integer("until", until, first + 1))
+
+
+def asked_direction(joint: JointSet, steps: Steps, question: dict[str, Any], asked: Standing) -> Direction:
+    """What the steps of person `since` and of those after them say, with probability 1 - delta.
+
+    With `until` the limit is tuned to sum xi*^2 = (until - since) times what one of the second half of those before
+    `since` brings, at weights and along an aim made from the first half."""
+    since, delta = asked.since, asked.delta
     starts, aims = aims_of(joint, steps, question, since)
-    late = part_of(steps, steps.person >= since)
-    return direction_of(joint, late, aims, batches_of(starts, late), SCALE / math.sqrt(since), delta)
+    late, planned = part_of(steps, steps.person >= since), 0.0
+    if asked.until is not None:
+        half = since // 2
+        known = known_after(joint, part_of(steps, steps.person < half))
+        next_ones = part_of(steps, (steps.person >= half) & (steps.person < since))
+        each = square_of(known, next_ones, aim_of(known, people=half, **question)) / (since - half)
+        wanted = 2.0 * math.log(2.0 / (PLANNED * delta)) / max(each * (asked.until - since), 1e-300)
+        planned = SHADE * math.sqrt(wanted)
+    return direction_of(joint, late, aims, batches_of(starts, late), SCALE / math.sqrt(since), delta, planned)
+
+
+def square_of(known: JointSet, steps: Steps, aim: Floats) -> float:
+    """sum xi^2 at the centre of `known`, for steps that all have one aim."""
+    space, used, total = space_of(known), used_slots(known.layout), 0.0
+    which = known.blocks.block[steps.state, steps.action]
+    for b in range(known.blocks.size.size):
+        at = which == b
+        s, a, x, y = steps.state[at], steps.action[at], steps.X[steps.person[at]], steps.slot[at]
+        p = _chances(known.blocks.features[s, a], used[s, a], known.centre[b], x)
+        v = np.einsum("tkm,tm->tk", space.features[s, a], x @ aim.T)
+        w = (space.reward_features[s, a] * (x @ aim.T)).sum(1)
+        rewards = known.reward_centre[known.reward_blocks.block[s, a]]
+        mean = np.einsum("tq,tqd,td->t", known.reward_blocks.features[s, a, 0], rewards, x)
+        missed = np.where(np.isnan(steps.reward[at]), 0.0, mean - steps.reward[at])
+        total += float((((p * v).sum(1) - v[np.arange(len(y)), y] + w * missed) ** 2).sum())
+    return total
 
 
 def aims_of(joint: JointSet, steps: Steps, question: dict[str, Any], since: int) -> tuple[list[int], Floats]:
