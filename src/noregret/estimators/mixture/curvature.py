@@ -39,6 +39,15 @@ def local_curvature(m: float) -> float:
     return 2.0 * (m - 1.0 + math.exp(-m)) / (m * m)
 
 
+@formula
+def growth_of(m: float) -> float:
+    """2 (e^m - 1 - m)/m^2: ln E e^{X - EX} is at most half of it times Var X for X <= EX + m. Near 0 the series, cut
+    after its fourth term and rounded up."""
+    if m < 0.05:
+        return 1.0 + m / 3.0 + m * m / 12.0 + m * m * m / 59.0
+    return 2.0 * math.expm1(m) / (m * m) - 2.0 / m
+
+
 @inlined
 def add_form(c, n, weight, total, out):
     """out [n, n] += weight (diag c - c c'/1'c), lower triangle; total = 1'c > 0."""

@@ -5,14 +5,16 @@ Block b has theta* [p]; a step of one of its pairs has logits A_i theta, A_i = p
 `estimators.mixture.sets` with p for D, theta for the centred weights and A_i for I (x) x_i' (docs/beyond.md):
 
     sum_c w_c Int exp(L_c(theta*) - L_c(theta* + v)) N(dv; 0, Lam_c^{-1})  <=  1/delta     at all times, prob. 1 - delta
-    1/2 ||Delta||^2_{A_c - Lam_c} + <g_c, Delta> <= beta_c,     Delta = theta* - theta_hat
+    1/2 ||Delta||^2_{E_c} + <(1 - s_c) g_c - s_c b_c, Delta> <= beta_c,     Delta = theta* - theta_hat
+    E_c = A_c - (1 - s_c)^2 Lam_c - s_c^2 U_c,     U_c = steep_c sum 2 phi(s_c r_i) H_i,     b_c = sum A_i'(t_i - p_i)
     beta_c = ln(1/(delta w_c)) + 1/2 ln det(I + Lam_c^{-1} H_c) + sum j_i - 1/2 tr(H_c Q_c)
 
-A_c = sum A_i'K_i A_i, K_i from `pairwise_curvature`; tau/2 (||theta*||^2 - B^2) <= 0 is what is assumed. Components:
+A_c = sum A_i'K_i A_i, K_i from `pairwise_curvature`; r_i bounds the span of A_i Delta, t_i is the tilted law of
+`walks.excess`; tau/2 (||theta*||^2 - B^2) <= 0 is what is assumed. Components, s_c = 0 for the first two:
 
     0, 1     centred at 0, Lam = lambda I and 4 lambda I: no -Lam_c on the left, Lam_c/2 ||theta_hat||^2 on the right
     2 .. 4   all steps, Lam = lambda (1/5, 2, 16) I
-    5 .. 14  shape epochs: Lam = mu (H at n_c + lambda I), mu = 3/2 and 5. An epoch is decided on at the first refresh
+    5 .. 19  shape epochs: Lam = mu (H at n_c + lambda I), mu = 3/2, 5 and 16. An epoch is decided on at the first refresh
              from 4 p, 16 p, 64 p, 256 p, 1024 p steps on, with the H of that refresh; it begins with the next episode
 
 lambda = p/(2 B^2). An epoch begins with an episode, so that the sums over an episode's steps need not be split
@@ -34,9 +36,9 @@ from ...problem.layout import Layout
 from ..likelihood.shared import SharedPar, SharedWork, natural_regularization, shared_parts
 from ..store import Store
 from .kronecker import softmax_of
-from .refresh import SCALES, SLACK
+from .refresh import SLACK
 from .sets import GROWTH
-from .shared_refresh import block_refresh, bound_stage, call_stage, screen_stage, search_stage
+from .shared_refresh import SCALES, block_refresh, bound_stage, call_stage, screen_stage, search_stage
 from .shared_walks import (
     EPOCHS,
     contexts_of,
@@ -112,18 +114,25 @@ class BlockMixtureWork(NamedTuple):
     f: Floats  # [Q]
     mean: Floats  # [Q]
     D: Floats  # [Q, Q], a form in features
+    G: Floats  # [Q, Q], another
     forms: Floats  # [C, Q, Q], X'Q_c X
     row: Floats  # [E]
     old: Floats  # [E]
     vector: Floats  # [E]
     gradient: Floats  # [E]
     acc: Floats  # [E, E]
+    risen: Floats  # [E, E]
     E: Floats  # [E, E]
     inverse: Floats  # [E, E]
     grad: Floats  # [EPOCHS + 1, E], g_c: epochs, then all
     hess: Floats  # [EPOCHS + 1, E, E]
     curve: Floats  # [EPOCHS + 1, E, E], A_c
+    rise: Floats  # [EPOCHS + 1, E, E], sum 2 phi(LEAP r_i) H_i
     spread: Floats  # [C, E, E], Q_c
+    lean: Floats  # [C, E], sum A_i'(t_i - p_i)
+    tilts: Floats  # [C, Q], the same of one individual, in features
+    steep: Floats  # [C], the largest t_ik/p_ik
+    leap: Floats  # [C], s_c
     beta: Floats  # [C], inf where the component is not in use
     share: Floats  # [C]
     trial: Floats  # [C]
@@ -176,9 +185,9 @@ def _work(blocks: Blocks, shared: SharedWork) -> BlockMixtureWork:
     suffixes, each = (EPOCHS + 1, E, E), np.int64
     return BlockMixtureWork(
         shared, f(M), f(M), f(M), f(M), f(M), f((M, M)), f((M, M)), f((M, M)), f((M, M)), f((M, M)), f((M, Q)), f(Q),
-        f(Q), f(Q), f((Q, Q)), f((C, Q, Q)), f(E), f(E), f(E), f(E), f((E, E)), f((E, E)), f((E, E)),
-        f(suffixes[:2]), f(suffixes), f(suffixes), f((C, E, E)), f(C), f(C), f(C), f(C), f(1), f(C, each),
-        f(C, each),
+        f(Q), f(Q), f((Q, Q)), f((Q, Q)), f((C, Q, Q)), f(E), f(E), f(E), f(E), f((E, E)), f((E, E)), f((E, E)),
+        f((E, E)), f(suffixes[:2]), f(suffixes), f(suffixes), f(suffixes), f((C, E, E)), f((C, E)), f((C, Q)), f(C),
+        f(C), f(C), f(C), f(C), f(C), f(1), f(C, each), f(C, each),
     )  # fmt: skip
 
 

@@ -12,10 +12,11 @@ import math
 from ...compiler.jit import inlined, kernel
 from ...compiler.slots import slot
 from .kronecker import inverse_of
-from .refresh import LEAST_PIVOT, PARTS, SCALES, SLACK, WORTH, largest
-from .shared_walks import EPOCHS, newest_of
+from .refresh import LEAST_PIVOT, PARTS, SLACK, WORTH, largest
+from .shared_walks import EPOCHS, LEAP, newest_of
 from .walks import CENTRED, PLAIN, ROUNDING
 
+SCALES = (1.5, 5.0, 16.0)  # mu
 FINALISTS = 4  # components that are looked at closely
 MERGES = 2  # components mixed in at most
 ROUNDS = 8  # of steps 3 and 5 at most
@@ -29,7 +30,7 @@ def component(par, state, b, c):
     scale, epoch): Lam_c = value I + scale shape."""
     if c < PLAIN:
         return EPOCHS, 0, par.isotropic[b, c], 0.0, 0
-    epoch, scale = (c - PLAIN) // 2, SCALES[(c - PLAIN) % 2]
+    epoch, scale = (c - PLAIN) // len(SCALES), SCALES[(c - PLAIN) % len(SCALES)]
     begins = state.begins[b, epoch]
     return (epoch if begins >= 0 else -1), begins, scale * par.shared.regularization[b], scale, epoch
 
@@ -53,7 +54,8 @@ def clear_matrix(out, size):
 
 @kernel
 def bound_stage(par, state, work, store, b, log_inverse_delta):
-    """work.beta [C] as if every j_i were 1/2 tr(H_i Q), work.spread [C], the Q_c, and where the components begin."""
+    """work.beta [C] as if every j_i were 1/2 tr(H_i Q), work.spread [C], the Q_c, where the components begin, and s_c,
+    the mean of Lam_c Q_c: where Lam_c is a multiple of H the best there is."""
     theta, size, E = state.map[b], par.shared.start[b, par.shared.size[b]], work.E
     for c in range(work.beta.shape[0]):
         work.beta[c] = math.inf
@@ -75,8 +77,14 @@ def bound_stage(par, state, work, store, b, log_inverse_delta):
             for j in range(size):
                 E[i, j] += work.hess[part, i, j]
         beta += 0.5 * inverse_of(E, size, ROUNDING, work.row, work.spread[c])
-        if not math.isnan(beta):
-            work.beta[c] = beta
+        if math.isnan(beta):
+            continue
+        work.beta[c], work.steep[c], left = beta, 1.0, float(size)
+        for i in range(size):
+            work.lean[c, i] = 0.0
+            for j in range(size):
+                left -= work.hess[part, i, j] * work.spread[c, i, j]
+        work.leap[c] = min(max(left / size, 0.0), LEAP) if c >= CENTRED else 0.0
 
 
 @kernel
@@ -107,12 +115,17 @@ def ellipsoid(par, state, work, share, tau, b):
         if share[c] > 0.0:
             beta += share[c] * (work.beta[c] + math.log(share[c]))
             part, _, value, scale, epoch = component(par, state, b, c)
+            leap = work.leap[c]
+            rise = share[c] * leap * leap * work.steep[c]
             for i in range(size):
-                gradient[i] += share[c] * work.grad[part, i]
+                gradient[i] += share[c] * ((1.0 - leap) * work.grad[part, i] - leap * work.lean[c, i])
                 for j in range(size):
                     E[i, j] += share[c] * work.curve[part, i, j]
+                    if leap > 0.0:  # growth_of is convex
+                        flat, steep = work.hess[part, i, j], work.rise[part, i, j]
+                        E[i, j] -= rise * (flat + leap / LEAP * (steep - flat))
             if c >= CENTRED:
-                add_precision(-share[c], value, scale, state.shape[b, epoch], size, E)
+                add_precision(-share[c] * (1.0 - leap) ** 2, value, scale, state.shape[b, epoch], size, E)
     if math.isnan(inverse_of(E, size, LEAST_PIVOT, work.row, inverse)):
         return math.nan
     radius += 2.0 * beta
@@ -147,18 +160,26 @@ def forget(par, state, b, size):
 
 @kernel
 def screen_stage(par, state, work, store, b, log_inverse_delta):
-    """Leave the FINALISTS most promising components: each alone, from betas that lack their excess. Those that give no
-    ellipsoid yet stay: the curvature of a later round may give them one. Which ones are looked at is free to choose."""
+    """Leave the FINALISTS most promising components: each alone, from betas that lack their excess, with its s_c or 0,
+    whichever is better. Those that give no ellipsoid yet stay: the curvature of a later round may give them one. All
+    of this is free to choose."""
     size, lam, components = par.shared.start[b, par.shared.size[b]], par.shared.regularization[b], work.beta.shape[0]
     for c in range(components):
         work.value[c] = math.inf
         if work.beta[c] < math.inf:
             for k in range(components):
                 work.trial[k] = 1.0 if k == c else 0.0
-            for i in range(1, par.assumed.shape[1], 2):
-                radius = ellipsoid(par, state, work, work.trial, par.assumed[b, i], b)
-                if not math.isnan(radius):
-                    work.value[c] = min(work.value[c], score(work, work.inverse, max(radius, 0.0), lam, size))
+            nominal = kept = work.leap[c]
+            for turn in range(2 if nominal > 0.0 else 1):
+                leap, before = nominal if turn == 0 else 0.0, work.value[c]
+                work.leap[c] = leap
+                for i in range(1, par.assumed.shape[1], 2):
+                    radius = ellipsoid(par, state, work, work.trial, par.assumed[b, i], b)
+                    if not math.isnan(radius):
+                        work.value[c] = min(work.value[c], score(work, work.inverse, max(radius, 0.0), lam, size))
+                if work.value[c] < before:
+                    kept = leap
+            work.leap[c] = kept if work.value[c] < math.inf else nominal
     for c in range(components):
         ahead = 0
         for k in range(components):

@@ -12,11 +12,12 @@ import math
 from ...compiler.jit import inlined, kernel
 from ...numerics.linear_algebra import norm_of
 from ..likelihood.shared import logits_of, look_at, radius_of
-from .curvature import pairwise_curvature
+from .curvature import add_form, growth_of, pairwise_curvature
 from .kronecker import inverse_of, softmax_of
 from .walks import EXACT, NEWTON, ROUNDING, clear, excess
 
 EPOCHS = 5
+LEAP = 0.5  # s_c at most
 
 
 # Small kernels --------------------------------------------------------------------------------------------------------
@@ -239,7 +240,8 @@ def fit_stage(par, state, work, store, b, log_inverse_delta):
 # Excess and curvature -------------------------------------------------------------------------------------------------
 @kernel
 def excess_stage(par, state, work, store, b, log_inverse_delta):
-    """work.beta[c] += sum over its suffix of j_i - 1/2 tr(H_c Q_c), for every component in use (work.since [C])."""
+    """work.beta[c] += sum over its suffix of j_i - 1/2 tr(H_c Q_c), for every component in use (work.since [C]);
+    work.lean[c] <- sum A_i'(t_i - p_i), work.steep[c] <- the largest t_ik/p_ik, t_i the tilted law of `excess`."""
     of, xs, H, A = par.shared, work.shared.xs, store.outcomes.shape[1], store.last.shape[1]
     q, p, components = of.size[b], of.start[b, of.size[b]], work.beta.shape[0]
     for c in range(components):
@@ -259,6 +261,8 @@ def excess_stage(par, state, work, store, b, log_inverse_delta):
                 for c in range(components):
                     if work.beta[c] < math.inf and k >= work.since[c]:
                         shape_at(of, b, work.spread[c], xs, work.row, work.forms[c])
+                        for i in range(q):
+                            work.tilts[c, i] = 0.0
             met += 1
             s, a = pair // A, pair % A
             n, phi = of.outcomes[s, a], of.features[s, a]
@@ -267,7 +271,16 @@ def excess_stage(par, state, work, store, b, log_inverse_delta):
             for c in range(components):
                 if work.beta[c] < math.inf and k >= work.since[c]:
                     form_of_pair(phi, work.forms[c], n, q, work.product, work.cov)
-                    work.beta[c] += excess(work.p, work.cov, n)
+                    work.beta[c] += excess(work.p, work.cov, n, work.left)
+                    for j in range(n):
+                        work.steep[c] = max(work.steep[c], work.left[j] / work.p[j])
+                        for i in range(q):
+                            work.tilts[c, i] += (work.left[j] - work.p[j]) * phi[j, i]
+        for c in range(components):
+            if met > 0 and work.beta[c] < math.inf and k >= work.since[c]:
+                for i in range(q):
+                    for e in range(of.start[b, i], of.start[b, i + 1]):
+                        work.lean[c, e] += work.tilts[c, i] * xs[e]
 
 
 @kernel
@@ -286,17 +299,29 @@ def reach_bounds(z, centre, cov, rho, reach, norm, n, r):
             r[j, k] = max(min(ball - off, cap + ahead), 0.0)
 
 
+@inlined
+def largest_of(r, n):
+    """The largest entry of r [n, n], not negative."""
+    most = 0.0
+    for j in range(n):
+        for k in range(n):
+            most = max(most, r[j, k])
+    return most
+
+
 @kernel
 def curvature_stage(par, state, work, store, b, log_inverse_delta):
-    """work.curve <- A_c over the suffixes, from the current set."""
+    """work.curve <- A_c and work.rise <- sum 2 phi(LEAP r_i) H_i over the suffixes, from the current set."""
     of, w, H, A = par.shared, work.shared, store.outcomes.shape[1], store.last.shape[1]
     q, p, rho = of.size[b], of.start[b, of.size[b]], radius_of(state, b)
     norm = 0.0
     clear(work.acc, p)
+    clear(work.risen, p)
     for k in range(newest_of(par, store, b), -1, -1):
         for e in range(EPOCHS):
             if state.begins[b, e] == k + 1:
                 mirrored(work.acc, p, work.curve[e])
+                mirrored(work.risen, p, work.rise[e])
         met = 0
         for h in range(H):
             pair = told_by(of, store, b, k, h)
@@ -307,6 +332,7 @@ def curvature_stage(par, state, work, store, b, log_inverse_delta):
                 look_at(of, state, w, b, store.contexts[k])
                 project(of, b, state.map[b], w.xs, work.t)
                 clear(work.D, q)
+                clear(work.G, q)
             met += 1
             s, a = pair // A, pair % A
             n, phi = of.outcomes[s, a], of.features[s, a]
@@ -316,6 +342,11 @@ def curvature_stage(par, state, work, store, b, log_inverse_delta):
             reach_bounds(work.z, work.at, work.cov, rho, of.reach[s, a], norm, n, work.r)
             pairwise_curvature(work.p, work.r, n, work.step, work.power, work.left, work.right, work.bend)
             add_to_features(phi, work.bend, n, q, work.product, work.D)
+            clear(work.bend, n)
+            add_form(work.p, n, growth_of(LEAP * largest_of(work.r, n)), 1.0, work.bend)
+            add_to_features(phi, work.bend, n, q, work.product, work.G)
         if met > 0:
             spread_out(of, b, work.D, w.xs, work.row, work.acc)
+            spread_out(of, b, work.G, w.xs, work.row, work.risen)
     mirrored(work.acc, p, work.curve[EPOCHS])
+    mirrored(work.risen, p, work.rise[EPOCHS])

@@ -119,9 +119,10 @@ def fit_stage(par, state, work, store, s, a, log_inverse_delta):
 
 
 @kernel
-def excess(p, q, n):
+def excess(p, q, n, tilted):
     """j: a bound on E lse(z + u) - lse(z) for u ~ N(0, q), p = softmax(z): the smaller of
-    ln sum_k p_k exp(Var(u_k - p'u)/2) (Jensen) and 1/4 E ||C u||^2 (the Hessian is at most C/2)."""
+    ln sum_k p_k e^{w_k}, w_k = Var(u_k - p'u)/2 (Jensen), and 1/4 E ||C u||^2 (the Hessian is at most C/2).
+    tilted [n] <- p_k e^{w_k}/sum in the first case, p in the second."""
     whole, trace, everything, top = 0.0, 0.0, 0.0, -math.inf
     for k in range(n):
         row = 0.0
@@ -136,8 +137,12 @@ def excess(p, q, n):
         row = 0.0
         for j in range(n):
             row += q[k, j] * p[j]
-        total += p[k] * exp(0.5 * q[k, k] - row - top)
-    return min(0.5 * whole + top + math.log(total), 0.25 * (trace - everything / n))
+        tilted[k] = p[k] * exp(0.5 * q[k, k] - row - top)
+        total += tilted[k]
+    jensen, flat = 0.5 * whole + top + math.log(total), 0.25 * (trace - everything / n)
+    for k in range(n):
+        tilted[k] = tilted[k] / total if jensen <= flat else p[k]
+    return min(jensen, flat)
 
 
 @kernel
@@ -162,7 +167,7 @@ def excess_stage(par, state, work, store, s, a, log_inverse_delta):
         for c in range(work.beta.shape[0]):
             if work.beta[c] < math.inf and (c < PLAIN or index >= begins[(c - PLAIN) // 2]):
                 folded_covariance(work.forms[c], work.products, n, work.packed, q)
-                work.beta[c] += excess(p, q, n)
+                work.beta[c] += excess(p, q, n, work.left)
         t = store.previous[k, h]
         index -= 1
 
