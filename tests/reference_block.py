@@ -34,12 +34,19 @@ def hessian(A, theta):
 
 
 def excess(p, q):
-    """j: the smaller of the two bounds on E lse(z + u) - lse(z), u ~ N(0, q)."""
+    """j, the smaller of the two bounds on E lse(z + u) - lse(z), u ~ N(0, q), and the tilted law t that goes with
+    it."""
     n = len(p)
     off = np.eye(n) - p[None, :]  # u_k - p'u
-    variances = np.diag(off @ q @ off.T)
-    C = np.eye(n) - 1.0 / n
-    return min(np.log(p @ np.exp(variances / 2.0)), 0.25 * np.trace(C @ q))
+    w = np.diag(off @ q @ off.T) / 2.0
+    first, second = np.log(p @ np.exp(w)), 0.25 * np.trace((np.eye(n) - 1.0 / n) @ q)
+    tilted = p * np.exp(w)
+    return (first, tilted / tilted.sum()) if first <= second else (second, p)
+
+
+def growth(m):
+    """2 phi(m) = 2 (e^m - 1 - m)/m^2."""
+    return 2.0 * np.expm1(m) / m**2 - 2.0 / m if m > 1e-3 else 1.0 + m / 3.0 + m * m / 12.0
 
 
 def form(c):
@@ -71,7 +78,8 @@ def pair_bounds(z, at, cov, rho, reach):
 
 class Refresh:
     """What a refresh at theta_hat says. steps: [(episode, s, a, y, x)]; lams: components (first episode, Lam, around
-    0?) in use; known: (centre, cov, radius2) of the set before."""
+    0?) in use; known: (centre, cov, radius2) of the set before. Per component: g, H, A and beta; lean (b_c),
+    steep, leap (s_c) and sides, the (r_i, H_i) of its steps ("Closer to theta*")."""
 
     def __init__(self, problem, b, steps, theta, lams, known, log):
         self.theta, self.lams, self.bound = theta, lams, float(problem.blocks.bound[b])
@@ -79,19 +87,29 @@ class Refresh:
         centre, cov, radius2 = known
         made = [(k, rows(blocks, count, b, s, a, x), y, s, a, x) for k, s, a, y, x in steps]
         self.g, self.H, self.A, self.beta = [], [], [], []
+        self.lean, self.steep, self.leap, self.sides = [], [], [], []
         for since, lam, around_zero in lams:
             mine = [step for step in made if step[0] >= since]
-            g, H, bend = np.zeros(len(theta)), np.zeros_like(lam), np.zeros_like(lam)
+            g, H, bend, sides = np.zeros(len(theta)), np.zeros_like(lam), np.zeros_like(lam), []
             for _, A, y, s, a, x in mine:
                 g, H = g + gradient(A, y, theta), H + hessian(A, theta)
                 phi = blocks.features[s, a, : len(A), : int(blocks.size[b])]
                 r = pair_bounds(A @ theta, A @ centre, A @ cov @ A.T, np.sqrt(radius2), self._reach(problem, phi, x))
                 bend = bend + A.T @ curvature(softmax(A @ theta), r) @ A
+                sides.append((r.max(), hessian(A, theta)))
             Q = np.linalg.inv(H + lam)
             beta = log + 0.5 * np.linalg.slogdet(np.eye(len(theta)) + np.linalg.solve(lam, H))[1]
-            beta += sum(excess(softmax(A @ theta), A @ Q @ A.T) for _, A, *_ in mine) - 0.5 * np.trace(H @ Q)
             beta += 0.5 * theta @ lam @ theta if around_zero else 0.0
+            beta -= 0.5 * np.trace(H @ Q)
+            lean, steep = np.zeros(len(theta)), 1.0
+            for _, A, *_ in mine:
+                p = softmax(A @ theta)
+                j, t = excess(p, A @ Q @ A.T)
+                beta, lean, steep = beta + j, lean + A.T @ (t - p), max(steep, (t / p).max())
+            leap = 0.0 if around_zero else min(1.0 - np.trace(H @ Q) / len(theta), 0.5)
             for to, one in ((self.g, g), (self.H, H), (self.A, bend), (self.beta, beta)):
+                to.append(one)
+            for to, one in ((self.lean, lean), (self.steep, steep), (self.leap, leap), (self.sides, sides)):
                 to.append(one)
 
     def _reach(self, problem, phi, x):
@@ -101,12 +119,24 @@ class Refresh:
         apart = self.bound * np.linalg.norm(phi[:, None] - phi[None], axis=-1)
         return np.minimum(made, apart) * np.linalg.norm(x)
 
-    def ellipsoid(self, share, tau, log_weight):
-        """(centre, E, squared radius) of Theorem 2."""
+    def risen(self, i):
+        """sum 2 phi(r_i/2) H_i of component number i."""
+        return sum((growth(r / 2.0) * H for r, H in self.sides[i]), start=np.zeros_like(self.H[i]))
+
+    def steepest(self, i, s, exact=False):
+        """U_c of component number i, as it is run: at most (1 - 2s) + 2s 2 phi(r/2) in the place of 2 phi(s r)."""
+        if exact:
+            return self.steep[i] * sum((growth(s * r) * H for r, H in self.sides[i]), start=np.zeros_like(self.H[i]))
+        return self.steep[i] * ((1.0 - 2.0 * s) * self.H[i] + 2.0 * s * self.risen(i))
+
+    def ellipsoid(self, share, tau, log_weight, leaps):
+        """(centre, E, squared radius) of Theorem 2, components being taken with s = leaps."""
         E, g, beta = tau * np.eye(len(self.theta)), tau * self.theta, 0.0
-        for w, (_, lam, around_zero), gc, A, b in zip(share, self.lams, self.g, self.A, self.beta, strict=True):
+        for i, (w, s) in enumerate(zip(share, leaps, strict=True)):
             if w > 0.0:
-                E, g = E + w * (A - (0.0 if around_zero else lam)), g + w * gc
-                beta += w * (b + log_weight + np.log(w))
+                _, lam, around_zero = self.lams[i]
+                left = self.A[i] - s * s * self.steepest(i, s) - (0.0 if around_zero else (1.0 - s) ** 2 * lam)
+                E, g = E + w * left, g + w * ((1.0 - s) * self.g[i] - s * self.lean[i])
+                beta += w * (self.beta[i] + log_weight + np.log(w))
         beta += 0.5 * tau * (self.bound**2 - self.theta @ self.theta)
         return self.theta - np.linalg.solve(E, g), E, 2.0 * beta + g @ np.linalg.solve(E, g)

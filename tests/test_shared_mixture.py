@@ -11,7 +11,6 @@ import reference_block as twin
 from live import regret_by_verbs
 from noregret.estimators.likelihood.shared import natural_regularization
 from noregret.estimators.mixture import shared, shared_refresh, shared_walks
-from noregret.estimators.mixture.refresh import SCALES
 from noregret.estimators.outside import block_sets_outside
 from noregret.estimators.store import empty_store, remember
 from test_shared_weights import WORLDS, designed, mask, play
@@ -73,9 +72,9 @@ def components(data, b):
     for c, value in enumerate(par.isotropic[b]):
         made[c] = (0, value * eye, c < 2)
     for e, begins in enumerate(state.begins[b]):
-        for i, mu in enumerate(SCALES):
+        for i, mu in enumerate((1.5, 5.0, 16.0)):
             if begins >= 0:
-                made[5 + 2 * e + i] = (int(begins), mu * (state.shape[b, e, :p, :p] + lam * eye), False)
+                made[5 + 3 * e + i] = (int(begins), mu * (state.shape[b, e, :p, :p] + lam * eye), False)
     return made
 
 
@@ -117,7 +116,7 @@ def test_a_refresh_is_what_the_formulas_say(kind):
     for b in range(problem.blocks.size.size):
         p, state, work = int(problem.blocks.start[b, -1]), data.state, data.work
         used = components(data, b)
-        assert len(used) >= 7  # an epoch has begun
+        assert len(used) >= 8  # an epoch has begun
         known = state.weights[b, :p].copy(), state.inverse[b, :p, :p].copy(), float(state.radius[b])
         for stage in ("fit", "bound", "curvature", "excess"):
             home = shared_refresh if stage == "bound" else shared_walks
@@ -130,9 +129,19 @@ def test_a_refresh_is_what_the_formulas_say(kind):
             assert np.allclose(work.grad[part, :p], made.g[i], rtol=1e-9, atol=1e-9)
             assert np.allclose(work.hess[part, :p, :p], made.H[i], rtol=1e-9, atol=1e-9)
             assert np.allclose(work.curve[part, :p, :p], made.A[i], rtol=1e-9, atol=1e-9)
+            assert np.allclose(work.rise[part, :p, :p], made.risen(i), rtol=1e-8, atol=1e-9)
+            assert np.allclose(work.lean[c, :p], made.lean[i], rtol=1e-8, atol=1e-9)
+            assert work.steep[c] == pytest.approx(made.steep[i], rel=1e-9)
+            assert work.leap[c] == pytest.approx(made.leap[i], abs=1e-9)
             assert abs(work.beta[c] - made.beta[i] - data.par.log_weight) < 1e-8
-        found = 0
-        for tau, first in itertools.product(data.par.assumed[b], used):
+            for s in (0.1, 0.3, made.leap[i]):  # what is run says no more than the lemma
+                spare = made.steepest(i, s) - made.steepest(i, s, exact=True)
+                assert np.linalg.eigvalsh(spare)[0] > -1e-9 * np.linalg.norm(made.risen(i))
+        assert (work.leap[:2] == 0.0).all()  # around 0 there is nothing to lean towards
+        assert max(work.leap[c] for c in used) > 0.2
+        found, nominal = [0, 0], work.leap.copy()
+        for tau, first, leaning in itertools.product(data.par.assumed[b], used, (True, False)):
+            work.leap[:] = nominal if leaning else 0.0
             for second in (first, 0, max(used)):
                 share = np.zeros(shared.COMPONENTS)
                 share[first] += 0.7
@@ -140,13 +149,14 @@ def test_a_refresh_is_what_the_formulas_say(kind):
                 radius = shared_refresh.ellipsoid(data.par, state, work, share, tau, b)
                 if math.isnan(radius):
                     continue
-                found += 1
-                centre, E, radius2 = made.ellipsoid([share[c] for c in used], tau, data.par.log_weight)
+                found[leaning] += 1
+                shares, leaps = [share[c] for c in used], [s if leaning else 0.0 for s in made.leap]
+                centre, E, radius2 = made.ellipsoid(shares, tau, data.par.log_weight, leaps)
                 assert radius >= radius2 - 1e-7
                 assert radius == pytest.approx(radius2, rel=3e-6, abs=3e-6)  # the slack for rounding
                 assert np.allclose(work.inverse[:p, :p] @ E, np.eye(p), atol=1e-7)
                 assert np.allclose(theta - work.vector[:p], centre, rtol=1e-7, atol=1e-7)
-        assert found > 20
+        assert min(found) > 20
 
 
 def log_martingale(data, b, points):
