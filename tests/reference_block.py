@@ -30,7 +30,8 @@ def gradient(A, y, theta):
 
 def hessian(A, theta):
     p = softmax(A @ theta)
-    return A.T @ (np.diag(p) - np.outer(p, p)) @ A
+    off = A - p @ A
+    return off.T @ (p[:, None] * off)
 
 
 def excess(p, q):

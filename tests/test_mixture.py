@@ -154,7 +154,7 @@ def test_excess_bounds_the_expected_log_sum_exp():
         z, scale = 2.0 * g.standard_normal(2), math.exp(3.0 * g.random() - 1.5)
         u = np.outer(nodes, [scale, 0.0])  # only the difference matters
         true = weights @ special.logsumexp(z + u, axis=1) / weights.sum() - special.logsumexp(z)
-        made = mixture_walks.excess(special.softmax(z), np.diag([scale**2, 0.0]), 2)
+        made = mixture_walks.excess(special.softmax(z), np.diag([scale**2, 0.0]), 2, np.zeros(2))
         assert true <= made + 1e-9
         if scale < 0.3:
             assert made <= true + 0.1 * scale**2
@@ -164,7 +164,7 @@ def test_excess_bounds_the_expected_log_sum_exp():
         u = np.concatenate([u, -u])
         gaps = special.logsumexp(z + u, axis=1) - special.logsumexp(z)
         pairs = gaps.reshape(2, -1).mean(0)
-        made = mixture_walks.excess(special.softmax(z), root @ root.T, 3)
+        made = mixture_walks.excess(special.softmax(z), root @ root.T, 3, np.zeros(3))
         assert made >= pairs.mean() - 5.0 * pairs.std() / math.sqrt(pairs.size)
 
 

@@ -159,9 +159,9 @@ def test_a_refresh_is_what_the_formulas_say(kind):
         assert min(found) > 20
 
 
-def log_martingale(data, b, points):
-    """ln sum_c w_c I_c at each of `points` [K, 2], by a sum over a fine grid of theta; p = 2."""
-    p, steps, used = data.problem, data.of(b), components(data, b)
+def log_components(data, b, points):
+    """{c: ln I_c at each of `points` [K, 2]} of the components in use, by sums over a fine grid of theta; p = 2."""
+    p, steps, logs = data.problem, data.of(b), {}
     made = [(k, twin.rows(p.blocks, p.layout.count, b, s, a, x), y) for k, s, a, y, x in steps]
 
     def losses(at, since):
@@ -169,20 +169,29 @@ def log_martingale(data, b, points):
         for k, A, y in made:
             if k >= since:
                 z = at @ A.T
-                total += np.log(np.exp(z).sum(1)) - z[:, y]
+                top = z.max(1)
+                total += np.log(np.exp(z - top[:, None]).sum(1)) + top - z[:, y]
         return total
 
-    total = np.zeros(len(points)) + (shared.COMPONENTS - len(used))  # those to come are 1
-    for since, lam, around_zero in used.values():
+    for c, (since, lam, around_zero) in components(data, b).items():
         H = sum((twin.hessian(A, data.state.map[b]) for k, A, y in made if k >= since), start=np.zeros((2, 2)))
         width = 9.0 * np.sqrt(np.diag(np.linalg.inv(H + lam))) + 1.0
         axes = [np.linspace(m - w, m + w, 121) for m, w in zip(data.state.map[b], width, strict=True)]
         grid = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 2)
         cell = np.prod([axis[1] - axis[0] for axis in axes])
-        fall, scale = losses(grid, since), np.sqrt(np.linalg.det(lam)) / (2.0 * np.pi) * cell
+        fall, scale = losses(grid, since), np.log(np.sqrt(np.linalg.det(lam)) / (2.0 * np.pi) * cell)
+        logs[c] = np.full(len(points), scale)
         for i, (point, own) in enumerate(zip(points, losses(points, since), strict=True)):
             off = grid if around_zero else grid - point
-            total[i] += scale * np.exp(own - fall - 0.5 * np.einsum("ki,ij,kj->k", off, lam, off)).sum()
+            power = own - fall - 0.5 * np.einsum("ki,ij,kj->k", off, lam, off)
+            logs[c][i] += power.max() + np.log(np.exp(power - power.max()).sum())
+    return logs
+
+
+def log_martingale(data, b, points):
+    """ln sum_c w_c I_c at each of `points` [K, 2]."""
+    parts = log_components(data, b, points)
+    total = sum(np.exp(part) for part in parts.values()) + (shared.COMPONENTS - len(parts))  # those to come are 1
     return np.log(total / shared.COMPONENTS)
 
 

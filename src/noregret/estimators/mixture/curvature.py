@@ -42,7 +42,9 @@ def local_curvature(m: float) -> float:
 @formula
 def growth_of(m: float) -> float:
     """2 (e^m - 1 - m)/m^2: ln E e^{X - EX} is at most half of it times Var X for X <= EX + m. Near 0 the series, cut
-    after its fourth term and rounded up."""
+    after its fourth term and rounded up; inf from 700 on, where e^m is about to overflow."""
+    if m > 700.0:
+        return math.inf
     if m < 0.05:
         return 1.0 + m / 3.0 + m * m / 12.0 + m * m * m / 59.0
     return 2.0 * math.expm1(m) / (m * m) - 2.0 / m

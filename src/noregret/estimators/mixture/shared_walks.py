@@ -12,7 +12,7 @@ import math
 from ...compiler.jit import inlined, kernel
 from ...numerics.linear_algebra import norm_of
 from ..likelihood.shared import logits_of, look_at, radius_of
-from .curvature import add_form, growth_of, pairwise_curvature
+from .curvature import growth_of, pairwise_curvature
 from .kronecker import inverse_of, softmax_of
 from .walks import EXACT, NEWTON, ROUNDING, clear, excess
 
@@ -124,6 +124,22 @@ def add_to_features(phi, form, n, q, product, D):
                 D[i, k] += v * product[j, k]
 
 
+@inlined
+def add_variance(phi, p, weight, n, q, mean, D):
+    """D [q, q] += weight times the variance of the features under p, its lower triangle; mean [q] <- their mean. A sum
+    of squares: where p is nearly certain diag p - pp' would round to nothing, and the weight may be large."""
+    for i in range(q):
+        mean[i] = 0.0
+    for j in range(n):
+        for i in range(q):
+            mean[i] += p[j] * phi[j, i]
+    for j in range(n):
+        for i in range(q):
+            u = weight * p[j] * (phi[j, i] - mean[i])
+            for m in range(i + 1):
+                D[i, m] += u * (phi[j, m] - mean[m])
+
+
 @kernel
 def spread_out(of, b, D, xs, row, acc):
     """acc [p, p] += X D X', its lower triangle. O(p^2 / 2)."""
@@ -179,18 +195,9 @@ def fit_walk(par, state, work, store, b):
             n, phi = of.outcomes[s, a], of.features[s, a]
             linear_logits(phi, t, n, q, work.z)
             loss += softmax_of(work.z, n, work.p) - work.z[y]
-            for i in range(q):
-                mean[i] = 0.0
-            for j in range(n):
-                for i in range(q):
-                    mean[i] += work.p[j] * phi[j, i]
+            add_variance(phi, work.p, 1.0, n, q, mean, D)
             for i in range(q):
                 f[i] += mean[i] - phi[y, i]
-            for j in range(n):
-                for i in range(q):
-                    u = work.p[j] * (phi[j, i] - mean[i])
-                    for m in range(i + 1):
-                        D[i, m] += u * (phi[j, m] - mean[m])
         if met > 0:
             spread_out(of, b, D, xs, work.row, work.acc)
             for i in range(q):
@@ -342,9 +349,7 @@ def curvature_stage(par, state, work, store, b, log_inverse_delta):
             reach_bounds(work.z, work.at, work.cov, rho, of.reach[s, a], norm, n, work.r)
             pairwise_curvature(work.p, work.r, n, work.step, work.power, work.left, work.right, work.bend)
             add_to_features(phi, work.bend, n, q, work.product, work.D)
-            clear(work.bend, n)
-            add_form(work.p, n, growth_of(LEAP * largest_of(work.r, n)), 1.0, work.bend)
-            add_to_features(phi, work.bend, n, q, work.product, work.G)
+            add_variance(phi, work.p, growth_of(LEAP * largest_of(work.r, n)), n, q, work.mean, work.G)
         if met > 0:
             spread_out(of, b, work.D, w.xs, work.row, work.acc)
             spread_out(of, b, work.G, w.xs, work.row, work.risen)
