@@ -1,5 +1,5 @@
-"""Stored sets of blocks, "Closer to theta*" (docs/beyond.md, section 3): laws that lean towards the truth, by s_c. Every
-inequality against integrals, and that no term of it can be left out."""
+"""Stored sets of blocks, "Closer to theta*" (docs/beyond.md, section 3): laws that lean towards the truth, by s_c.
+Every inequality against integrals, and that no term of it can be left out."""
 
 import math
 

@@ -180,11 +180,14 @@ def log_components(data, b, points):
         grid = np.stack(np.meshgrid(*axes, indexing="ij"), -1).reshape(-1, 2)
         cell = np.prod([axis[1] - axis[0] for axis in axes])
         fall, scale = losses(grid, since), np.log(np.sqrt(np.linalg.det(lam)) / (2.0 * np.pi) * cell)
-        logs[c] = np.full(len(points), scale)
-        for i, (point, own) in enumerate(zip(points, losses(points, since), strict=True)):
-            off = grid if around_zero else grid - point
-            power = own - fall - 0.5 * np.einsum("ki,ij,kj->k", off, lam, off)
-            logs[c][i] += power.max() + np.log(np.exp(power - power.max()).sum())
+        pulled, own = grid @ lam, losses(points, since) + scale
+        base, logs[c] = -fall - 0.5 * (pulled * grid).sum(1), np.zeros(len(points))
+        for i, point in enumerate(points):
+            if i == 0 or not around_zero:
+                power = base if around_zero else base + pulled @ point - 0.5 * point @ lam @ point
+                top = power.max()
+                integral = top + np.log(np.exp(power - top).sum())
+            logs[c][i] = own[i] + integral
     return logs
 
 
@@ -398,7 +401,7 @@ def test_an_empty_set_is_flagged_and_falls_back_on_the_bound():
     g = np.random.default_rng(0)
     problem = nr.Problem(3, 2, 3, 2, design=nr.Design(g.standard_normal((3, 2, 3, 2)), 0.05), reward_bound=1.0)
     data = Data(problem)
-    data.play(truth_of(problem, g, part=60.0), 600, g)  # sixty times the bound
+    data.play(truth_of(problem, g, part=60.0), 900, g)  # sixty times the bound
     assert data.state.empty[0] > 0
     assert block_sets_outside(data.state, problem.blocks)[0]
     assert np.linalg.norm(data.state.weights[0]) == 0.0 or data.state.component[0] >= 0

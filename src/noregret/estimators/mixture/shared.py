@@ -14,8 +14,9 @@ A_c = sum A_i'K_i A_i, K_i from `pairwise_curvature`; r_i bounds the span of A_i
 
     0, 1     centred at 0, Lam = lambda I and 4 lambda I: no -Lam_c on the left, Lam_c/2 ||theta_hat||^2 on the right
     2 .. 4   all steps, Lam = lambda (1/5, 2, 16) I
-    5 .. 19  shape epochs: Lam = mu (H at n_c + lambda I), mu = 3/2, 5 and 16. An epoch is decided on at the first refresh
-             from 4 p, 16 p, 64 p, 256 p, 1024 p steps on, with the H of that refresh; it begins with the next episode
+    5 .. 19  shape epochs: Lam = mu (H at n_c + lambda I), mu = 3/2, 5 and 16. An epoch is decided on at the first
+             refresh from 4 p, 16 p, 64 p, 256 p, 1024 p steps on, with the H of that refresh; it begins with the next
+             episode
 
 lambda = p/(2 B^2). An epoch begins with an episode, so that the sums over an episode's steps need not be split
 (`estimators.mixture.shared_walks`). Cost of a refresh: O(n_outcomes^2 + q^2) a step and O(p^2) an episode, times the
