@@ -230,3 +230,12 @@ def test_a_weight_that_overflows_is_passed_over_and_s_zero_is_not():
             usable = work.value[c] < math.inf
             assert (work.leap[c] == 0.0) == usable
         assert sum(work.leap[c] == 0.0 for c in in_use) > 1
+
+
+def test_curvature_is_a_number_at_every_span():
+    """Products of two small entries must not underflow: one step that is nan would spoil the sum over all."""
+    for r in np.linspace(0.0, 1400.0, 351):
+        for p in ([0.5, 0.5], [0.999, 1e-3], [1.0, 1e-200]):
+            made = curvature.curvature_bound(p, [[0.0, r], [r, 0.0]])
+            assert np.isfinite(made).all()
+            assert np.linalg.eigvalsh(made)[0] >= -1e-15

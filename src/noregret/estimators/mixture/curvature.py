@@ -87,7 +87,7 @@ def pairwise_curvature(p, r, n, step, power, left, right, out):
             left[k] = now * (3.0 * before - now) / (before + now) if now > 0.0 else 0.0
             sum_left += left[k]
             sum_right += now
-        if not sum_right > 1e-200:  # what is left out is not negative
+        if not sum_right > 1e-150:  # products of two must not underflow; what is left out is not negative
             break
         add_form(left, n, base - h * h / 3.0, sum_left, out)
         add_form(right, n, base - 2.0 * h * h / 3.0, sum_right, out)
