@@ -5,7 +5,7 @@ Let p = softmax(z), v a displacement with v_l - v_k <= r_kl, and c_k(t) = p_k / 
     lse(z + v) - lse(z) - <p, v>  >=  1/2 v' K v,     K = 2 Int_0^1 (1 - t) M(c(t)) dt,     M(c) = diag c - c c'/1'c
 
 because softmax(z + t v)_k >= c_k(t) and v' M(c) v = min_a sum_k c_k (v_k - a)^2 grows with c. With r = 0 it is the
-Hessian; the one-number bound 2 h(max r) H of self-concordance (`local_curvature`) is never better.
+Hessian; the one-number bound 2 h(max r) H of self-concordance (`local_curvature`) is never better than the integral.
 
 The integral is bounded from below on a grid (proof in docs). On a cell [t_0, t_1] each ln c_k is concave, so
 c_k(t) >= c_k(t_1) exp(b (t_1 - t)) with b (t_1 - t_0) = ln(c_k(t_0)/c_k(t_1)), and e^y >= 1 + y with
@@ -14,7 +14,8 @@ ln u >= 2 (u - 1)/(u + 1) for u >= 1 turns this into a line from
     a_k = c_k(t_1) (3 c_k(t_0) - c_k(t_1)) / (c_k(t_0) + c_k(t_1))     at t_0     to     c_k(t_1)     at t_1
 
 M is concave and increasing in c, so on the cell M(c(t)) is at least the line from M(a) to M(c(t_1)); its integral
-against 2 (1 - t) is exact. The error is of second order in (cell length) r, and never on the wrong side.
+against 2 (1 - t) is exact. The error is of second order in (cell length) r, and never on the wrong side. Where r is so
+wide that the one-number bound has the larger trace, that one is taken.
 """
 
 import math
@@ -27,6 +28,7 @@ from ...compiler.jit import formula, inlined, kernel
 from ...problem.links import exp
 
 INTERVALS = 8  # M^2 exponentials a sample, whatever their number
+WIDE = 4.0  # from here on the grid may be worse than one number for all
 
 
 @formula
@@ -61,16 +63,36 @@ def add_form(c, n, weight, total, out):
             out[j, k] -= v * c[k]
 
 
+@inlined
+def one_number_if_better(p, n, factor, out):
+    """out [n, n] <- factor (diag p - pp'), lower triangle, where its trace is the larger one. Differences of
+    probabilities near 1 are sums of the others."""
+    found, other = 0.0, 0.0
+    for j in range(n):
+        found += out[j, j]
+        for k in range(n):
+            other += factor * p[j] * p[k] if k != j else 0.0
+    if other <= found:
+        return
+    for j in range(n):
+        out[j, j] = 0.0
+        for k in range(n):
+            out[j, j] += factor * p[j] * p[k] if k != j else 0.0
+        for k in range(j):
+            out[j, k] = -factor * p[j] * p[k]
+
+
 @kernel
 def pairwise_curvature(p, r, n, step, power, left, right, out):
     """out [n, n] <- the lower bound on K, lower triangle. p [M], r [M, M] >= 0 with r[k, l] >= v_l - v_k.
 
     Scratch: step, power [M, M], left, right [M]. O(INTERVALS n^2) and n^2 exponentials."""
-    h = 1.0 / INTERVALS
+    h, widest = 1.0 / INTERVALS, 0.0
     for k in range(n):
         right[k] = p[k]
         for j in range(n):
             out[k, j] = 0.0
+            widest = max(widest, r[k, j])
             step[k, j] = exp(r[k, j] * h)
             power[k, j] = p[j]
     for i in range(INTERVALS):
@@ -91,6 +113,8 @@ def pairwise_curvature(p, r, n, step, power, left, right, out):
             break
         add_form(left, n, base - h * h / 3.0, sum_left, out)
         add_form(right, n, base - 2.0 * h * h / 3.0, sum_right, out)
+    if widest > WIDE:
+        one_number_if_better(p, n, local_curvature(widest), out)
 
 
 @kernel
