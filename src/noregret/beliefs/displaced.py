@@ -31,10 +31,11 @@ class Rows(NamedTuple):
     P: Floats  # [n, S, A, M], at the centre
     most: Floats  # [n, S, A, M], at least p*
     off: Floats  # [n, S, A, M], at least |p* - p|
-    moments: Floats  # [2, n, S, A, M], at least p_k Int (1 - t)^i/i! e^{t c_k'u}/Z(t) dt, i = 1, 2
+    moments: Floats  # [3, n, S, A, M], at least p_k Int (1 - t)^i/i! e^{t c_k'u}/Z(t) dt, i = 1, 2, 3
     centred: Floats  # [n, S, A, M, m]: c_k, features minus their mean under P
     away: Floats  # [n, S, A, M], at least |c_k'u|
     span: Floats  # [n, S, A], at least max v - min v
+    white: Floats  # [n, S, A, M, m], root'c_k
     slope: Floats  # [n, S, A, M, m], p_k root'c_k: |Cov_p(U, v)| is at most the norm of sum_k U_k slope_k, per group
     roots: Floats  # [n, m, m]: u = root y with y in the product of unit balls
 
@@ -82,8 +83,8 @@ def _reach(joint: JointSet, space: Space, X: Floats, z: Floats, roots: Floats) -
 
 
 def _integrals(gaps: Floats, reach: Floats, away: Floats, p: Floats) -> tuple[Floats, Floats]:
-    """(at least p_1 [n, S, A, M], moments [2, ...]); gaps_kl = z_l - z_k, -inf where l is padding."""
-    h, moments = 1.0 / PARTS, np.zeros((2, *p.shape))
+    """(at least p_1 [n, S, A, M], moments [3, ...]); gaps_kl = z_l - z_k, -inf where l is padding."""
+    h, moments = 1.0 / PARTS, np.zeros((3, *p.shape))
     powers, grow = np.exp(-h * reach), np.exp(np.minimum(h * away, _FAR / PARTS))
     terms = np.exp(np.minimum(gaps, _FAR))
     now, simple = 1.0 / terms.sum(-1), p
@@ -101,9 +102,9 @@ def _integrals(gaps: Floats, reach: Floats, away: Floats, p: Floats) -> tuple[Fl
 
 
 def _weights(t: float, h: float) -> list[tuple[float, float]]:
-    """Integrals over [t, t + h] of (1 - s)^i/i! and of the same times (s - t)/h, i = 1, 2."""
+    """Integrals over [t, t + h] of (1 - s)^i/i! and of the same times (s - t)/h, i = 1, 2, 3."""
     a, b, made, factorial = 1.0 - t, 1.0 - t - h, [], 1.0
-    for i in (1, 2):
+    for i in (1, 2, 3):
         factorial *= i
         whole = (a ** (i + 1) - b ** (i + 1)) / (i + 1)
         moved = (a * whole - (a ** (i + 2) - b ** (i + 2)) / (i + 2)) / h
@@ -126,4 +127,4 @@ def rows_at(joint: JointSet, space: Space, X: Floats) -> Rows:
     least = 1.0 / np.exp(np.minimum(gaps + reach.swapaxes(-1, -2), _FAR)).sum(-1)
     most, moments = most * used, moments * used
     off = np.maximum(most - p, p - least * used)
-    return Rows(p, most, off, moments, centred, away, reach.max((-1, -2)), p[..., None] * white, roots)
+    return Rows(p, most, off, moments, centred, away, reach.max((-1, -2)), white, p[..., None] * white, roots)

@@ -1,12 +1,14 @@
 """Values of a policy at the centre of a joint set, with their derivatives in what an individual sees of the weights.
 
 u = (Delta x) of all blocks, transitions and rewards; v_k = f_k'u displaces logits, e = g'u mean rewards. With p the row
-of the centre at pi_h(s), + the next step, D and E the first and second derivative along u,
+of the centre at pi_h(s), + the next step, D, E and F the first, second and third derivative along u,
 
     V_h = r + <p, V+>,    D_h = e + <p, D+> + Cov_p(V+, v),    E_h = <p, E+> + 2 Cov_p(D+, v) + K3(V+, v, v)
+    F_h = <p, F+> + 3 Cov_p(E+, v) + 3 K3(D+, v, v) + K4(V+, v, v, v)
 
-K3(V, v, v) = E (V - EV)(v - Ev)^2 under p. Mean rewards are linear, so they enter D alone, and
-the mixed derivatives of transitions and rewards come by themselves. docs/joint.md, section 3.
+K3(V, v, v) = E (V - EV)(v - Ev)^2 and K4(V, v, v, v) = E (V - EV)(v - Ev)^3 - 3 Cov(V, v) Var(v) under p. Mean
+rewards are linear, so they enter D alone, and the mixed derivatives of transitions and rewards come by themselves.
+docs/joint.md, section 3.
 """
 
 from typing import NamedTuple
@@ -78,4 +80,22 @@ def expand(
         bent = (weighted[..., None] * f).swapaxes(-1, -2) @ f
         kept = (to @ made.E[:, h + 1].reshape(n, S, m * m)).reshape(n, S, m, m)
         made.E[:, h] = kept + cross + cross.swapaxes(-1, -2) + bent
+    return made
+
+
+def third_derivative(orders: Expansion, F: Floats, rows: Rows, to: Floats, step: Step, h: int) -> Floats:
+    """F_h, [n, S, m, m, m], from F_h+1 and from V, D, E of step h+1, in the coordinates y of `Rows.white`: so must D, E
+    and F be. to [n, S, S']: the rows of the policy. Symmetric."""
+    P, c, slope = rows.P[step.pick], rows.white[step.pick], rows.slope[step.pick]
+    n, S, M, m = c.shape
+    V, D, E = (part[:, h + 1][step.after] for part in orders)
+    weighted = P * (V - (P * V).sum(-1, keepdims=True))
+    D = P[..., None] * (D - (P[..., None] * D).sum(2, keepdims=True))
+    pairs = (c[..., :, None] * c[..., None, :]).reshape(n, S, M, m * m)
+    moved = weighted[..., None] * c
+    T = ((moved + 3.0 * D).swapaxes(-1, -2) @ pairs).reshape(n, S, m, m, m)
+    T += 3.0 * (slope.swapaxes(-1, -2) @ E.reshape(n, S, M, m * m)).reshape(n, S, m, m, m)
+    T -= 3.0 * moved.sum(2)[..., None, None] * (slope.swapaxes(-1, -2) @ c)[:, :, None]
+    made: Floats = (to @ F.reshape(n, S, -1)).reshape(n, S, m, m, m)
+    made += (T + T.swapaxes(-2, -3) + np.moveaxis(T, -3, -1)) / 3.0
     return made

@@ -31,7 +31,8 @@ from ..checks import Floats
 from ..numerics.kronecker_sums import summed_products
 from ..numerics.largest_quadratic import largest_quadratic
 from ..problem.layout import used_slots
-from .remainder import group_norm, row_weights
+from .forms import group_norm
+from .remainder import row_weights
 
 _PEOPLE = 200  # at a time
 _REACH = 0.9  # |lambda| max c_i: beyond it the bound on ln(1 + x) is poor, and nothing is to be had

@@ -26,7 +26,7 @@ from ..numerics.largest_quadratic import largest_quadratic
 from .derivatives import Expansion, dense, expand
 from .directional import Direction
 from .occupancy import Visits, visits
-from .remainder import Course, forms
+from .unrolled import CUBIC, Asked, rest_form
 
 _MEMORY = 2e8  # bytes at a time
 
@@ -137,16 +137,17 @@ def _policy(name: str, given: Any, joint: JointSet, N: int) -> NDArray[np.int64]
     return np.broadcast_to(made, (N, H, S)).astype(np.int64)
 
 
-def _totals(joint: JointSet, space: Space, asked: Question) -> Totals:
-    """Added up over contexts, some at a time."""
+def _totals(joint: JointSet, space: Space, asked: Question, rest_too: bool = True) -> Totals:
+    """Added up over contexts, some at a time; rest_too=False: without the rest."""
     (S, A, M), m, d, H = joint.layout.outcomes.shape, space.rows, asked.X.shape[1], joint.horizon
-    each = 8.0 * (S * A * M * (6 * M + 3 * m) + 12 * H * S * m * m + 4 * H * S * S * max(S, m) + 4 * S * M * m * m)
+    each = 8.0 * (S * A * M * (6 * M + 4 * m) + 12 * H * S * m * m + 4 * H * S * S * max(S, m) + 6 * S * M * m * m)
+    each += 8.0 * 12 * S * m**3 if m <= CUBIC else 0.0
     size = max(1, int(_MEMORY / each))
     p = m * d
     sums: list[Any] = [0.0, np.zeros((m, d)), np.zeros((p, p)), np.zeros((p, p)), 0.0]
     for i in range(0, asked.X.shape[0], size):
         part = _cut(asked, slice(i, i + size))
-        sums = [whole + more for whole, more in zip(sums, _part(joint, space, part), strict=True)]
+        sums = [whole + more for whole, more in zip(sums, _part(joint, space, part, rest_too), strict=True)]
     root = whole_root(space, d)
     value, g, bend, rest, error = sums
     bend, rest = (root.T @ (0.5 * (part + part.T)) @ root for part in (bend, rest))
@@ -168,25 +169,36 @@ def _means(joint: JointSet, asked: Question) -> Floats:
     return made
 
 
-def _part(joint: JointSet, space: Space, asked: Question) -> list[Any]:
+def _part(joint: JointSet, space: Space, asked: Question, rest_too: bool) -> list[Any]:
     """(value, g [m, d], H [m d, m d], Q, error) of some contexts."""
     layout, rows = joint.layout, rows_at(joint, space, asked.X)
     full = dense(layout, rows.P)
     reward = _means(joint, asked), space.reward_features
-    made = first = expand(rows, full, reward, layout, asked.policy)
-    met = visits(rows, layout, full, asked.start, asked.policy, asked.other)
-    courses = [Course(asked.policy, first, met.apart)]
+    expansions = [expand(rows, full, reward, layout, asked.policy)]
+    made = expansions[0]
     if asked.other is not None:
-        second = expand(rows, full, reward, layout, asked.other)
-        made = Expansion(*(a - b for a, b in zip(first, second, strict=True)))
-        courses += [Course(asked.other, second, met.other), Course(asked.policy, made, met.together)]
+        expansions.append(expand(rows, full, reward, layout, asked.other))
+        made = Expansion(*(a - b for a, b in zip(*expansions, strict=True)))
     begin = asked.start * asked.weights[:, None]
     value = (begin * made.V[:, 0]).sum()
     g = np.einsum("ns,nsm,nd->md", begin, made.D[:, 0], asked.X, optimize=True)
     H = summed_products(np.einsum("ns,nsij->nij", asked.start, made.E[:, 0]), asked.X, asked.weights)
-    each = (forms(course, rows, space.starts, layout) for course in courses)
-    Q = sum(summed_products(one, asked.X, asked.weights) for one in each)
-    return [value, g, H, Q, 0.0 if asked.ranges is None else _range_error(asked, met)]
+    if not rest_too:
+        return [value, g, H, np.zeros_like(H), 0.0]
+    inside = Asked(asked.start, asked.policy, asked.other), tuple(_white(one, rows.roots) for one in expansions)
+    inverse = np.linalg.inv(rows.roots)
+    rest = inverse @ rest_form(*inside, rows, full, space.starts, layout) @ inverse
+    Q = summed_products(rest, asked.X, asked.weights)
+    if asked.ranges is None:
+        return [value, g, H, Q, 0.0]
+    met = visits(rows, layout, full, asked.start, asked.policy, asked.other)
+    return [value, g, H, Q, _range_error(asked, met)]
+
+
+def _white(made: Expansion, roots: Floats) -> Expansion:
+    """Derivatives in the coordinates y, u = root y."""
+    wide = roots[:, None, None]
+    return Expansion(made.V, made.D @ roots[:, None], wide @ made.E @ wide)
 
 
 def _range_error(asked: Question, met: Visits) -> float:
@@ -269,7 +281,7 @@ def aim_of(
     people = float(more.pop("people", 1.0))
     asked = _asked(checked(joint), contexts, policy, other, more.get("weights"), more.get("start", 0), None)
     space, d = space_of(joint), joint.centre.shape[-1]
-    inside, root = _totals(joint, space, asked).slope, whole_root(space, d)
+    inside, root = _totals(joint, space, asked, rest_too=False).slope, whole_root(space, d)
     radii = [
         radius[(radius > 0.0) & (blocks.size > 0)]
         for radius, blocks in ((joint.radius, joint.blocks), (joint.reward_radius, joint.reward_blocks))

@@ -1,48 +1,68 @@
-"""What is left of a value after its second order: a quadratic form in u that bounds it. docs/joint.md, section 4.
+"""What one step leaves of a value after its second order, or its third: quadratic forms. docs/joint.md, section 4.
 
-At a pair with c_k the centred features and J_i the integrals of `displaced` (tilde: minus the mean under p, +: the next
-step), the rest is at most, added up with upper occupancies,
+All of it is in coordinates y in which the set is a product of unit balls, u = root y. At a pair with c_k the centred
+features in them and J_i the integrals of `displaced` (tilde: minus the mean under p, +: the next step), the brackets
 
-    sum_k w_k (c_k'u)^2 + 1/2 sum_k off_k |E+_k - C|(u)
-    w_k = min of   span(V+) R J_2,k                                                        and
-                   |V~_k| away_k J_2,k + ( max |Cov_p(V+, v)| + 1/2 sum_l p_l |V~_l| away_l^2 ) J_1,k
-        + min of   span(D+) J_1,k                                                          and
-                   ( max |D~_k| + sum_l p_l max |D~_l| away_l ) J_1,k
+    a = <p* - p, V+> - Cov_p(V+, v) - K3(V+, v, v)/2 - K4(V+, v, v, v)/6
+    b = <p* - p, D+> - Cov_p(D+, v) - K3(D+, v, v)/2
+    c = ( <p* - p, E+> - Cov_p(E+, v) )/2,     d = <p* - p, F+>/6
 
-The maxima are over the set. Either is taken for all k of a pair, whichever has the smaller trace. |A|(u) is u'|A|u, the
-absolute value of a symmetric matrix, taken in coordinates in which the set is a ball; C is any matrix common to the
-next states; off_k >= |p*_k - p_k|.
+without the last term of a and b and the covariance of c where the rest is that after second order (and no d), are at
+most y'q y, q = sum_k w_k c_k c_k' + matrices, from maxima over the set. `carried` bounds <p*, y'W y> for forms W of the
+next step. `unrolled` puts them together.
 """
 
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ..beliefs.displaced import Rows
 from ..checks import Floats
 from ..problem.layout import Layout
-from .derivatives import Expansion, Step, step_of
-
-Groups = tuple[tuple[int, int], ...]
-
-
-class Course(NamedTuple):
-    """A policy, or the common part of two, with upper bounds on how often it is where."""
-
-    policy: NDArray[np.int64]  # [n, H, S]
-    made: Expansion
-    visits: Floats  # [n, H, S]
+from .derivatives import Step
+from .forms import Groups, absolute, group_norm, smallest, steepest_form
 
 
-def sizes_of(E: Floats, roots: Floats) -> Floats:
-    """|E - C| [n, S, m, m] in the coordinates y, u = root y; C is the middle of the entries of E [n, S, m, m]."""
-    inverse, white = np.linalg.inv(roots)[:, None], roots[:, None]
-    centre = 0.5 * (E.max(1, keepdims=True) + E.min(1, keepdims=True))
-    values, vectors = np.linalg.eigh(white @ (E - centre) @ white)
-    size = (vectors * np.abs(values)[..., None, :]) @ vectors.swapaxes(-1, -2)
-    made: Floats = inverse @ size @ inverse
-    return made
+class Here(NamedTuple):
+    """The pairs of one step of a policy; padding is 0."""
+
+    step: Step
+    P: Floats  # [n, S, M]
+    most: Floats
+    off: Floats
+    moments: Floats  # [3, n, S, M]
+    away: Floats
+    span: Floats  # [n, S]
+    white: Floats  # [n, S, M, m], c_k
+    slope: Floats  # [n, S, M, m], p_k c_k
+
+    @property
+    def lengths(self) -> Floats:
+        """Of the slopes, squared, [n, S, M]: what weights are compared by."""
+        made: Floats = (self.slope**2).sum(-1)
+        return made
+
+    @property
+    def divergence(self) -> Floats:
+        """[n, S]: at least KL(p || p*)."""
+        made: Floats = (self.moments[0] * self.away**2).sum(-1)
+        return made
+
+
+def here_of(rows: Rows, step: Step) -> Here:
+    pick = step.pick
+    moments = np.stack([moment[pick] for moment in rows.moments])
+    return Here(
+        step, rows.P[pick], rows.most[pick], rows.off[pick], moments, rows.away[pick], rows.span[pick],
+        rows.white[pick], rows.slope[pick],
+    )  # fmt: skip
+
+
+# Weights of (c_k'y)^2 -------------------------------------------------------------------------------------------------
+def _smaller(first: Floats, second: Floats, lengths: Floats) -> Floats:
+    """Of two weights [..., M] the one whose form has the smaller trace, per pair."""
+    better = ((first - second) * lengths).sum(-1, keepdims=True) <= 0.0
+    return np.where(better, first, second)
 
 
 def _span(values: Floats, step: Step) -> Floats:
@@ -50,14 +70,6 @@ def _span(values: Floats, step: Step) -> Floats:
     met = values[step.after]
     top = np.where(step.used, met, -np.inf).max(-1)
     made: Floats = top - np.where(step.used, met, np.inf).min(-1)
-    return made
-
-
-def group_norm(inside: Floats, groups: Groups) -> Floats:
-    """The largest value of a linear form over a product of unit balls, [...] from [..., m]."""
-    made: Floats = np.zeros(inside.shape[:-1])
-    for first, last in groups:
-        made = made + np.sqrt((inside[..., first:last] ** 2).sum(-1))
     return made
 
 
@@ -78,17 +90,11 @@ def _slope_span(inside: Floats, groups: Groups, layout: Layout, step: Step) -> F
     return found
 
 
-def _smaller(first: Floats, second: Floats, lengths: Floats) -> Floats:
-    """Of two weights [n, S, M] the one whose form has the smaller trace, per pair."""
-    better = ((first - second) * lengths).sum(-1, keepdims=True) <= 0.0
-    return np.where(better, first, second)
-
-
 def row_weights(met: Floats, span: Floats, rows: Rows, groups: Groups, pick: Any) -> Floats:
-    """[..., M] for rows of pairs with values met [..., M] at the next states: the bracket of the values is at most the
-    sum of these times (c_k'u)^2. span: of the values; pick: index of the pairs in arrays [n, S, A, ...]."""
+    """[..., M] for rows of pairs with values met [..., M] at the next states: the bracket of the values after second
+    order is at most the sum of these times (c_k'u)^2. span: of the values; pick: index of the pairs."""
     P, away, slope = rows.P[pick], rows.away[pick], rows.slope[pick]
-    J1, J2 = (moment[pick] for moment in rows.moments)
+    J1, J2 = (moment[pick] for moment in rows.moments[:2])
     size = np.abs(met - (P * met).sum(-1, keepdims=True))  # in padding J and P are 0
     steepest = group_norm((met[..., None, :] @ slope)[..., 0, :], groups)
     most = steepest + 0.5 * (P * size * away**2).sum(-1)
@@ -97,37 +103,89 @@ def row_weights(met: Floats, span: Floats, rows: Rows, groups: Groups, pick: Any
 
 
 def value_weights(V: Floats, rows: Rows, groups: Groups, step: Step) -> Floats:
-    """[n, S, M]: the bracket of V+ [n, S'] is at most sum_k of these times (c_k'u)^2."""
+    """[n, S, M]: a of V+ [n, S'], after second order."""
     return row_weights(V[step.after], _span(V, step), rows, groups, step.pick)
 
 
-def slope_weights(D: Floats, rows: Rows, groups: Groups, layout: Layout, step: Step) -> Floats:
-    """[n, S, M]: the bracket of D+ [n, S', m] is at most sum_k of these times (c_k'u)^2."""
-    P, J1 = rows.P[step.pick], rows.moments[0][step.pick]
-    inside = D @ rows.roots
-    met = inside[step.after]
-    mean = np.einsum("nsk,nskm->nsm", P, met)
-    size = group_norm(met - mean[..., None, :], groups) * step.used
-    mixed = (P * size * rows.away[step.pick]).sum(-1, keepdims=True)
-    first = _slope_span(inside, groups, layout, step)[..., None] * J1
-    return _smaller(first, (size + mixed) * J1, (rows.slope[step.pick] ** 2).sum(-1))
+def value_weights_after_third(V: Floats, here: Here, groups: Groups) -> Floats:
+    """[n, S, M]: a of V+ [n, S'], after third order."""
+    J1, J2, J3 = here.moments
+    met = V[here.step.after]
+    size = np.abs(met - (here.P * met).sum(-1, keepdims=True))
+    steepest = group_norm((met[..., None, :] @ here.slope)[..., 0, :], groups)
+    second, third = ((here.P * size * here.away**i).sum(-1) for i in (2, 3))
+    most = 0.5 * here.divergence * steepest + 0.5 * second + third / 6.0
+    made: Floats = size * here.away**2 * J3 + (steepest * here.span)[..., None] * J2 + most[..., None] * J1
+    return made
 
 
-def forms(course: Course, rows: Rows, groups: Groups, layout: Layout) -> Floats:
-    """[n, m, m]: the forms of all pairs of a course, added up with its visits."""
-    n, H, S = course.policy.shape
-    m = rows.roots.shape[-1]
-    made = np.zeros((n, m, m))
-    for h in range(H - 1):  # there is nothing after the last step
-        step, mass = step_of(layout, course.policy, h), course.visits[:, h]
-        if not mass.any():
-            continue
-        weights = value_weights(course.made.V[:, h + 1], rows, groups, step)
-        weights = weights + slope_weights(course.made.D[:, h + 1], rows, groups, layout, step)
-        c = rows.centred[step.pick].reshape(n, -1, m)
-        made += ((weights * mass[..., None]).reshape(n, -1, 1) * c).swapaxes(1, 2) @ c
-        met = np.zeros((n, S))
-        np.add.at(met, (step.after[0], step.after[1]), mass[..., None] * rows.off[step.pick])
-        sizes = sizes_of(course.made.E[:, h + 1], rows.roots).reshape(n, S, m * m)
-        made += 0.5 * (met[:, None, :] @ sizes).reshape(n, m, m)
+def slope_weights(D: Floats, here: Here, groups: Groups, layout: Layout, after_third: bool = False) -> Floats:
+    """[n, S, M]: b of D+ [n, S', m]."""
+    J1, J2, _ = here.moments
+    met = D[here.step.after]
+    mean = np.einsum("nsk,nskm->nsm", here.P, met)
+    size = group_norm(met - mean[..., None, :], groups) * here.step.used
+    span, mixed = _slope_span(D, groups, layout, here.step), (here.P * size * here.away).sum(-1)
+    if not after_third:
+        return _smaller(span[..., None] * J1, (size + mixed[..., None]) * J1, here.lengths)
+    most = mixed + 0.5 * (here.P * size * here.away**2).sum(-1)
+    sizes = size * here.away * J2 + most[..., None] * J1
+    return _smaller((span * here.span)[..., None] * J2, sizes, here.lengths)
+
+
+# Matrices -------------------------------------------------------------------------------------------------------------
+def _summed(weights: Floats, A: Floats, step: Step) -> Floats:
+    """sum_k weights_k A_k, [n, S, m, m] from [n, S, M] and matrices of the next step."""
+    n, S, _ = weights.shape
+    shares = np.zeros((n, S, A.shape[1]))
+    i, s = np.arange(n)[:, None, None], np.arange(S)[None, :, None]
+    np.add.at(shares, (i, s, step.after[1]), weights * step.used)
+    made: Floats = (shares @ A.reshape(n, A.shape[1], -1)).reshape(n, S, *A.shape[2:])
+    return made
+
+
+def moved_form(A: Floats, here: Here, groups: Groups, least: float = -1.0) -> tuple[Floats, Floats]:
+    """(at least |Cov_p(y'A y, v)|, at least E_p A~ v~^2 Int (1 - t) e^{t v~} dt/Z) as forms, [n, S, m, m] each, from
+    matrices A of the next step. least=-1: the absolute value of the second one."""
+    n, S, M, m = here.slope.shape
+    met = A[here.step.after]
+    met = met - (here.P[..., None, None] * met).sum(2, keepdims=True)
+    X = (here.slope.swapaxes(-1, -2) @ met.reshape(n, S, M, m * m)).reshape(n, S, m, m, m)
+    shares = (here.moments[0] * here.away**2)[:, :, None]
+    rest = (shares @ absolute(met, least).reshape(n, S, M, m * m)).reshape(n, S, m, m)
+    return steepest_form(X, groups), rest
+
+
+def carried(W: Floats, here: Here, groups: Groups, cubic: bool) -> Floats:
+    """At least <p*, y'W y> as a form, [n, S, m, m], of positive semidefinite W [n, S', m, m] of the next step."""
+    mean = _summed(here.P, W, here.step)
+    off, most = _summed(here.off, absolute(W - W.mean(1, keepdims=True)), here.step), _summed(here.most, W, here.step)
+    if not cubic:
+        return smallest(mean + off, most)
+    first, rest = moved_form(W, here, groups, least=0.0)
+    return smallest(mean + off, most, mean + first + rest)
+
+
+def bend_form(E: Floats, here: Here, groups: Groups, cubic: bool) -> Floats:
+    """c after second order, [n, S, m, m] from E+ [n, S', m, m]."""
+    off = _summed(here.off, absolute(E - E.mean(1, keepdims=True)), here.step)
+    if not cubic:
+        return 0.5 * off
+    first, rest = moved_form(E, here, groups)
+    return 0.5 * smallest(off, first + rest)
+
+
+def bend_form_after_third(E: Floats, here: Here, groups: Groups) -> Floats:
+    """c after third order."""
+    first, rest = moved_form(E, here, groups)
+    return 0.5 * (np.minimum(here.divergence, 1.0)[..., None, None] * first + rest)
+
+
+def twist_form(F: Floats, here: Here, groups: Groups) -> Floats:
+    """d, [n, S, m, m] from the third derivative F+ [n, S', m, m, m]."""
+    return _summed(here.off, steepest_form(F - F.mean(1, keepdims=True), groups), here.step) / 6.0
+
+
+def of_weights(weights: Floats, here: Here) -> Floats:
+    made: Floats = (weights[..., None] * here.white).swapaxes(-1, -2) @ here.white
     return made
