@@ -15,6 +15,8 @@ from ..checks import Floats
 
 Groups = tuple[tuple[int, int], ...]
 
+_ROUNDING = 1e-14
+
 
 def group_norm(inside: Floats, groups: Groups) -> Floats:
     """The largest value of a linear form over the set, [...] from [..., m]."""
@@ -24,27 +26,37 @@ def group_norm(inside: Floats, groups: Groups) -> Floats:
     return made
 
 
+def _eigen(A: Floats) -> tuple[Floats, Floats]:
+    """Eigenvalues and vectors of symmetric matrices; nan where numbers have become too large: there is no form."""
+    known = np.isfinite(A).all((-1, -2))
+    values, vectors = np.linalg.eigh(np.where(known[..., None, None], A, 0.0))
+    return np.where(known[..., None], values, np.nan), vectors
+
+
 def absolute(A: Floats, least: float = -1.0) -> Floats:
     """|A| of symmetric matrices [..., m, m]; least=0: their positive part, eigenvalues below 0 being 0."""
-    values, vectors = np.linalg.eigh(A)
+    values, vectors = _eigen(A)
     made: Floats = (vectors * np.maximum(values, least * values)[..., None, :]) @ vectors.swapaxes(-1, -2)
     return made
 
 
 def steepest_form(X: Floats, groups: Groups) -> Floats:
-    """The form [..., m, m] on the right above, of symmetric X_j, [..., m (j), m, m]."""
+    """The form [..., m, m] on the right above, of symmetric X_j, [..., m (j), m, m]. A little is added to the sum of
+    squares: its small eigenvalues are rounded by 1e-16 of the largest, and their roots by 1e-8."""
     made: Floats = np.zeros(X.shape[:-3] + X.shape[-2:])
     for first, last in groups:
         own = X[..., first:last, :, :]
-        values, vectors = np.linalg.eigh((own @ own).sum(-3))
-        made = made + (vectors * np.sqrt(np.maximum(values, 0.0))[..., None, :]) @ vectors.swapaxes(-1, -2)
+        values, vectors = _eigen((own @ own).sum(-3))
+        values = np.maximum(values, 0.0) + _ROUNDING * values[..., -1:]
+        made = made + (vectors * np.sqrt(values)[..., None, :]) @ vectors.swapaxes(-1, -2)
     return made
 
 
 def smallest(*forms: Floats) -> Floats:
-    """Of forms [..., m, m] the one with the least trace, at each place."""
+    """Of forms [..., m, m] the one with the least trace, at each place; nan is no form."""
     best = forms[0]
     for other in forms[1:]:
-        less = np.einsum("...ii->...", other) < np.einsum("...ii->...", best)
+        old, new = np.einsum("...ii->...", best), np.einsum("...ii->...", other)
+        less = (new < old) | (np.isnan(old) & ~np.isnan(new))
         best = np.where(less[..., None, None], other, best)
     return best
