@@ -38,8 +38,8 @@ class Here(NamedTuple):
 
     @property
     def lengths(self) -> Floats:
-        """Of the slopes, squared, [n, S, M]: what weights are compared by."""
-        made: Floats = (self.slope**2).sum(-1)
+        """||c_k||^2, [n, S, M]: the trace of a form is the sum of its weights times these."""
+        made: Floats = (self.white**2).sum(-1)
         return made
 
     @property
@@ -99,7 +99,7 @@ def row_weights(met: Floats, span: Floats, rows: Rows, groups: Groups, pick: Any
     steepest = group_norm((met[..., None, :] @ slope)[..., 0, :], groups)
     most = steepest + 0.5 * (P * size * away**2).sum(-1)
     first = (span * rows.span[pick])[..., None] * J2
-    return _smaller(first, size * away * J2 + most[..., None] * J1, (slope**2).sum(-1))
+    return _smaller(first, size * away * J2 + most[..., None] * J1, (rows.white[pick] ** 2).sum(-1))
 
 
 def value_weights(V: Floats, rows: Rows, groups: Groups, step: Step) -> Floats:
