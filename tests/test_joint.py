@@ -1,6 +1,7 @@
 """Intervals from one joint set (docs/joint.md): lemmas, derivatives, the rest, and that no weights get outside."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -8,8 +9,8 @@ import pytest
 from noregret.beliefs import displaced
 from noregret.beliefs.joint import JointSet, space_of
 from noregret.numerics.largest_quadratic import largest_quadratic
-from noregret.planning import joint, occupancy, remainder
-from noregret.planning.derivatives import dense, expand, step_of
+from noregret.planning import forms, joint, occupancy, remainder, unrolled
+from noregret.planning.derivatives import dense, expand, step_of, third_derivative
 from noregret.planning.joint import joint_interval
 from noregret.problem.design import Blocks, every_entry
 from noregret.problem.layout import full_layout, masked_layout
@@ -208,8 +209,8 @@ def test_third_derivatives_are_at_most_the_spans_times_the_variance():
 
 
 def test_the_mean_after_a_displacement_in_closed_form():
-    """With Z = E e^{v~}: <p*, V> - <p, V> = E[V~ e^{v~}]/Z, 1 - 1/Z <= KL <= sum_k v~_k^2 Int (1 - t) p_t,k dt."""
-    g = np.random.default_rng(2)
+    """L5. With Z = E e^{v~}: <p*, V> - <p, V> = E[V~ e^{v~}]/Z, 1 - 1/Z <= KL <= sum_k v~_k^2 Int (1 - t) p_t,k dt."""
+    g, largest = np.random.default_rng(2), 0.0
     t, w = np.polynomial.legendre.leggauss(60)
     t, w = 0.5 * (t + 1), 0.5 * w
     for _ in range(500):
@@ -221,6 +222,18 @@ def test_the_mean_after_a_displacement_in_closed_form():
         assert np.log(Z) * (1 + 1e-12) + 1e-15 >= 1.0 - 1.0 / Z
         assert np.log(Z) <= (w * (1 - t)) @ (path * a**2).sum(1) * (1 + 1e-6) + 1e-12
         assert (p * np.exp(t[:, None] * a) / Z <= path * (1 + 1e-12)).all()
+        # the third line, and what it says of 1 - 1/Z
+        mean, cov, variance = (softmax(np.log(p) + v, -1) - p) @ V, p @ (A * a), p @ a**2
+        third, cube = p @ (A * a**2), p @ (A * a**3)
+        rest = (w * (1 - t) ** 3 / 6) @ np.exp(t[:, None] * a) @ (p * A * a**4)
+        share = 1 - 1 / Z
+        closed = -(share - variance / 2) * cov - share * (third / 2 + cube / 6) + rest / Z
+        seen = mean - cov - third / 2 - (cube - 3 * cov * variance) / 6
+        assert np.isclose(seen, closed, rtol=1e-8, atol=1e-9 * max(1.0, abs(cube), abs(rest)))
+        bound = np.ptp(v) * ((w * (1 - t) ** 2 / 2) @ (path * a**2).sum(1)) + np.log(Z) ** 2 / 2
+        assert abs(share - variance / 2) <= bound * (1 + 1e-6) + 1e-12
+        largest = max(largest, abs(share - variance / 2) / max(bound, 1e-9))
+    assert largest > 0.5
 
 
 def pairs_of(made, g, number):
@@ -249,9 +262,10 @@ def test_probabilities_and_integrals_are_within_what_is_said():
             path = [softmax(np.log(rows.P) + t * v, -1) for t in np.linspace(0.0, 1.0, 41)]
         weight = np.full(41, 1 / 40) * np.array([0.5, *[1.0] * 39, 0.5])
         pairs = [(after, rows.most), (np.abs(after - rows.P), rows.off), (np.abs(v), rows.away)]
-        for i in (1, 2):
+        for i in (1, 2, 3):
             integral = sum(
-                w * (1 - t) ** i / i * p for w, t, p in zip(weight, np.linspace(0, 1, 41), path, strict=True)
+                w * (1 - t) ** i / math.factorial(i) * p
+                for w, t, p in zip(weight, np.linspace(0, 1, 41), path, strict=True)
             )
             assert (integral <= rows.moments[i - 1] * 1.001 + 1e-4).all()
         for i, (seen, bound) in enumerate(pairs):
@@ -270,58 +284,140 @@ def test_integrals_are_close_to_those_of_their_integrand():
         most, moments = displaced._integrals(gaps, R, np.full(p.shape, reach), p)
         t = (np.arange(4000) + 0.5) / 4000
         path = 1.0 / (1.0 + np.exp(np.array([[-gap], [gap]]) - t * reach))
-        for i in (1, 2):
-            integral = ((1 - t) ** i / i * path).mean(-1)
+        for i in (1, 2, 3):
+            integral = ((1 - t) ** i / math.factorial(i) * path).mean(-1)
             assert (moments[i - 1].ravel() >= integral * (1 - 1e-6)).all()
-            assert (moments[i - 1].ravel() <= integral * 1.25 + 1e-12).all()
+            assert (moments[i - 1].ravel() <= integral * (1.35 if i == 3 else 1.25) + 1e-12).all()
         assert np.allclose(most.ravel(), 1.0 / (1.0 + np.exp(np.array([-gap, gap]) - reach)), rtol=1e-9)
 
 
-def brackets(made, seed, number=30):
-    """The three brackets of every pair of every step, and what bounds them, as ratios: [V, D, E]."""
+def courses_of(made, g, other=False):
+    """Random policies, and all there is about them for two contexts, in the coordinates y: (question, rows, policy,
+    full, expansions)."""
+    space, X = space_of(made), g.standard_normal((2, made.centre.shape[2]))
+    rows = displaced.rows_at(made, space, X)
+    policy = [np.stack([a_policy(made, g)] * 2) for _ in range(2 if other else 1)]
+    if other and g.random() < 0.7:  # they agree in most places
+        policy[1] = np.where(g.random(policy[0].shape) < 0.7, policy[0], policy[1])
+    question = joint._asked(made, X, policy[0], policy[1] if other else None, None, 0, None)
+    full, reward = dense(made.layout, rows.P), (joint._means(made, question), space.reward_features)
+    expansions = [joint._white(expand(rows, full, reward, made.layout, one), rows.roots) for one in policy]
+    return question, rows, policy, full, expansions
+
+
+def quadratic(y, A):
+    """y'A_..y, [K, n, ...] of y [K, n, m] and matrices [n, ..., m, m]."""
+    return np.einsum("n...ml,knm,knl->kn...", A, y, y, optimize=True)
+
+
+def brackets(made, seed, third, number=30):
+    """The brackets of every pair of every step over what bounds them, the largest: a, b, c after second order, and a,
+    b, c, d after third; and of quadratic forms that are carried."""
     g = np.random.default_rng(seed)
     X, rows, after, u, _ = pairs_of(made, g, number)
     space, policy = space_of(made), np.stack([a_policy(made, g)] * 2)
     question = joint._asked(made, X, policy, None, None, 0, None)
-    full = dense(made.layout, rows.P)
-    expansion = expand(rows, full, (joint._means(made, question), space.reward_features), made.layout, policy)
+    full, reward = dense(made.layout, rows.P), (joint._means(made, question), space.reward_features)
+    made_of = joint._white(expand(rows, full, reward, made.layout, policy), rows.roots)
     v = np.einsum("nsaim,knm->knsai", rows.centred, u)
-    found = np.zeros((3, number))
-    for h in range(made.horizon - 1):
-        step = step_of(made.layout, policy, h)
-        P, moved = rows.P[step.pick], (after - rows.P)[(slice(None), *step.pick)]
+    y = np.einsum("nij,knj->kni", np.linalg.inv(rows.roots), u)
+    n, _, S, m = made_of.D.shape
+    found, F = np.zeros(5), np.zeros((n, S, m, m, m))
+    for h in range(made.horizon - 2, -1, -1):
+        step, groups = step_of(made.layout, policy, h), space.starts
+        here = remainder.here_of(rows, step)
+        P, moved = here.P, (after - rows.P)[(slice(None), *step.pick)]
         a = v[(slice(None), *step.pick)]
-        V = expansion.V[:, h + 1][step.after]
-        D = np.einsum("nsim,knm->knsi", expansion.D[:, h + 1][step.after], u)
-        E = np.einsum("nsiml,knm,knl->knsi", expansion.E[:, h + 1][step.after], u, u)
-        A, B = V - (P * V).sum(-1, keepdims=True), D - (P * D).sum(-1, keepdims=True)
-        first = (moved * V - P * A * (a + 0.5 * a**2)).sum(-1)
-        second = (moved * D - P * B * a).sum(-1)
-        third = 0.5 * (moved * E).sum(-1)
-        weights = (
-            remainder.value_weights(expansion.V[:, h + 1], rows, space.starts, step),
-            remainder.slope_weights(expansion.D[:, h + 1], rows, space.starts, made.layout, step),
-        )
-        size = np.einsum("nsiml,knm,knl->knsi", remainder.sizes_of(expansion.E[:, h + 1], rows.roots)[step.after], u, u)
-        bounds = [(w * a**2).sum(-1) for w in weights] + [0.5 * (rows.off[step.pick] * size).sum(-1)]
-        for i, (seen, bound) in enumerate(zip((first, second, third), bounds, strict=True)):
-            ratio = (np.abs(seen) - 1e-12) / np.maximum(bound, 1e-12)
-            found[i] = np.maximum(found[i], ratio.max((1, 2)))
-    return found.max(1)
+        later = [part[:, h + 1] for part in made_of]
+        V, D, E = later[0][step.after], np.einsum("nsim,knm->knsi", later[1][step.after], y), later[2]
+        E = quadratic(y, E)[(slice(None), *step.after)]
+        cubes = np.einsum("nsijl,kni,knj,knl->kns", F, y, y, y, optimize=True)[(slice(None), *step.after)]
+        A, B, C = (part - (P * part).sum(-1, keepdims=True) for part in (V, D, E))
+        root = g.standard_normal((n, S, m, m)) * g.choice([0.01, 1.0], (n, S, 1, 1)) / np.sqrt(m)
+        W = root @ root.swapaxes(-1, -2)
+        U = quadratic(y, W)[(slice(None), *step.after)]
+        mean = (P * U).sum(-1)
+        gone = lambda weights: (weights * a**2).sum(-1)  # noqa: E731, B023
+        if not third:
+            seen = [
+                (moved * V - P * A * (a + 0.5 * a**2)).sum(-1),
+                (moved * D - P * B * a).sum(-1),
+                0.5 * (moved * E).sum(-1),
+            ]
+            bounds = [
+                gone(remainder.value_weights(later[0], rows, groups, step)),
+                gone(remainder.slope_weights(later[1], here, groups, made.layout)),
+                quadratic(y, remainder.bend_form(later[2], here, groups, True)),
+            ]
+        else:
+            cov, variance = (P * A * a).sum(-1), (P * a**2).sum(-1)
+            fourth = (P * A * a**3).sum(-1) - 3.0 * cov * variance
+            seen = [
+                (moved * V - P * A * (a + 0.5 * a**2)).sum(-1) - fourth / 6.0,
+                (moved * D - P * B * (a + 0.5 * a**2)).sum(-1),
+                0.5 * (moved * E - P * C * a).sum(-1),
+                (moved * cubes).sum(-1) / 6.0,
+            ]
+            bounds = [
+                gone(remainder.value_weights_after_third(later[0], here, groups)),
+                gone(remainder.slope_weights(later[1], here, groups, made.layout, True)),
+                quadratic(y, remainder.bend_form_after_third(later[2], here, groups)),
+                quadratic(y, remainder.twist_form(F, here, groups)),
+            ]
+        seen.append((moved * U).sum(-1))
+        bounds.append(quadratic(y, remainder.carried(W, here, groups, True)) - mean)
+        for i, (one, bound) in enumerate(zip(seen, bounds, strict=True)):
+            one = one if i == len(seen) - 1 else np.abs(one)
+            which = 4 if i == len(seen) - 1 else i
+            found[which] = max(found[which], ((one - 1e-12) / np.maximum(bound, 1e-12)).max())
+        F = third_derivative(made_of, F, rows, full[step.pick], step, h)
+    return found
 
 
-@pytest.mark.parametrize("form", ["smaller", "spans", "sizes"])
-def test_every_bracket_is_below_its_form_and_half_of_it_would_not_do(form, monkeypatch):
-    """Both forms of a bracket are bounds, and so is the one that is taken. A constant half as large is noticed."""
+@pytest.mark.parametrize("third", [False, True])
+@pytest.mark.parametrize("form", ["smaller", "first", "second", "third"])
+def test_every_bracket_is_below_its_form_and_half_of_it_would_not_do(form, third, monkeypatch):
+    """Every form of a bracket is a bound, and so is the one that is taken: (spans, sizes), (off, steepest), and of what
+    is carried (off, most, steepest). A constant half as large is noticed."""
     if form != "smaller":
-        monkeypatch.setattr(remainder, "_smaller", lambda first, second, _: first if form == "spans" else second)
-    largest = np.zeros(3)
+        at = ("first", "second", "third").index(form)
+        monkeypatch.setattr(remainder, "_smaller", lambda *made: made[min(at, 1)])
+        monkeypatch.setattr(remainder, "smallest", lambda *made: made[min(at, len(made) - 1)])
+    largest = np.zeros(5)
     for seed in range(70):
         g = np.random.default_rng(seed)
         made = problem(g, S=int(g.integers(2, 4)), H=int(g.integers(2, 4)))
-        largest = np.maximum(largest, brackets(made, seed))
+        largest = np.maximum(largest, brackets(made, seed, third))
     assert (largest <= 1.0).all(), largest
-    assert (largest > 0.5).all(), largest
+    assert (largest[[0, 1, 2, 4]] > 0.5).all(), largest
+    assert largest[3] > 0.5 or not third
+
+
+def test_the_steepest_form_is_above_every_direction():
+    """And 0.95 of it is not; where squares have small eigenvalues, rounding does not take it below."""
+    g, largest = np.random.default_rng(9), 0.0
+    for trial in range(300):
+        m = int(g.integers(1, 6))
+        cut = int(g.integers(0, m))
+        groups = tuple(pair for pair in ((0, cut), (cut, m)) if pair[1] > pair[0])
+        X = g.standard_normal((m, m, m)) * (g.random((m, 1, 1)) < 0.5)
+        X = X + X.swapaxes(-1, -2)
+        if trial % 3 == 0:  # of rank 1
+            w = g.standard_normal((m, m))
+            X = w[:, :, None] * w[:, None, :]
+        steep = forms.steepest_form(X, groups)
+        z, y = g.standard_normal((2, 200, m))
+        for first, last in groups:
+            z[:, first:last] /= np.linalg.norm(z[:, first:last], axis=1, keepdims=True)
+        seen, bound = np.abs(np.einsum("kj,ki,jil,kl->k", z, y, X, y)), np.einsum("ki,il,kl->k", y, steep, y)
+        assert (seen <= bound * (1 + 1e-12) + 1e-14).all()
+        largest = max(largest, (seen / np.maximum(bound, 1e-9)).max())
+        assert np.isclose(forms.absolute(X), forms.absolute(X, 0.0) + forms.absolute(-X, 0.0)).all()
+    assert largest > 0.95
+    turn = np.linalg.qr(g.standard_normal((6, 6)))[0]
+    A = (turn * np.logspace(0, -9, 6)) @ turn.T
+    steep = forms.steepest_form(np.array([A] + [0.0 * A] * 5), ((0, 6),))
+    assert (np.einsum("ij,ik,kj->j", turn, steep, turn) >= np.logspace(0, -9, 6) * (1 - 1e-7)).all()
 
 
 def occupancies(made, weights, x, policy, agree):
@@ -375,27 +471,34 @@ def test_visits_of_a_point_are_exact():
     assert np.allclose(seen.apart[0], apart[0], atol=1e-7)
 
 
+def weights_at(made, y):
+    """Weights at y [p] in coordinates in which the set is a product of unit balls."""
+    space, d, i = space_of(made), made.centre.shape[2], 0
+    found = []
+    for blocks, centre, radius in (
+        (made.blocks, made.centre, made.radius),
+        (made.reward_blocks, made.reward_centre, made.reward_radius),
+    ):
+        theta = centre.copy()
+        for b in np.nonzero(radius)[0]:
+            first, last = space.starts[i]
+            theta[b, : blocks.size[b]] += (space.roots[i] @ y[first * d : last * d]).reshape(blocks.size[b], -1)
+            i += 1
+        found.append(theta[None])
+    return found
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_gradient_and_hessian_are_finite_differences(seed):
     g = np.random.default_rng(seed)
     made = problem(g, scale=1.0, width=1.0)
     question = asked_of(made, g)
-    totals, groups, _ = parts_of(made, question)
+    totals, _, _ = parts_of(made, question)
     assert totals.value == pytest.approx(exact(made, (made.centre[None], made.reward_centre[None]), question)[0])
-    p, space = totals.slope.size, space_of(made)
-    step = 1e-4
+    p, step = totals.slope.size, 1e-4
 
     def psi(y):
-        theta, reward, i = [made.centre.copy()], [made.reward_centre.copy()], 0
-        for blocks, radius, into in (
-            (made.blocks, made.radius, theta),
-            (made.reward_blocks, made.reward_radius, reward),
-        ):
-            for b in np.nonzero(radius)[0]:
-                first, last = groups[i]
-                into[0][b, : blocks.size[b]] += (space.roots[i] @ y[first:last]).reshape(blocks.size[b], -1)
-                i += 1
-        return exact(made, (theta[0][None], reward[0][None]), question)[0]
+        return exact(made, weights_at(made, y), question)[0]
 
     for _ in range(6):
         a, b = g.standard_normal((2, p)) / np.sqrt(p)
@@ -403,6 +506,30 @@ def test_gradient_and_hessian_are_finite_differences(seed):
         assert slope == pytest.approx(totals.slope @ a, rel=1e-5, abs=1e-7)
         bend = psi(step * (a + b)) - psi(step * (a - b)) - psi(step * (b - a)) + psi(-step * (a + b))
         assert bend / (4 * step**2) == pytest.approx(a @ totals.bend @ b, rel=1e-3, abs=2e-6)
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_third_derivatives_are_finite_differences(seed):
+    g = np.random.default_rng(seed)
+    made = problem(g, H=int(g.integers(2, 5)), scale=1.0, width=1.0)
+    question, rows, (policy,), full, (orders,) = courses_of(made, g)
+    space, (n, _, S, m), d = space_of(made), orders.D.shape, made.centre.shape[2]
+    F, step = np.zeros((n, S, m, m, m)), 0.02
+    for h in range(made.horizon - 2, -1, -1):
+        at = step_of(made.layout, policy, h)
+        F = third_derivative(orders, F, rows, full[at.pick], at, h)
+    for axes in itertools.permutations((2, 3, 4)):
+        assert np.allclose(F, F.transpose(0, 1, *axes), atol=1e-12 * max(1.0, np.abs(F).max()))
+    for _ in range(3):
+        y = g.standard_normal(m * d)
+        y /= np.linalg.norm(y)
+        u = [root @ y[a * d : b * d] for (a, b), root in zip(space.starts, space.roots, strict=True)]
+        for i, x in enumerate(question.X):
+            inside = np.linalg.solve(rows.roots[i], np.concatenate([part.reshape(-1, d) @ x for part in u]))
+            V = {k: values(made, weights_at(made, k * step * y), x, policy[i])[0, 0] for k in range(-3, 4)}
+            seen = (13 * (V[1] - V[-1]) - 8 * (V[2] - V[-2]) + V[3] - V[-3]) / (-8 * step**3)
+            exactly = np.einsum("sijl,i,j,l->s", F[i], inside, inside, inside)
+            assert seen == pytest.approx(exactly, rel=1e-3, abs=1e-5)
 
 
 def inside_or_not(seeds, number):
@@ -420,6 +547,29 @@ def inside_or_not(seeds, number):
     return outside, largest
 
 
+@pytest.mark.parametrize("order", ["second", "third", "many rows"])
+def test_each_order_alone_holds_and_they_agree_on_what_is_inside(order, monkeypatch):
+    """Also where there are too many rows for third derivatives."""
+    largest = 0.0
+    for seed in range(40):
+        g = np.random.default_rng(seed)
+        made = problem(g)
+        question = asked_of(made, g)
+        weights, both = points(made, g, 40), found_by(made, question)
+        with monkeypatch.context() as patched:
+            if order == "many rows":
+                patched.setattr(unrolled, "CUBIC", 0)
+            else:
+                patched.setattr(unrolled, "smallest", lambda *ways: ways[order == "third"])
+            found, (rest, bound) = found_by(made, question), rests(made, question, weights)
+        psi = exact(made, weights, question)
+        assert (psi >= max(found.lower, both.lower) - 1e-10).all()
+        assert (psi <= min(found.upper, both.upper) + 1e-10).all()
+        assert found.numerical_upper == pytest.approx(both.numerical_upper, rel=1e-6, abs=1e-9)
+        largest = max(largest, float(((np.abs(rest) - 1e-11) / np.maximum(bound, 1e-11)).max()))
+    assert 0.3 < largest <= 1.0
+
+
 @pytest.mark.long
 def test_no_weights_of_the_set_are_outside_the_interval():
     outside, largest = inside_or_not(range(100), 60)
@@ -434,53 +584,153 @@ def test_no_weights_are_outside_in_many_problems():
     assert largest <= 1.0
 
 
-def slow_form(made, rows, policy, visits, V, D, E):
-    """The form of a course for the first context, pair by pair: the formulas of docs/joint.md, section 4."""
-    m, groups, root = rows.roots.shape[-1], space_of(made).starts, rows.roots[0]
+def symmetric(T):
+    return sum(T.transpose(axes) for axes in itertools.permutations(range(3))) / 6.0
 
-    def norm(w):
-        return sum(np.linalg.norm(root[a:b, a:b].T @ w[a:b]) for a, b in groups)
 
-    total, inverse = np.zeros((m, m)), np.linalg.inv(root)
-    for h, s in itertools.product(range(made.horizon), range(policy.shape[1])):
-        a = policy[h, s]
-        n = made.layout.count[s, a]
-        at, next_states = (0, s, a, slice(0, n)), made.layout.outcomes[s, a, :n]
-        p, away, c, off = rows.P[at], rows.away[at], rows.centred[at], rows.off[at]
-        J1, J2 = (moment[at] for moment in rows.moments)
-        v, w = V[h + 1, next_states], D[h + 1, next_states]
-        v_size = np.abs(v - p @ v)
-        w_size = np.array([norm(row - p @ w) for row in w])
-        steepest = norm(((p * (v - p @ v))[:, None] * c).sum(0))
-        spans = np.ptp(v) * rows.span[0, s, a] * J2
-        sizes = v_size * away * J2 + (steepest + 0.5 * (p * v_size * away**2).sum()) * J1
-        longest = max(norm(one - other) for one in w for other in w)
-        w_sizes = (w_size + (p * w_size * away).sum()) * J1
-        trace = p**2 * ((c @ root) ** 2).sum(1)
-        weights = spans if spans @ trace <= sizes @ trace else sizes
-        weights = weights + (longest * J1 if longest * J1 @ trace <= w_sizes @ trace else w_sizes)
-        bends = E[h + 1] - 0.5 * (E[h + 1].max(0) + E[h + 1].min(0))
-        form = (weights[:, None] * c).T @ c
-        for k, share in zip(next_states, off, strict=True):
-            values, vectors = np.linalg.eigh(root @ bends[k] @ root)
-            form = form + 0.5 * share * inverse @ (vectors * np.abs(values)) @ vectors.T @ inverse
-        total += visits[h, s] * form
+def slow_norm(w, groups):
+    return sum(np.linalg.norm(w[a:b]) for a, b in groups)
+
+
+def slow_absolute(A, positive=False):
+    """|A|, or A_+."""
+    return sum((max(e, 0.0) if positive else abs(e)) * np.outer(w, w) for e, w in zip(*map_eigen(A), strict=True))
+
+
+def map_eigen(A):
+    values, vectors = np.linalg.eigh(A)
+    return values, vectors.T
+
+
+def slow_steep(X, groups):
+    """(sum_j X_j^2)^{1/2} is V diag(s) V' where the X_j one below the other are U diag(s) V'."""
+    total = np.zeros(X[0].shape)
+    for a, b in groups:
+        _, s, V = np.linalg.svd(np.concatenate([X[j] for j in range(a, b)]), full_matrices=False)
+        total = total + (V.T * s) @ V
     return total
 
 
-@pytest.mark.parametrize("seed", range(10))
-def test_forms_are_those_of_the_slow_program(seed):
-    g = np.random.default_rng(seed)
-    made = problem(g, S=3, H=3, width=[0.1, 1.0][seed % 2])
-    X, rows, _, _, _ = pairs_of(made, g, 1)
-    space, policy = space_of(made), np.stack([a_policy(made, g)] * 2)
-    question = joint._asked(made, X, policy, None, None, 0, None)
-    reward = joint._means(made, question), space.reward_features
-    expansion = expand(rows, dense(made.layout, rows.P), reward, made.layout, policy)
-    visits = g.random(policy.shape)
-    form = remainder.forms(remainder.Course(policy, expansion, visits), rows, space.starts, made.layout)[0]
-    slow = slow_form(made, rows, policy[0], visits[0], expansion.V[0], expansion.D[0], expansion.E[0])
-    assert np.allclose(rows.roots[0] @ (form - slow) @ rows.roots[0], 0.0, atol=1e-9 * np.abs(slow).max() + 1e-12)
+def slow_orders(made, rows, means, paying, policy):
+    """V, D, E, F [H+1, S, ...] of the first context in the coordinates y: docs/joint.md, section 3."""
+    (H, S), R = policy.shape, rows.roots[0]
+    m = len(R)
+    V, D, E, F = (np.zeros((H + 1, S) + (m,) * i) for i in range(4))
+    for h, s in itertools.product(range(H - 1, -1, -1), range(S)):
+        a = policy[h, s]
+        n = made.layout.count[s, a]
+        V[h, s], D[h, s] = means[0, s, a], R @ paying[s, a]
+        after, p = made.layout.outcomes[s, a, :n], rows.P[0, s, a, :n]
+        c = [R @ rows.centred[0, s, a, k] for k in range(n)]
+        v, w = V[h + 1, after] - p @ V[h + 1, after], D[h + 1, after] - p @ D[h + 1, after]
+        cov, square = sum(p[k] * v[k] * c[k] for k in range(n)), sum(p[k] * np.outer(c[k], c[k]) for k in range(n))
+        D[h, s] += cov
+        F[h, s] -= 3.0 * symmetric(np.multiply.outer(cov, square))
+        for k in range(n):
+            to, two = after[k], np.outer(c[k], c[k])
+            V[h, s] += p[k] * V[h + 1, to]
+            D[h, s] += p[k] * D[h + 1, to]
+            E[h, s] += p[k] * (E[h + 1, to] + np.outer(w[k], c[k]) + np.outer(c[k], w[k]) + v[k] * two)
+            F[h, s] += p[k] * (F[h + 1, to] + 3.0 * symmetric(np.multiply.outer(c[k], E[h + 1, to])))
+            F[h, s] += p[k] * symmetric(np.multiply.outer(3.0 * w[k] + v[k] * c[k], two))
+    return V, D, E, F
+
+
+def slow_least(*made):
+    return min(made, key=np.trace)
+
+
+def slow_step(made, rows, s, a, later, W, finer, groups, cubic):
+    """(W, the finer W) at one pair of the first context: q + carried. later: V+, D+, E+, F+."""
+    V, D, E, F = later
+    n = made.layout.count[s, a]
+    at, after = (0, s, a, slice(0, n)), made.layout.outcomes[s, a, :n]
+    p, away, off, most, span = rows.P[at], rows.away[at], rows.off[at], rows.most[at], rows.span[0, s, a]
+    J1, J2, J3 = (moment[at] for moment in rows.moments)
+    c = [rows.roots[0] @ rows.centred[0, s, a, k] for k in range(n)]
+    L = sum(J1[k] * away[k] ** 2 for k in range(n))
+    v, v_span = np.abs(V[after] - p @ V[after]), np.ptp(V[after])
+    w = np.array([slow_norm(D[k] - p @ D[after], groups) for k in after])
+    w_span = max(slow_norm(D[j] - D[k], groups) for j in after for k in after)
+    cov = slow_norm(sum(p[k] * (V[after[k]] - p @ V[after]) * c[k] for k in range(n)), groups)
+    v2, v3, w1, w2 = p @ (v * away**2), p @ (v * away**3), p @ (w * away), p @ (w * away**2)
+
+    def outer(weights):
+        return sum(weights[k] * np.outer(c[k], c[k]) for k in range(n))
+
+    def steep_of(A):
+        mean = sum(p[k] * A[after[k]] for k in range(n))
+        return slow_steep(
+            [sum(p[k] * c[k][j] * (A[after[k]] - mean) for k in range(n)) for j in range(len(A[0]))], groups
+        )
+
+    def bent(A, positive):
+        mean = sum(p[k] * A[after[k]] for k in range(n))
+        return sum(J1[k] * away[k] ** 2 * slow_absolute(A[after[k]] - mean, positive) for k in range(n))
+
+    def far(A):
+        return sum(off[k] * slow_absolute(A[after[k]] - A.mean(0)) for k in range(n))
+
+    def carried(A):
+        mean = sum(p[k] * A[after[k]] for k in range(n))
+        ways = [mean + far(A), sum(most[k] * A[after[k]] for k in range(n))]
+        return slow_least(*ways, *([mean + steep_of(A) + bent(A, True)] if cubic else []))
+
+    q = slow_least(outer(v_span * span * J2), outer(v * away * J2 + (cov + 0.5 * v2) * J1))
+    q = q + slow_least(outer(w_span * J1), outer((w + w1) * J1))
+    q = q + 0.5 * slow_least(far(E), *([steep_of(E) + bent(E, False)] if cubic else []))
+    if not cubic:
+        return q + carried(W), None
+    q3 = outer(v * away**2 * J3 + cov * (span * J2 + 0.5 * L * J1) + (0.5 * v2 + v3 / 6.0) * J1)
+    q3 = q3 + slow_least(outer(w_span * span * J2), outer(w * away * J2 + (w1 + 0.5 * w2) * J1))
+    q3 = q3 + 0.5 * (min(L, 1.0) * steep_of(E) + bent(E, False))
+    q3 = q3 + sum(off[k] * slow_steep(F[after[k]] - F.mean(0), groups) for k in range(n)) / 6.0
+    return q + carried(W), q3 + carried(finer)
+
+
+def slow_form(made, rows, means, paying, start, policies, cubic):
+    """(after second order, after third with the third derivative, or None) for the first context, of a policy or of the
+    difference of two: docs/joint.md, sections 3 to 6, pair by pair."""
+    groups, (H, S), m = space_of(made).starts, policies[0].shape, rows.roots.shape[-1]
+    orders = [slow_orders(made, rows, means, paying, policy) for policy in policies]
+    ways = range(len(policies))
+    W, finer = np.zeros((2, 3, H + 1, S, m, m))  # the third: of the difference
+    for h, s in itertools.product(range(H - 1, -1, -1), range(S)):
+        for i in ways:
+            later = [part[h + 1] for part in orders[i]]
+            found = slow_step(made, rows, s, policies[i][h, s], later, W[i, h + 1], finer[i, h + 1], groups, cubic)
+            W[i, h, s], finer[i, h, s] = found[0], found[1] if cubic else 0.0
+        if len(ways) == 2 and policies[0][h, s] == policies[1][h, s]:
+            later = [first[h + 1] - second[h + 1] for first, second in zip(*orders, strict=True)]
+            found = slow_step(made, rows, s, policies[0][h, s], later, W[2, h + 1], finer[2, h + 1], groups, cubic)
+            W[2, h, s], finer[2, h, s] = found[0], found[1] if cubic else 0.0
+        elif len(ways) == 2:
+            W[2, h, s], finer[2, h, s] = W[0, h, s] + W[1, h, s], finer[0, h, s] + finer[1, h, s]
+    which = 2 if len(ways) == 2 else 0
+    F = orders[0][3][0] - (orders[1][3][0] if which else 0.0)
+    coarse, fine = (sum(start[s] * part[which, 0, s] for s in range(S)) for part in (W, finer))
+    return coarse, fine + slow_steep(sum(start[s] * F[s] for s in range(S)), groups) / 6.0 if cubic else None
+
+
+@pytest.mark.parametrize("order", ["second", "third", "smaller", "many rows"])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_rest_is_that_of_the_slow_program(seed, order, monkeypatch):
+    g, cubic = np.random.default_rng(seed), order != "many rows"
+    made = problem(g, S=3, H=4, width=[0.1, 1.0, 4.0][seed % 3], scale=[0.3, 3.0][seed % 2], B=seed % 3 + 1)
+    question, rows, policy, full, expansions = courses_of(made, g, other=seed % 3 > 0)
+    start = g.dirichlet(np.ones(3), 2)
+    if not cubic:
+        monkeypatch.setattr(unrolled, "CUBIC", 0)
+    if order in ("second", "third"):
+        monkeypatch.setattr(unrolled, "smallest", lambda *ways: ways[order == "third"])
+    monkeypatch.setattr(forms, "_ROUNDING", 0.0)
+    space, other = space_of(made), policy[1] if len(policy) > 1 else None
+    asked = unrolled.Asked(start, policy[0], other)
+    form = unrolled.rest_form(asked, tuple(expansions), rows, full, space.starts, made.layout)[0]
+    means, paying = joint._means(made, question), space.reward_features
+    ways = slow_form(made, rows, means, paying, start[0], [one[0] for one in policy], cubic)
+    slow = ways[order == "third"] if order != "smaller" else slow_least(*ways)
+    assert np.allclose(form, slow, rtol=0.0, atol=1e-7 * np.abs(slow).max() + 1e-14)
 
 
 def test_equal_policies_have_no_difference_and_equal_beginnings_little():
@@ -600,8 +850,12 @@ def test_known_weights_an_empty_context_and_a_set_that_says_nothing():
     assert nobody.upper - nobody.lower < 1e-9
     nothing = joint_interval(made._replace(radius=np.array([0.5, np.inf])), np.ones((1, 2)), policy, within=(0.0, 3.0))
     assert (nothing.lower, nothing.upper) == (0.0, 3.0)
-    wide = joint_interval(made._replace(radius=np.array([1e6, 1e6])), np.ones((1, 2)), policy, within=(0.0, 3.0))
-    assert 0.0 <= wide.lower <= wide.upper <= 3.0
+    for size in (1e6, 1e60, 1e100):  # numbers whose squares are none
+        blocks = made.blocks._replace(bound=np.full(2, 1e300))
+        far = made._replace(blocks=blocks, radius=np.array([size, size]), horizon=15)
+        with np.errstate(all="ignore"):
+            wide = joint_interval(far, np.ones((1, 2)), np.repeat(policy[:1], 15, 0), within=(0.0, 3.0))
+        assert 0.0 <= wide.lower <= wide.upper <= 3.0
 
 
 def test_bad_input_is_a_sentence():
