@@ -28,9 +28,9 @@ def group_norm(inside: Floats, groups: Groups) -> Floats:
 
 def _eigen(A: Floats) -> tuple[Floats, Floats]:
     """Eigenvalues and vectors of symmetric matrices; nan where numbers have become too large: there is no form."""
-    known = np.isfinite(A).all((-1, -2))
-    values, vectors = np.linalg.eigh(np.where(known[..., None, None], A, 0.0))
-    return np.where(known[..., None], values, np.nan), vectors
+    known = np.isfinite(A.sum((-1, -2)))[..., None]
+    values, vectors = np.linalg.eigh(np.where(known[..., None], A, 0.0))
+    return np.where(known, values, np.nan), vectors
 
 
 def absolute(A: Floats, least: float = -1.0) -> Floats:
