@@ -347,7 +347,7 @@ def brackets(made, seed, third, number=30):
             bounds = [
                 gone(remainder.value_weights(later[0], rows, groups, step)),
                 gone(remainder.slope_weights(later[1], here, groups, made.layout)),
-                quadratic(y, remainder.bend_form(later[2], here, groups, True)),
+                quadratic(y, remainder.bend_forms(later[2], here, groups, True)[0]),
             ]
         else:
             cov, variance = (P * A * a).sum(-1), (P * a**2).sum(-1)
@@ -361,7 +361,7 @@ def brackets(made, seed, third, number=30):
             bounds = [
                 gone(remainder.value_weights_after_third(later[0], here, groups)),
                 gone(remainder.slope_weights(later[1], here, groups, made.layout, True)),
-                quadratic(y, remainder.bend_form_after_third(later[2], here, groups)),
+                quadratic(y, remainder.bend_forms(later[2], here, groups, True)[1]),
                 quadratic(y, remainder.twist_form(F, here, groups)),
             ]
         seen.append((moved * U).sum(-1))
@@ -412,7 +412,9 @@ def test_the_steepest_form_is_above_every_direction():
         seen, bound = np.abs(np.einsum("kj,ki,jil,kl->k", z, y, X, y)), np.einsum("ki,il,kl->k", y, steep, y)
         assert (seen <= bound * (1 + 1e-12) + 1e-14).all()
         largest = max(largest, (seen / np.maximum(bound, 1e-9)).max())
-        assert np.isclose(forms.absolute(X), forms.absolute(X, 0.0) + forms.absolute(-X, 0.0)).all()
+        size = forms.absolute(X)
+        assert np.allclose(size @ size, X @ X)
+        assert (np.linalg.eigvalsh(size) >= -1e-9).all()
     assert largest > 0.95
     turn = np.linalg.qr(g.standard_normal((6, 6)))[0]
     A = (turn * np.logspace(0, -9, 6)) @ turn.T
@@ -666,7 +668,11 @@ def slow_step(made, rows, s, a, later, W, finer, groups, cubic):
 
     def bent(A, positive):
         mean = sum(p[k] * A[after[k]] for k in range(n))
-        return sum(J1[k] * away[k] ** 2 * slow_absolute(A[after[k]] - mean, positive) for k in range(n))
+        middle, total = A.mean(0), 0.0
+        for k in range(n):
+            size = slow_absolute(A[after[k]] - middle, positive) + slow_absolute(middle - mean, positive)
+            total = total + J1[k] * away[k] ** 2 * size
+        return total
 
     def far(A):
         return sum(off[k] * slow_absolute(A[after[k]] - A.mean(0)) for k in range(n))

@@ -33,10 +33,10 @@ def _eigen(A: Floats) -> tuple[Floats, Floats]:
     return np.where(known, values, np.nan), vectors
 
 
-def absolute(A: Floats, least: float = -1.0) -> Floats:
-    """|A| of symmetric matrices [..., m, m]; least=0: their positive part, eigenvalues below 0 being 0."""
+def absolute(A: Floats) -> Floats:
+    """|A| of symmetric matrices [..., m, m]."""
     values, vectors = _eigen(A)
-    made: Floats = (vectors * np.maximum(values, least * values)[..., None, :]) @ vectors.swapaxes(-1, -2)
+    made: Floats = (vectors * np.abs(values)[..., None, :]) @ vectors.swapaxes(-1, -2)
     return made
 
 

@@ -144,41 +144,57 @@ def _summed(weights: Floats, A: Floats, step: Step) -> Floats:
     return made
 
 
-def moved_form(A: Floats, here: Here, groups: Groups, least: float = -1.0) -> tuple[Floats, Floats]:
-    """(at least |Cov_p(y'A y, v)|, at least E_p A~ v~^2 Int (1 - t) e^{t v~} dt/Z) as forms, [n, S, m, m] each, from
-    matrices A of the next step. least=-1: the absolute value of the second one."""
-    n, S, M, m = here.slope.shape
-    met = A[here.step.after]
-    met = met - (here.P[..., None, None] * met).sum(2, keepdims=True)
-    X = (here.slope.swapaxes(-1, -2) @ met.reshape(n, S, M, m * m)).reshape(n, S, m, m, m)
-    shares = (here.moments[0] * here.away**2)[:, :, None]
-    rest = (shares @ absolute(met, least).reshape(n, S, M, m * m)).reshape(n, S, m, m)
-    return steepest_form(X, groups), rest
+class Apart(NamedTuple):
+    """Symmetric matrices of the next states minus C, their mean over all states; sizes: |A - C|."""
+
+    A: Floats  # [n, S', m, m]
+    sizes: Floats
+
+    def off(self, here: Here) -> Floats:
+        """At least |<p* - p, y'A y>| as a form, [n, S, m, m]."""
+        return _summed(here.off, self.sizes, here.step)
+
+    def moved(self, here: Here, groups: Groups, positive: bool = False) -> tuple[Floats, Floats]:
+        """(at least |Cov_p(y'A y, v)|, at least E_p A~ v~^2 Int (1 - t) e^{t v~} dt/Z) as forms, [n, S, m, m] each.
+        positive: the second is no bound from below. A~ = (A - C) + (C - <p, A>), each with its own size: that needs
+        eigenvectors of one matrix per state, not of one per pair and next state."""
+        n, S, M, m = here.slope.shape
+        met = self.A[here.step.after].reshape(n, S, M, m * m)
+        X = (here.slope.swapaxes(-1, -2) @ met).reshape(n, S, m, m, m)
+        mean = _summed(here.P, self.A, here.step)
+        each, all_of_them = self.sizes, absolute(mean)
+        if positive:
+            each, all_of_them = 0.5 * (each + self.A), 0.5 * (all_of_them - mean)
+        shares = here.moments[0] * here.away**2
+        rest = _summed(shares, each, here.step) + shares.sum(-1)[..., None, None] * all_of_them
+        return steepest_form(X, groups), rest
+
+
+def apart(A: Floats) -> Apart:
+    away = A - A.mean(1, keepdims=True)
+    return Apart(away, absolute(away))
 
 
 def carried(W: Floats, here: Here, groups: Groups, cubic: bool) -> Floats:
     """At least <p*, y'W y> as a form, [n, S, m, m], of positive semidefinite W [n, S', m, m] of the next step."""
-    mean = _summed(here.P, W, here.step)
-    off, most = _summed(here.off, absolute(W - W.mean(1, keepdims=True)), here.step), _summed(here.most, W, here.step)
+    mean, most, far = _summed(here.P, W, here.step), _summed(here.most, W, here.step), apart(W)
+    ways = [mean + far.off(here), most]
+    if cubic:
+        first, rest = far.moved(here, groups, positive=True)
+        ways.append(mean + first + rest)
+    return smallest(*ways)
+
+
+def bend_forms(E: Floats, here: Here, groups: Groups, cubic: bool) -> tuple[Floats, Floats]:
+    """c after second order and after third, [n, S, m, m] each from E+ [n, S', m, m]; without cubic the first only,
+    twice."""
+    far = apart(E)
+    off = far.off(here)
     if not cubic:
-        return smallest(mean + off, most)
-    first, rest = moved_form(W, here, groups, least=0.0)
-    return smallest(mean + off, most, mean + first + rest)
-
-
-def bend_form(E: Floats, here: Here, groups: Groups, cubic: bool) -> Floats:
-    """c after second order, [n, S, m, m] from E+ [n, S', m, m]."""
-    off = _summed(here.off, absolute(E - E.mean(1, keepdims=True)), here.step)
-    if not cubic:
-        return 0.5 * off
-    first, rest = moved_form(E, here, groups)
-    return 0.5 * smallest(off, first + rest)
-
-
-def bend_form_after_third(E: Floats, here: Here, groups: Groups) -> Floats:
-    """c after third order."""
-    first, rest = moved_form(E, here, groups)
-    return 0.5 * (np.minimum(here.divergence, 1.0)[..., None, None] * first + rest)
+        return 0.5 * off, 0.5 * off
+    first, rest = far.moved(here, groups)
+    share = np.minimum(here.divergence, 1.0)[..., None, None]
+    return 0.5 * smallest(off, first + rest), 0.5 * (share * first + rest)
 
 
 def twist_form(F: Floats, here: Here, groups: Groups) -> Floats:

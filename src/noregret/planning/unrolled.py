@@ -16,8 +16,7 @@ from ..problem.layout import Layout
 from .derivatives import Expansion, step_of, third_derivative
 from .forms import Groups, smallest, steepest_form
 from .remainder import (
-    bend_form,
-    bend_form_after_third,
+    bend_forms,
     carried,
     here_of,
     of_weights,
@@ -45,12 +44,11 @@ class Course:
         step, (V, D, E) = step_of(layout, self.policy, h), (part[:, h + 1] for part in self.made)
         here = here_of(rows, step)
         weights = value_weights(V, rows, groups, step) + slope_weights(D, here, groups, layout)
-        form = of_weights(weights, here) + bend_form(E, here, groups, self.cubic)
-        self.W = form + carried(self.W, here, groups, self.cubic)
+        bend, bend_after_third = bend_forms(E, here, groups, self.cubic)
+        self.W = of_weights(weights, here) + bend + carried(self.W, here, groups, self.cubic)
         if self.cubic:
             weights = value_weights_after_third(V, here, groups) + slope_weights(D, here, groups, layout, True)
-            form = of_weights(weights, here) + bend_form_after_third(E, here, groups)
-            form = form + twist_form(self.F, here, groups)
+            form = of_weights(weights, here) + bend_after_third + twist_form(self.F, here, groups)
             self.finer = form + carried(self.finer, here, groups, True)
 
     def turn(self, h: int, rows: Rows, full: Floats, layout: Layout) -> None:
