@@ -230,7 +230,7 @@ def test_the_mean_after_a_displacement_in_closed_form():
         closed = -(share - variance / 2) * cov - share * (third / 2 + cube / 6) + rest / Z
         seen = mean - cov - third / 2 - (cube - 3 * cov * variance) / 6
         assert np.isclose(seen, closed, rtol=1e-8, atol=1e-9 * max(1.0, abs(cube), abs(rest)))
-        bound = np.ptp(v) * ((w * (1 - t) ** 2 / 2) @ (path * a**2).sum(1)) + np.log(Z) ** 2 / 2
+        bound = (w * (1 - t) ** 2 / 2) @ np.exp(t[:, None] * a) @ (p * np.abs(a) ** 3) / Z + variance * share / 2
         assert abs(share - variance / 2) <= bound * (1 + 1e-6) + 1e-12
         largest = max(largest, abs(share - variance / 2) / max(bound, 1e-9))
     assert largest > 0.5
@@ -650,12 +650,18 @@ def slow_step(made, rows, s, a, later, W, finer, groups, cubic):
     p, away, off, most, span = rows.P[at], rows.away[at], rows.off[at], rows.most[at], rows.span[0, s, a]
     J1, J2, J3 = (moment[at] for moment in rows.moments)
     c = [rows.roots[0] @ rows.centred[0, s, a, k] for k in range(n)]
-    L = sum(J1[k] * away[k] ** 2 for k in range(n))
+
+    def top(weights):
+        return np.linalg.svd(np.array([np.sqrt(weights[k]) * c[k] for k in range(n)]))[1][0] ** 2
+
+    L = top(J1)
     v, v_span = np.abs(V[after] - p @ V[after]), np.ptp(V[after])
     w = np.array([slow_norm(D[k] - p @ D[after], groups) for k in after])
     w_span = max(slow_norm(D[j] - D[k], groups) for j in after for k in after)
     cov = slow_norm(sum(p[k] * (V[after[k]] - p @ V[after]) * c[k] for k in range(n)), groups)
-    v2, v3, w1, w2 = p @ (v * away**2), p @ (v * away**3), p @ (w * away), p @ (w * away**2)
+    turned = sum(p[k] * np.outer(D[after[k]] - p @ D[after], c[k]) for k in range(n))
+    w1 = min(p @ (w * away), sum(np.linalg.svd(turned[a:b])[1][0] for a, b in groups))
+    v2, v3, w2 = top(p * v), top(p * v * away), top(p * w)
 
     def outer(weights):
         return sum(weights[k] * np.outer(c[k], c[k]) for k in range(n))
@@ -687,7 +693,7 @@ def slow_step(made, rows, s, a, later, W, finer, groups, cubic):
     q = q + 0.5 * slow_least(far(E), *([steep_of(E) + bent(E, False)] if cubic else []))
     if not cubic:
         return q + carried(W), None
-    q3 = outer(v * away**2 * J3 + cov * (span * J2 + 0.5 * L * J1) + (0.5 * v2 + v3 / 6.0) * J1)
+    q3 = outer(v * away**2 * J3 + cov * (away * J2 + 0.5 * top(p) * J1) + (0.5 * v2 + v3 / 6.0) * J1)
     q3 = q3 + slow_least(outer(w_span * span * J2), outer(w * away * J2 + (w1 + 0.5 * w2) * J1))
     q3 = q3 + 0.5 * (min(L, 1.0) * steep_of(E) + bent(E, False))
     q3 = q3 + sum(off[k] * slow_steep(F[after[k]] - F.mean(0), groups) for k in range(n)) / 6.0

@@ -31,7 +31,6 @@ from ..checks import Floats
 from ..numerics.kronecker_sums import summed_products
 from ..numerics.largest_quadratic import largest_quadratic
 from ..problem.layout import used_slots
-from .forms import group_norm
 from .remainder import row_weights
 
 _PEOPLE = 200  # at a time
@@ -125,7 +124,7 @@ def _sums(
     s, a = steps.state[at], steps.action[at]
     pick, x, used = (steps.person[at] - first, s, a), steps.X[steps.person[at]], used_slots(joint.layout)[s, a]
     v = np.einsum("tkm,tmd,td->tk", space.features[s, a], aims, x, optimize=True)
-    P, c, J1, most = rows.P[pick], rows.centred[pick], rows.moments[0][pick], rows.most[pick]
+    P, c, most = rows.P[pick], rows.centred[pick], rows.most[pick]
     mean = (P * v).sum(-1)
     tilde = (v - mean[:, None]) * used
     span = np.where(used, v, -np.inf).max(-1) - np.where(used, v, np.inf).min(-1)
@@ -136,14 +135,14 @@ def _sums(
     xi = mean - v[np.arange(at.size), steps.slot[at]] + w * np.where(seen, expected - steps.reward[at], 0.0)
     width = span + np.abs(tilt)
     size = np.abs(xi) + (rows.off[pick] * np.abs(tilde)).sum(-1) + np.abs(w) * half
-    steepest = group_norm((v[:, None, :] @ rows.slope[pick])[:, 0], space.starts)
-    curved = 2.0 * np.abs(xi)[:, None] * (np.abs(tilde) + steepest[:, None]) * J1
+    left = row_weights(v, span, rows, space.starts, pick)
+    curved = xi[:, None] * P * tilde + 2.0 * np.abs(xi)[:, None] * left
     curved += 2.0 * (most * tilde**2).sum(-1, keepdims=True) * most
     made = _Sums(
         float(xi.sum()),
         _linear(P * tilde, c, x) + _linear(w[:, None], paying[:, None], x),
         _square(0.5 * P * tilde, c, x),
-        _square(row_weights(v, span, rows, space.starts, pick), c, x),
+        _square(left, c, x),
         float(xi @ xi),
         2.0 * (_linear(xi[:, None] * P * tilde, c, x) + _linear((xi * w)[:, None], paying[:, None], x)),
         _square(curved, c, x) + _square(2.0 * w[:, None] ** 2, paying[:, None], x),

@@ -33,6 +33,20 @@ def _eigen(A: Floats) -> tuple[Floats, Floats]:
     return np.where(known, values, np.nan), vectors
 
 
+def top_eigenvalue(A: Floats) -> Floats:
+    """[...], of positive semidefinite matrices [..., m, m], rounded up; nan where numbers have become too large."""
+    known = np.isfinite(A.sum((-1, -2)))
+    found = np.linalg.eigvalsh(np.where(known[..., None, None], A, 0.0))[..., -1]
+    return np.where(known, np.maximum(found, 0.0) * (1.0 + 1e-12), np.nan)
+
+
+def spectral_norm(A: Floats) -> Floats:
+    """[...], of matrices [..., k, m], rounded up; nan likewise."""
+    known = np.isfinite(A.sum((-1, -2)))
+    found = np.linalg.norm(np.where(known[..., None, None], A, 0.0), 2, axis=(-2, -1))
+    return np.where(known, found * (1.0 + 1e-12), np.nan)
+
+
 def absolute(A: Floats) -> Floats:
     """|A| of symmetric matrices [..., m, m]."""
     values, vectors = _eigen(A)

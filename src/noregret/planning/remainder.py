@@ -20,7 +20,7 @@ from ..beliefs.displaced import Rows
 from ..checks import Floats
 from ..problem.layout import Layout
 from .derivatives import Step
-from .forms import Groups, absolute, group_norm, smallest, steepest_form
+from .forms import Groups, absolute, group_norm, smallest, spectral_norm, steepest_form, top_eigenvalue
 
 
 class Here(NamedTuple):
@@ -42,11 +42,14 @@ class Here(NamedTuple):
         made: Floats = (self.white**2).sum(-1)
         return made
 
+    def largest(self, weights: Floats) -> Floats:
+        """[n, S], the largest sum_k w_k (c_k'y)^2 on the set: c_k is of one block, so y is in one ball."""
+        return top_eigenvalue(of_weights(weights, self))
+
     @property
     def divergence(self) -> Floats:
         """[n, S]: at least KL(p || p*)."""
-        made: Floats = (self.moments[0] * self.away**2).sum(-1)
-        return made
+        return self.largest(self.moments[0])
 
 
 def here_of(rows: Rows, step: Step) -> Here:
@@ -61,8 +64,8 @@ def here_of(rows: Rows, step: Step) -> Here:
 # Weights of (c_k'y)^2 -------------------------------------------------------------------------------------------------
 def _smaller(first: Floats, second: Floats, lengths: Floats) -> Floats:
     """Of two weights [..., M] the one whose form has the smaller trace, per pair."""
-    better = ((first - second) * lengths).sum(-1, keepdims=True) <= 0.0
-    return np.where(better, first, second)
+    ahead = ((second - first) * lengths).sum(-1, keepdims=True)
+    return np.where((ahead >= 0.0) | np.isnan(second.sum(-1, keepdims=True)), first, second)
 
 
 def _span(values: Floats, step: Step) -> Floats:
@@ -97,9 +100,10 @@ def row_weights(met: Floats, span: Floats, rows: Rows, groups: Groups, pick: Any
     J1, J2 = (moment[pick] for moment in rows.moments[:2])
     size = np.abs(met - (P * met).sum(-1, keepdims=True))  # in padding J and P are 0
     steepest = group_norm((met[..., None, :] @ slope)[..., 0, :], groups)
-    most = steepest + 0.5 * (P * size * away**2).sum(-1)
+    c = rows.white[pick]
+    most = steepest + 0.5 * top_eigenvalue(((P * size)[..., None] * c).swapaxes(-1, -2) @ c)
     first = (span * rows.span[pick])[..., None] * J2
-    return _smaller(first, size * away * J2 + most[..., None] * J1, (rows.white[pick] ** 2).sum(-1))
+    return _smaller(first, size * away * J2 + most[..., None] * J1, (c**2).sum(-1))
 
 
 def value_weights(V: Floats, rows: Rows, groups: Groups, step: Step) -> Floats:
@@ -113,9 +117,9 @@ def value_weights_after_third(V: Floats, here: Here, groups: Groups) -> Floats:
     met = V[here.step.after]
     size = np.abs(met - (here.P * met).sum(-1, keepdims=True))
     steepest = group_norm((met[..., None, :] @ here.slope)[..., 0, :], groups)
-    second, third = ((here.P * size * here.away**i).sum(-1) for i in (2, 3))
-    most = 0.5 * here.divergence * steepest + 0.5 * second + third / 6.0
-    made: Floats = size * here.away**2 * J3 + (steepest * here.span)[..., None] * J2 + most[..., None] * J1
+    second, third = here.largest(here.P * size), here.largest(here.P * size * here.away)
+    most = 0.5 * here.largest(here.P) * steepest + 0.5 * second + third / 6.0
+    made: Floats = size * here.away**2 * J3 + steepest[..., None] * here.away * J2 + most[..., None] * J1
     return made
 
 
@@ -126,9 +130,11 @@ def slope_weights(D: Floats, here: Here, groups: Groups, layout: Layout, after_t
     mean = np.einsum("nsk,nskm->nsm", here.P, met)
     size = group_norm(met - mean[..., None, :], groups) * here.step.used
     span, mixed = _slope_span(D, groups, layout, here.step), (here.P * size * here.away).sum(-1)
+    turned = (met - mean[..., None, :]).swapaxes(-1, -2) @ here.slope
+    mixed = np.fmin(mixed, sum(spectral_norm(turned[..., first:last, :]) for first, last in groups))
     if not after_third:
         return _smaller(span[..., None] * J1, (size + mixed[..., None]) * J1, here.lengths)
-    most = mixed + 0.5 * (here.P * size * here.away**2).sum(-1)
+    most = mixed + 0.5 * here.largest(here.P * size)
     sizes = size * here.away * J2 + most[..., None] * J1
     return _smaller((span * here.span)[..., None] * J2, sizes, here.lengths)
 
