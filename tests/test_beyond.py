@@ -8,6 +8,7 @@ import pytest
 
 import noregret as nr
 from live import regret_by_verbs
+from noregret.agents.local.certified_psrl import GROWTH, kappa_at
 from noregret.beliefs.local import derive, largest_span, local_sets, local_work
 from noregret.compiler.slots import EMPTY
 from noregret.numerics.random import inverse_normal
@@ -15,6 +16,7 @@ from noregret.planning.optimism import SHARP, TAYLOR, bonus, bound_values, pertu
 from noregret.theory.widths import lower_curvature
 from noregret.verification import promises
 from noregret.verification.chance import allowed
+from noregret.verification.claims_sets import SetRegret
 from test_agents import play
 
 pytestmark = pytest.mark.deep
@@ -238,8 +240,27 @@ def test_the_usual_kappa():
         agent = nr.CertifiedPSRL(problem)
         assert (agent.gate_kappa, agent.par.kappa) == (usual, usual)
         assert f"{1 + usual:g} times its own width" in agent.guarantee
-        assert nr.CertifiedPSRL(problem, kappa=0.5).par.kappa == 0.5
+        assert (agent.gate_growth, agent.par.kappa_growth) == (GROWTH, GROWTH)
+        given = nr.CertifiedPSRL(problem, kappa=0.5)
+        assert (given.par.kappa, given.par.kappa_growth) == (0.5, 0.0)
     assert nr.CertifiedPSRL(nr.Problem(1, 12, 1, 2, **bounds)).par.kappa == 12.0
+
+
+def test_the_usual_kappa_grows_with_the_logarithm_of_the_individuals():
+    assert kappa_at(4.0, 0.5, 0.0) == kappa_at(4.0, 0.5, 5000.0) == 4.0
+    assert kappa_at(4.0, 0.5, 5000.0 * math.e**2) == pytest.approx(8.0)
+    assert kappa_at(4.0, 0.0, 1e9) == 4.0
+    world = nr.worlds.clinic()
+    agent = nr.CertifiedPSRL(world.problem)
+    first = agent.guarantee
+    first_actions = world.problem.layout.available.argmax(1)
+    agent.learn_from(world.log(6000, seed=1, rule=np.tile(first_actions, (world.problem.horizon, 1))))
+    factor = 1.0 + kappa_at(agent.gate_kappa, GROWTH, 6000.0)
+    assert f"{factor:.4g} times its own width" in agent.guarantee != first
+    bound = SetRegret(world.problem, 0.05)
+    late, early = (bound.certified(K) / bound.certified(K, kappa=0.0) for K in (40_000, 4000))
+    assert early == pytest.approx(1.0 + agent.gate_kappa)
+    assert late == pytest.approx(1.0 + kappa_at(agent.gate_kappa, GROWTH, 40_000.0))
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ..agents.local.certified_psrl import usual_kappa
+from ..agents.local.certified_psrl import GROWTH, kappa_at, usual_kappa
 from ..agents.local.family import REGRET_SHARE, REWARD_SHARE, SETS_TIMES
 from ..estimators.likelihood.shared import FEW, natural_regularization, reach_of
 from ..estimators.rewards.logistic import CARRIED, default_regularization
@@ -129,9 +129,11 @@ class SetRegret:
         return self._smallest(episodes, 1.0)
 
     def certified(self, episodes: float, kappa: float | None = None) -> float:
-        """1 + kappa times the widths of what is played, whose transition terms are met twice; None: the usual kappa."""
-        factor = 1.0 + (usual_kappa(self.problem) if kappa is None else kappa)
-        return factor * self._smallest(episodes, 2.0)
+        """1 + kappa times the widths of what is played, whose transition terms are met twice; None: the usual kappa, as
+        it is after so many episodes, when it is largest."""
+        if kappa is None:
+            kappa = kappa_at(usual_kappa(self.problem), GROWTH, float(episodes))
+        return (1.0 + kappa) * self._smallest(episodes, 2.0)
 
     def _smallest(self, episodes: float, twice: float) -> float:
         return min(self._regret(episodes, near, twice) for near in NEAR)

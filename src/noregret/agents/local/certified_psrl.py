@@ -1,9 +1,11 @@
 """Certified PSRL: plans that explore, by a part of what is not known or by posterior sampling, behind a gate that makes
 them provable."""
 
+import math
+
 from ... import checks as check
 from ...beliefs.local import is_shared
-from ...compiler.jit import inlined, kernel
+from ...compiler.jit import formula, inlined, kernel
 from ...compiler.slots import filled
 from ...numerics.random import POSTERIOR
 from ...planning.bonuses import EXACT, GLANCE, UPPER_AGAIN
@@ -24,6 +26,14 @@ from .options import BONUS, CERTIFICATES, EXPLORATION, FORM, POSTERIOR_SCALE, PR
 from .sets import apply_describe, follow
 
 LEAST_PART, LARGEST_PART = 0.2, 0.76  # of the bonus, on the first and the last of the RUNGS; geometric between
+GROWTH, EARLY = 0.5, 5000.0  # of the usual kappa (`kappa_at`)
+
+
+@formula
+def kappa_at(kappa: float, growth: float, k: float) -> float:
+    """kappa (1 + growth ln(k/5000)) for individual k, from the 5,000th on. What the sampler has settled the sets settle
+    later: its plans become known faster than what they leave out is ruled out, and V~ - U over U - L grows."""
+    return kappa * (1.0 + growth * math.log(max(k / EARLY, 1.0)))
 
 
 @kernel
@@ -38,7 +48,7 @@ def passes(starts, kappa, top, upper, lower):
 
 
 @inlined
-def climb(par, work, k, policy, top):
+def climb(par, work, k, kappa, policy, top):
     """policy [H, S] <- itself if it passes the gate, else the first of the rungs that does; returns how many rungs were
     tried, RUNGS + 1 if none passes. Per pair and with TAYLOR bonuses every candidate is judged once, by U (EXACT).
     Elsewhere what does not pass by a U that takes less time (GLANCE) is judged again by U itself:
@@ -54,10 +64,10 @@ def climb(par, work, k, policy, top):
     how, tried = GLANCE if sharp or (par.close == 0 and is_shared(local)) else EXACT, 0
     while True:
         assess(search, local, scratch, policy, upper, lower, how)
-        passed = passes(par.starts, par.kappa, top[0], upper[0], lower[0])
+        passed = passes(par.starts, kappa, top[0], upper[0], lower[0])
         if how == GLANCE and not passed:
             assess(search, local, scratch, policy, upper, lower, UPPER_AGAIN if sharp else EXACT)
-            passed = passes(par.starts, par.kappa, top[0], upper[0], lower[0])
+            passed = passes(par.starts, kappa, top[0], upper[0], lower[0])
         if passed or tried == RUNGS:
             break
         how = GLANCE if sharp else EXACT
@@ -79,7 +89,7 @@ def plan(par, state, work, x, k, out):
         plan_draw(par, work, k, work.policy, work.values)
     apply_describe(par.describe, (par, state, work, x, 1))
     optimum(par.search, work.local, work.search, work.mean, k, 1.0, out.policy, out.values)
-    tried = climb(par, work, k, work.policy, out.values)
+    tried = climb(par, work, k, kappa_at(par.kappa, par.kappa_growth, k), work.policy, out.values)
     if tried <= RUNGS:
         put(work.policy, out.policy)
     else:
@@ -95,8 +105,9 @@ def plan_gated(par, state, work, x, k, out):
     apply_proposals(par.proposals, (par, state, work, x, k, out))
     apply_describe(par.describe, (par, state, work, x, 1))
     optimum(par.search, work.local, work.search, work.mean, k, 1.0, out.policy, out.values)
+    kappa = kappa_at(par.kappa, par.kappa_growth, k)
     for i in range(out.plans.shape[0]):
-        tried = climb(par, work, k + i * STREAM, out.plans[i], out.values)
+        tried = climb(par, work, k + i * STREAM, kappa, out.plans[i], out.values)
         if tried > RUNGS:
             put(out.policy, out.plans[i])
         state.gate[tried] += 1
@@ -124,12 +135,13 @@ class CertifiedPSRL(SetAgent):
 
     Candidates, in turn: the plan of PSRL-GLM, optimistic policies with a part of the bonus (.2 to .76, six rungs), the
     optimistic policy itself, which always passes. Then, wherever the sets hold, V* - V^pi <= (1 + kappa)(U - L): the
-    regret is at most 1 + kappa times the sum of the played policies' own widths, for any sampler and any contexts.
+    regret is at most the sum of 1 + kappa times the played policies' own widths, for any sampler and any contexts.
     plan.certificate is at most V~ - L at the worst initial state (`certificates`, see `SetAgent`).
 
     kappa             0 is optimism, large values trust the sampler; `gate` counts which candidates were played. None:
-                      4, with one step 10, or the number of actions there are to choose from where that is more:
-                      hardly a plan is refused, and regret is that of PSRL-GLM. With .5 certificates become smaller, at
+                      4, with one step 10, or the number of actions there are to choose from where that is more, times
+                      1 + ln(k/5000)/2 from the 5,000th individual on: hardly a plan is refused, and regret is that of
+                      PSRL-GLM. With .5 certificates become smaller, at
                       the price of more regret while the sets are wide (docs/exploration.md)
     exploration, posterior_scale   of the sampler, see `PSRLGLM`; any keeps the guarantee
     delta, sets, bonus, reward_sets, certificates, predictor, form, regularization, reward_regularization   see
@@ -182,8 +194,13 @@ class CertifiedPSRL(SetAgent):
 
     @property
     def gate_kappa(self) -> float:
-        """kappa, as given or as usual."""
+        """kappa, as given or as usual: of the first individuals."""
         return usual_kappa(self.problem) if self.kappa is None else self.kappa
+
+    @property
+    def gate_growth(self) -> float:
+        """Of kappa; none where it was given."""
+        return GROWTH if self.kappa is None else 0.0
 
     @property
     def watch_columns(self) -> set[str]:
@@ -199,11 +216,12 @@ class CertifiedPSRL(SetAgent):
 
     @property
     def promised(self) -> str:  # type: ignore[override]
-        factor, price = 1 + self.gate_kappa, price_of(self.problem, self.floor)
+        factor = 1 + kappa_at(self.gate_kappa, self.gate_growth, float(self.episode))
+        price = price_of(self.problem, self.floor)
         if self._lottery() == 0:
-            return f"{ALWAYS}, the plan's shortfall is at most plan.certificate and {factor:g} times its own width"
+            return f"{ALWAYS}, the plan's shortfall is at most plan.certificate and {factor:.4g} times its own width"
         extra = f" plus {price:.4g}, what the floor may cost" if price > 0.0 else ""
         return (
             f"{ALWAYS}, the shortfall of what is drawn, in the mean over the draw, is at most plan.certificate and "
-            f"{factor:g} times the mean width of its plans{extra}"
+            f"{factor:.4g} times the mean width of its plans{extra}"
         )

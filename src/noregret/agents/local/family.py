@@ -132,6 +132,10 @@ class SetAgent(Betting, Agent):
         """Of the gate, where there is one."""
         return 0.0
 
+    @property
+    def gate_growth(self) -> float:
+        return 0.0
+
     def _lottery(self) -> int:
         return self.plans if self.plans > 1 or self.floor > 0.0 else 0
 
@@ -247,7 +251,8 @@ class SetAgent(Betting, Agent):
             several=EMPTY, best_draw=EMPTY, proposals=EMPTY, zero=EMPTY, search=search, search_to_explore=explores,
             transitions=transitions[0], sampler=sampler_par, audit=audit_par, bets=EMPTY, rewards=reward_par,
             means=mean_par, log_transition=log_p,
-            logits=int(not linear), scale=self.bonus_scale, kappa=self.gate_kappa, posterior_scale=self.posterior_scale,
+            logits=int(not linear), scale=self.bonus_scale, kappa=self.gate_kappa,
+            kappa_growth=self.gate_growth, posterior_scale=self.posterior_scale,
             steep=steepness(p, lift) if self._begins_by_contexts() else 0.0, floor=self.floor,
             certify=int(self.bounds_values), close=int(close), estimates=int(self._estimates()),
         )  # fmt: skip

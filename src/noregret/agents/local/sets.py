@@ -117,7 +117,8 @@ class SetPar(NamedTuple):
     log_transition: float  # ln(1/delta) of one transition set
     logits: int  # 1: the sets are ellipsoids of logits
     scale: float  # on every bonus
-    kappa: float  # of the gate
+    kappa: float  # of the gate, for the first individuals
+    kappa_growth: float  # with later ones (`certified_psrl.kappa_at`)
     posterior_scale: float
     steep: float  # a posterior that plans explore by begins with lambda of at least (steep ||x||)^2; 0: as it was told
     floor: float  # of a lottery
