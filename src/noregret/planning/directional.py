@@ -85,11 +85,11 @@ def direction_of(
     planned: float = 0.0,
 ) -> Direction:
     """aims [K, m, d], rows as in `beliefs.joint.Space`; batch [T]: the aim of each step. planned: the lambda that the
-    limit is tuned for, 0: none. An aim, tau, planned and where batches
-    begin must be known before the first step they are used for: that is what the martingale needs, and it cannot be
-    checked here. Rewards lie in a range of length 1 and have linear means. Whether one is observed may depend on the
-    past, and on nothing that tells of the reward: not on the next state where the two depend on each other. Holds with
-    probability 1 - delta, beside the event of the joint set."""
+    limit is tuned for, 0: none. An aim, tau, planned and where batches begin must be known before the first step they
+    are used for: that is what the martingale needs, and it cannot be checked here. Rewards lie in a range of length 1
+    and have linear means. Whether one is observed may depend on the past, and on nothing that tells of the reward: not
+    on the next state where the two depend on each other. Holds with probability 1 - delta, beside the event of the
+    joint set."""
     space, d = space_of(joint), steps.X.shape[1]
     parts, sizes, widths = [], [], [np.zeros(1)]
     for first in range(0, steps.X.shape[0], _PEOPLE):

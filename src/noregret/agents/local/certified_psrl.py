@@ -141,8 +141,8 @@ class CertifiedPSRL(SetAgent):
     kappa             0 is optimism, large values trust the sampler; `gate` counts which candidates were played. None:
                       4, with one step 10, or the number of actions there are to choose from where that is more, times
                       1 + ln(k/5000)/2 from the 5,000th individual on: hardly a plan is refused, and regret is that of
-                      PSRL-GLM. With .5 certificates become smaller, at
-                      the price of more regret while the sets are wide (docs/exploration.md)
+                      PSRL-GLM. With .5 certificates become smaller, at the price of more regret while the sets are wide
+                      (docs/exploration.md)
     exploration, posterior_scale   of the sampler, see `PSRLGLM`; any keeps the guarantee
     delta, sets, bonus, reward_sets, certificates, predictor, form, regularization, reward_regularization   see
     `LRORL` and `SetAgent`
@@ -217,11 +217,12 @@ class CertifiedPSRL(SetAgent):
     @property
     def promised(self) -> str:  # type: ignore[override]
         factor = 1 + kappa_at(self.gate_kappa, self.gate_growth, float(self.episode))
+        factor = math.ceil(1000.0 * factor) / 1000.0  # a promise is not rounded down
         price = price_of(self.problem, self.floor)
         if self._lottery() == 0:
-            return f"{ALWAYS}, the plan's shortfall is at most plan.certificate and {factor:.4g} times its own width"
+            return f"{ALWAYS}, the plan's shortfall is at most plan.certificate and {factor:.7g} times its own width"
         extra = f" plus {price:.4g}, what the floor may cost" if price > 0.0 else ""
         return (
             f"{ALWAYS}, the shortfall of what is drawn, in the mean over the draw, is at most plan.certificate and "
-            f"{factor:.4g} times the mean width of its plans{extra}"
+            f"{factor:.7g} times the mean width of its plans{extra}"
         )
