@@ -263,6 +263,26 @@ def test_the_usual_kappa_grows_with_the_logarithm_of_the_individuals():
     assert late == pytest.approx(1.0 + kappa_at(agent.gate_kappa, GROWTH, 40_000.0))
 
 
+@pytest.mark.parametrize("plans", [1, 3])
+def test_the_gate_is_that_of_the_individual(plans):
+    """A gate that opens with the 5,000th individual refuses nobody's plan then, where one that stays does."""
+
+    class Opening(nr.CertifiedPSRL):
+        gate_growth = 1e9
+
+    problem, refused = nr.Problem(1, 2, 1, 1, weight_bound=1.0, reward_bound=1.0), []
+    world = nr.World(problem, np.zeros((1, 2, 1, 1)), np.array([[[0.8], [0.2]]]), contexts=np.ones((1, 1)))
+    log = world.log(5100, seed=1, rule=np.zeros((1, 1), np.int64), explore=0.0)  # the second arm is unknown
+    for made in (nr.CertifiedPSRL, Opening):
+        agent = made(problem, kappa=0.01, exploration="posterior", posterior_scale=0.0, plans=plans)
+        agent.learn_from(log)
+        for k in range(10):
+            agent.begin_episode(world.context(3, k))
+            agent.end_episode()
+        refused.append(agent.gate["part"] + agent.gate["optimism"])
+    assert refused == [10 * plans, 0]
+
+
 @pytest.mark.parametrize(
     ("kappa", "scale", "how"),
     [

@@ -10,6 +10,7 @@ import noregret as nr
 from noregret.agents.local import questions, standing
 from noregret.agents.local.questions import joint_set
 from noregret.beliefs.joint import space_of, whole_root
+from noregret.planning.directional import direction_of
 from noregret.planning.joint import aim_of
 from test_shared_weights import designed, mask, play
 
@@ -274,6 +275,19 @@ def test_a_standing_question_is_right_and_narrower():
         agent.compare(policy, other, X, until=10)
     with pytest.raises(ValueError, match="until must be an integer of at least 251"):
         agent.compare(policy, other, X, since=250, until=250)
+
+
+def test_what_is_planned_depends_on_nobody_who_came_later(monkeypatch):
+    """A lambda that had seen later people would prove nothing."""
+    world, seen = nr.worlds.shared_logit(3, 2, horizon=3, context_dim=3, features=3, bound=2.0), []
+    policy, X = np.ones((3, 3), np.int64), np.array([world.context(9, k) for k in range(5)])
+    monkeypatch.setattr(standing, "direction_of", lambda *given: seen.append(given[-1]) or direction_of(*given))
+    for people in (80, 200):
+        agent = nr.LRORL(world.problem, sets="stored")
+        agent.learn_from(world.log(people, seed=3, rule=policy * 0, explore=0.5))  # the first are the same
+        agent.compare(policy, policy * 0, X, since=40, until=500)
+    assert seen[0] == pytest.approx(seen[1], rel=1e-9)
+    assert seen[0] > 0.0
 
 
 @pytest.mark.long

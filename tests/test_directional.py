@@ -146,6 +146,9 @@ def test_a_planned_limit_is_what_it_is_tuned_for():
     tuned = [direction_of(made, steps, aims, batch, TAU, 0.1, planned=at) for at in (1e-9, 0.2, 1e9)]
     spare = direction_of(made, steps, aims, batch, TAU, 0.1 * (1.0 - PLANNED)).limit
     assert tuned[0].limit == tuned[2].limit == spare > plain.limit
+    _, size, width = _sums(made, space_of(made), steps, aims[batch], np.arange(batch.size), 0)
+    own = planned_limit_of(float(size @ size), size, float(width.max()), 0.2, PLANNED * 0.1)
+    assert tuned[1].limit == pytest.approx(own, rel=1e-9)  # here squares of the sizes are the smaller bound
     assert tuned[1].limit < spare
 
 
